@@ -162,7 +162,7 @@ class Table:
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
         limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:
-            raise InvalidQuery("top gives the first rows in an order; say how many by limit")
+            raise InvalidQuery("top gives the first rows in an order; give limit to say how many")
         self.table_schema.check_carried(list(self.table_schema.by_name) if names is None else _plain_names(names))
         chosen = self.schema.names if names is None else [_whole_column(name, self.schema, options) for name in names]
         order = () if top is None else parse_order(top)

@@ -1,6 +1,7 @@
-"""orcidx on Spark: read ORC files and Paimon tables with all of orcidx's pruning, as DataFrames, and index directories.
+"""orcidx on Spark: reads ORC files and Paimon tables as DataFrames with all of orcidx's pruning, and indexes
+directories.
 
-Names load when they are first used; pyspark is imported by then.
+Names are imported when they are first used, and pyspark with them.
 """
 
 from __future__ import annotations

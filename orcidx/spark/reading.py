@@ -56,11 +56,12 @@ if TYPE_CHECKING:
 __all__ = ["read", "why"]
 
 DRIVER_FILES = 256
-"""Files whose metadata the driver reads itself, at about a millisecond each; of more, tasks do."""
+"""The most files whose metadata the driver reads itself, at about a millisecond each. For more files tasks read it."""
 CHUNKS_PER_SLOT = 4
 _CHOICE = "_orcidx_choice"
 _ROW_BYTES, _NUMBER_BYTES = 8, 8
-"""What Catalyst adds to each row (EstimationUtils.getSizePerRow), and takes a number of a range for."""
+"""Bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and that it estimates for a number of a
+range."""
 _FAILED = -1
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
 
@@ -85,7 +86,8 @@ def read(
     where_in: Mapping[str, DataFrame] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """A DataFrame of ORC files or a Paimon table: the rows of ``spark.read.orc``, less the files that indexes rule out.
+    """A DataFrame of ORC files or a Paimon table: the rows of ``spark.read.orc``, without reading files that indexes
+    rule out.
 
     The files are listed and judged now, and read whenever Spark runs the DataFrame. ``engine``: "spark" for Spark's own
     reader, "orcidx" for tasks that read with its pruning, where a file that changed meanwhile is an error, "auto" for
@@ -128,7 +130,7 @@ def read(
 
 
 def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames) -> DataFrame:
-    """The DataFrame; an error about a column tells of files that differ in it."""
+    """The DataFrame. An error about a column names files that differ in it."""
     query = replace(query, at=sources_in_session(spark, query.path, query.storage_options))
     try:
         return _by_engine(spark, query, facts, wanted, where_in)
@@ -139,19 +141,19 @@ def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: En
 def _by_engine(
     spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames
 ) -> DataFrame:
-    """The DataFrame, with the choice that ``why`` tells."""
+    """The DataFrame, with the choice that ``why`` shows."""
     where, own = query.where, own_tasks_only(query)
     if own is None and wanted != "orcidx" and query.table is None and _seen_as_table(spark, query):
         own = "Paimon tables are read by orcidx"
     if own is None and query.table is None and swap_under_way(query.reached, query.storage_options):
         own = (
             "a rewrite of the directory has not finished its swap, or keeps old files (keep_old), so that Spark's "
-            "reader would take rows twice; orcidx.spark.recover ends it"
+            "reader would read rows twice; orcidx.spark.recover ends it"
         )
     by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
     if query.reader_options:
         if wanted == "orcidx":
-            raise InvalidQuery("options= are those of Spark's reader, and engine='orcidx' is another")
+            raise InvalidQuery("options= are for Spark's reader, and cannot be given with engine='orcidx'")
         by_spark = "options="
     if query.table is not None and (query.schema is not None or query.reader_options):
         raise InvalidQuery(f"{query.table.name} is a table of the catalog, which has its own schema and options")
@@ -162,15 +164,15 @@ def _by_engine(
     if collated(query.schema):
         by_spark = "a collation in schema="
         if wanted == "orcidx":
-            raise InvalidQuery("text with a collation is Spark's to compare, and engine='orcidx' is another")
+            raise InvalidQuery("only Spark's reader compares text with a collation, which engine='orcidx' does not use")
     if own is not None and (wanted == "spark" or by_spark is not None):
-        raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be had here: {own}")
+        raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be used here: {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(spark, where)):
         try:
             return _planned(spark, query, facts, own or "it was asked to")
         except InvalidQuery:
             if own is not None or not isinstance(where, str):
-                raise  # else Spark may understand it, as a number that is compared with text
+                raise  # otherwise Spark may understand it, for example a number that is compared with text
     try:
         chosen = choose(spark, facts, query, wanted, where_in)
     except Unreadable as error:
@@ -183,14 +185,15 @@ def _by_engine(
 
 
 def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
-    """What was chosen, or what is to be done instead where orcidx has another type of a column, or none; and its rows,
-    before their keys and columns are selected."""
+    """Returns the choice and its rows, before keys and columns are selected. It is the alternative choice where orcidx
+    has another type for a column, or none."""
     if chosen.frame is not None:
         return chosen, chosen.frame
     pruned = replace(query, where=chosen.where, columns=chosen.needed)
     try:
         rows = _planned(spark, pruned, facts, chosen.choice.reason)
-    except (Unsupported, InvalidQuery):  # as of months, and of folders that are decimals to Spark and text to orcidx
+    # for example months, and directories whose values are decimals in Spark and text in orcidx
+    except (Unsupported, InvalidQuery):
         if chosen.instead is None:
             raise
         rows = None
@@ -204,8 +207,8 @@ def _types_of(frame: DataFrame) -> tuple[tuple[str, str], ...]:
 
 
 def _seen_as_table(spark: SparkSession, query: Query) -> bool:
-    """Whether the path is of a Paimon table. Where orcidx cannot list it, for Hadoop alone knows the scheme or has the
-    keys, Hadoop tells; only what is surely none is Spark's to read."""
+    """Whether the path is of a Paimon table. Where orcidx cannot list the path, because only Hadoop knows the scheme or
+    has the keys, Hadoop is asked. Spark reads the path only where it certainly is no such table."""
     try:
         return is_table(query)
     except (StorageError, InvalidQuery, ImportError):
@@ -215,7 +218,7 @@ def _seen_as_table(spark: SparkSession, query: Query) -> bool:
 
 
 def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str) -> DataFrame:
-    """The DataFrame of orcidx's tasks, with the reason why they read; warns of what the rows may not be."""
+    """The DataFrame of orcidx's tasks, with the reason why they read. Gives the notes on the rows as warnings."""
     if isinstance(query.where, str):
         text = TextCondition(spark, query.where, facts.clock_zone, on_connect=partial(proven, query))
         query = replace(query, where=text)
@@ -238,13 +241,13 @@ def _of_plan(spark: SparkSession, plan: Plan, facts: SessionFacts) -> DataFrame:
 def _filtered_by_spark(
     spark: SparkSession, query: Query, text: TextCondition, facts: SessionFacts, reason: str
 ) -> DataFrame:
-    """The rows that may match, as orcidx's tasks read them, filtered by Spark; then the first ones, if so few are
-    wanted. Raises ``InvalidQuery`` for a path into a struct."""
+    """The rows that may match, read by orcidx's tasks and filtered by Spark, then cut to ``limit`` or ``top``. Raises
+    ``InvalidQuery`` for a path into a struct."""
     shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
     if any(not isinstance(one, str) for one in shown or ()):
         raise InvalidQuery(
-            f"Spark computes a part of {text.text!r:.200}, and paths into structs are orcidx's to cut out: name the "
-            "whole columns, and select from the DataFrame"
+            f"Spark computes a part of {text.text!r:.200}, but only orcidx cuts paths out of structs: name the whole "
+            "columns, and select from the DataFrame"
         )
     columns = None if shown is None or named is None else [*shown]
     for one in () if columns is None else (*(named or ()), *(key.column for key in order)):
@@ -254,8 +257,8 @@ def _filtered_by_spark(
     plan = begin(replace(query, columns=columns, top=None, limit=None))
     if text.last.chars and not isinstance(plan.rows, Scan):
         raise InvalidQuery(
-            f"Spark computes a part of {text.text!r:.200}, and {min(text.last.chars)} holds a CHAR, which this table "
-            "stores without its blanks: leave that part out, and filter the DataFrame by it"
+            f"Spark computes a part of {text.text!r:.200}, but {min(text.last.chars)} holds a CHAR, which this table "
+            "stores without its trailing blanks: leave that part out, and filter the DataFrame by it"
         )
     computed = "Spark computes a part of the condition, and filters what was read"
     notes = (*warned_of(plan.rows), computed, *road_notes(query.at))
@@ -270,8 +273,8 @@ def _filtered_by_spark(
 
 
 def _understood(spark: SparkSession, where: Where | None) -> bool:
-    """Whether orcidx's tasks can be given a condition: a text, which Spark analyses; over Spark Connect, which tells no
-    analysis, one without parts that are computed or that its SQL may read otherwise."""
+    """Whether orcidx's tasks can be given a condition. A text can be, as Spark analyses it. Spark Connect gives no
+    analysis; there the text must have no computed parts and no parts that Spark's SQL may read differently."""
     if is_column(where) or not isinstance(where, str) or not is_connect(spark):
         return not is_column(where)
     try:
@@ -299,28 +302,28 @@ def why(frame: DataFrame | None = None) -> Choice | tuple[Choice, ...]:
     Parameters
     ----------
     frame
-        What ``read`` returned. None asks of plain SQL: of the last scans in sessions of ``enable``.
+        What ``read`` returned. None means plain SQL: the last scans in sessions of ``enable``.
 
     Returns
     -------
     Choice or tuple of Choice
-        Of the DataFrame; without one, of each of the last 100 scans of indexed directories, the newest last.
+        The choice for the DataFrame. Without one, those of the last 100 scans of indexed directories, the newest last.
 
     Raises
     ------
     InvalidQuery
-        For any other DataFrame, also for one made of such a one.
+        For any other DataFrame, also for one that was derived from the result of ``read``.
     """
     if frame is None:
         return last_scans()
     choice = getattr(frame, "__dict__", {}).get(_CHOICE)
     if choice is None:
-        raise InvalidQuery("why() tells of a DataFrame as orcidx.spark.read returned it, not of one made of that")
+        raise InvalidQuery("why() works on a DataFrame as orcidx.spark.read returned it, not on one derived from that")
     return choice  # type: ignore[no-any-return]
 
 
 def _paths(path: Paths) -> Any:
-    """As text, which pickles and travels."""
+    """The path as text, which pickles."""
     if isinstance(path, os.PathLike):
         return os.fspath(path)
     if isinstance(path, (list, tuple, set, frozenset)):
@@ -331,7 +334,7 @@ def _paths(path: Paths) -> Any:
 
 
 def _names(columns: Any) -> Any:
-    """The columns, those by name that are Spark's. Raises ``InvalidQuery`` for an expression."""
+    """The columns, with Columns of Spark replaced by their names. Raises ``InvalidQuery`` for an expression."""
     if isinstance(columns, str):
         raise InvalidQuery(f"columns is a list: give [{columns!r}]")
     if hasattr(columns, "cast"):
@@ -340,10 +343,12 @@ def _names(columns: Any) -> Any:
 
 
 def _name(column: Any) -> Any:
-    """The name that a Column of Spark shows."""
+    """The name of a Column of Spark."""
     shown = re.fullmatch(r"Column<'(.*)'>", str(column), re.DOTALL)
     if shown is None or not re.fullmatch(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`))*", shown[1]):
-        raise InvalidQuery(f"columns are names, and {column} is more than one: make it of the DataFrame, by select")
+        raise InvalidQuery(
+            f"columns are names, but {column} is an expression: compute it from the DataFrame, by select"
+        )
     parts = [quoted or plain for quoted, plain in re.findall(r"`([^`]+)`|(\w+)", shown[1])]
     return parts[0] if len(parts) == 1 else parts
 
@@ -386,7 +391,8 @@ def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             number_of = {job.source: number for job, number in zip(rows.jobs, numbers)}
             try:
                 parts = split_orc(rows, target)
-            except OrcidxError as error:  # as a row, since Spark would tell of it with a trace of two languages
+            # as a row, since Spark would report an exception with the tracebacks of two languages
+            except OrcidxError as error:
                 order, pickled = pa.array([_FAILED], pa.int64()), pa.array([pickle.dumps(error)], pa.binary())
             else:
                 order = pa.array([number_of[part.source] for part in parts], pa.int64())
@@ -407,7 +413,7 @@ def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[
         numbers, stride = _numbers(spark, len(tasks), _claimed_bytes(plan, parts))
         frame = numbers.mapInArrow(shipped(ReadTasks(tuple(tasks), stride), plan.query.reached), schema)
     else:
-        frame = spark.createDataFrame([], schema).limit(0)  # which Catalyst knows to be empty
+        frame = spark.createDataFrame([], schema).limit(0)  # Catalyst knows that this frame is empty
     if plan.order:
         keys = [_sorted(frame[_quoted(key.column)], key) for key in plan.order]
         frame = frame.orderBy(*keys, frame[_quoted(TASK)], frame[_quoted(ROW)])
@@ -420,18 +426,19 @@ def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[
 
 
 def _claimed_bytes(plan: Plan, parts: Sequence[Part]) -> int:
-    """What Catalyst is to take the rows for: the stored bytes that are read, or its own bytes a row of those known."""
+    """The size that Catalyst is given for the rows: the stored bytes that are read, or the number of rows, where it is
+    known, times Catalyst's own bytes a row."""
     stored, rows = sum(part.size for part in parts), sum(part.rows or 0 for part in parts)
     return max(stored, rows * (_ROW_BYTES + width_of(plan.schema)))
 
 
 def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int]:
-    """A row in each of ``count`` partitions, its number times the stride that comes along, as a relation that Catalyst
-    takes for ``size`` bytes.
+    """A relation with one row in each of ``count`` partitions, for which Catalyst estimates ``size`` bytes. The row has
+    the partition's number times a stride, which is returned as well.
 
-    What a Python function makes is taken to be as large as what goes in: a handful of tasks would be broadcast in a
-    join, with the millions of rows that they read (and again when a shuffle of them has told its size, so there is
-    none). A range is measured before it is filtered, at eight bytes a number, and costs a nanosecond a number.
+    Catalyst takes the output of a Python function to be as large as its input. So a few tasks would be broadcast in a
+    join, with the millions of rows that they read. (A shuffle would show the true, small size of the input, so there is
+    none.) Catalyst measures a range before it is filtered, at eight bytes a number, and a number costs a nanosecond.
     """
     stride = max(1, -(-size // (_NUMBER_BYTES * count)))
     numbers = spark.range(0, count * stride, 1, count)

@@ -1,4 +1,4 @@
-"""``register``: the format that a session then knows, for SQL and ``spark.read.format("orcidx")``."""
+"""``register``: makes the format known to a session, for SQL and ``spark.read.format("orcidx")``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,
     stripes and row groups are skipped), ``format`` ("orc" or "paimon"), ``snapshot_id`` and ``jvm_zone`` (of Paimon
     tables, as ``read`` takes them), ``target_bytes``, ``pushdown`` ("true" or "false"), ``engine`` ("auto" or "orcidx",
-    which are one here: Spark lets a source in Python hand over to no other reader); an option ``storage.NAME`` goes to
-    fsspec, "true" and "false" as truth values.
-    ``.schema(...)`` gives the only columns to read, and their types.
+    which are the same here, as Spark does not let a source in Python pass the read on to another reader); an option
+    ``storage.NAME`` goes to fsspec, "true" and "false" as truth values. ``.schema(...)`` gives the only columns to
+    read, and their types.
 
     ``pushdown`` skips by the filters of the query as well, and turns ``spark.sql.python.filterPushdown.enabled`` on for
     the session. Only for DataFrames that are used in one query: Spark 4.1 to 4.3 reads a DataFrame or view that two
@@ -48,12 +48,13 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     facts = facts_of(spark)
     session = {
         "clock_zone": facts.clock_zone,
-        "session_zone": None,  # of the session that runs the query, which its tasks will know
+        "session_zone": None,  # the zone of the session that runs the query; its tasks will know it
         "case_sensitive": facts.case_sensitive,
         "infer_partitions": facts.infers_partitions,
     }
     known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
-    # A class made here travels by value, and with it what the planning process cannot ask for; its base by name.
+    # A class that is made here is pickled by value, with attributes that the planning process cannot ask for; its base
+    # class is pickled by name.
     spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
     if pushdown:
         spark.conf.set(PUSHDOWN, "true")

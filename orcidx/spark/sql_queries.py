@@ -1,4 +1,5 @@
-"""Plain SQL with indexes: ``enable`` has every scan of ORC files in a session's queries leave out what cannot match.
+"""Plain SQL with indexes: with ``enable``, every scan of ORC files in a session's queries leaves out files that cannot
+match.
 
 Spark parses, plans and reads; orcidx is asked when a scan lists its files, with the filters that Spark tests on each
 row of it, and names the files that are proven to hold no row for which they are true.
@@ -39,31 +40,31 @@ __all__ = ["disable", "enable", "last_scans", "sql"]
 _ITEM, _PART = "\x01", "\x02"
 _REMEMBERED = 100
 WITHOUT_SECONDS = 10.0
-"""How long a remote directory without an index is taken to have none: a look takes a request for each directory above
-it, and each scan would wait for them."""
+"""Seconds for which a remote directory without an index is assumed to have none. Looking for one takes a request for
+each directory above it, and each scan would wait for these."""
 _LAST: deque[Choice] = deque(maxlen=_REMEMBERED)
-"""Of the scans of this process's sessions, the newest last."""
+"""The choices of the scans of this process's sessions, the newest last."""
 _HARMLESS = {
     "path", "paths", "basepath", "compression", "serialization.format", "mergeschema", "ignorecorruptfiles",
     "ignoremissingfiles", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "orc.compress",
     "__hive_compatible_bucketed_table_insertion__",
 }  # fmt: skip
-"""Options of a relation that choose files or concern writing; any other might change what a column's values are."""
+"""Options of a relation that choose files or concern writing; any other option might change the values of a column."""
 UNFINISHED = (
-    "a rewrite of the directory has not finished its swap, or keeps old files (keep_old): rows may come twice, as "
-    "Spark gives them; orcidx.spark.recover ends it, and orcidx.spark.read gives each row once"
+    "a rewrite of the directory has not finished its swap, or keeps old files (keep_old): Spark may give rows twice; "
+    "orcidx.spark.recover ends the rewrite, and orcidx.spark.read gives each row once"
 )
 
 
 def enable(spark: SparkSession) -> None:
-    """Has every query of a session leave out the ORC files that indexes prove to hold no row it asks for.
+    """Makes every query of a session leave out the ORC files that, by their indexes, hold no matching row.
 
-    SQL texts, views, catalog tables, ``orc.`path``` and DataFrames alike: each scan of ORC files below a
+    This holds for SQL texts, views, catalog tables, ``orc.`path``` and DataFrames: each scan of ORC files below a
     directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
     of Spark; ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` what the last scans
-    left out. A file falls only where Spark's listing has the very size and time that it was indexed with; whatever goes
-    wrong, all files are read. While a rewrite has not finished its swap in a directory, rows are Spark's, which may
-    come twice, and ``why()`` says so. Sessions made by ``newSession`` are enabled by themselves.
+    left out. A file is left out only where Spark's listing has the same size and time as when it was indexed; after any
+    error all files are read. While a rewrite has not finished its swap in a directory, Spark may give rows twice, and
+    ``why()`` says so. A session made by ``newSession`` has to be enabled separately.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def enable(spark: SparkSession) -> None:
     Raises
     ------
     Unsupported
-        Over Spark Connect, whose optimizer is the server's; where this Spark does not take the rule.
+        Over Spark Connect, whose optimizer runs on the server, and where this Spark does not accept the rule.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def enable(spark: SparkSession) -> None:
 
 
 def disable(spark: SparkSession) -> None:
-    """Undoes ``enable``, for queries that are planned from now on; nothing where the session is not enabled.
+    """Undoes ``enable`` for queries that are planned from now on. Does nothing where the session is not enabled.
 
     Parameters
     ----------
@@ -104,9 +105,10 @@ def disable(spark: SparkSession) -> None:
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
-    """The DataFrame of one query that leaves out files as in a session of ``enable``, whether or not it is one.
+    """The DataFrame of one query that leaves out files as in an enabled session, whether or not the session is enabled.
 
-    What is made of the DataFrame, as by its ``where``, is planned anew, and restricted in an enabled session only.
+    A DataFrame that is derived from it, for example by its ``where``, is planned again, and leaves out files only in an
+    enabled session.
 
     Parameters
     ----------
@@ -140,15 +142,15 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
 
 def last_scans() -> tuple[Choice, ...]:
-    """What was left out by the last scans of enabled sessions, the newest last."""
+    """What the last scans of enabled sessions left out, the newest last."""
     return tuple(_LAST)
 
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan that Spark is about to list: directories or files, names of partition columns, columns of collated text,
-    options, and the filters in Catalyst's JSON; of the session the JVM's zone, whether types of partitions are
-    inferred, and how many tasks run at a time."""
+    """A scan that Spark is about to list: its directories or files, partition columns, columns of collated text,
+    options, and filters in Catalyst's JSON. From the session it has the JVM's time zone, whether types of partitions
+    are inferred, and how many tasks run at a time."""
 
     roots: tuple[str, ...]
     partitions: frozenset[str]
@@ -180,7 +182,7 @@ class _Scan:
 
     @property
     def types(self) -> dict[str, str]:
-        """Spark's, of the columns that the filters name."""
+        """Spark's types of the columns that the filters name."""
         nodes = (node for nodes in self.filters for node in nodes if node["class"].endswith(".AttributeReference"))
         return {node["name"]: node["dataType"] for node in nodes if isinstance(node["dataType"], str)}
 
@@ -249,7 +251,8 @@ class _Answers:
         return [hadoop_source(one, files) for one in scan.roots]
 
     def _has_index(self, root: Source | str) -> bool:
-        """That a directory of a remote file system has none is taken to be so for a while."""
+        """The indexed directories of a scan. A remote directory without an index is assumed to have none for a
+        while."""
         if not isinstance(root, Source):
             return store_above(root) is not None
         key = (root.filesystem.name, root.location)
@@ -262,19 +265,19 @@ class _Answers:
 
 
 def _named(scan: _Scan, files: SparkFiles, found: Survivors) -> tuple[str, Choice]:
-    """The numbers, in Spark's listing, of the files that fall; and what is told of them."""
+    """The numbers, in Spark's listing, of the files to leave out; and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
         why = "no file is proven to be without such rows"
         return "", Choice("spark", f"{scan.shown}: {why}", notes=found.notes)
     choice = Choice(
         "spark",
-        f"{scan.shown}: files that are proven to be without such rows are not listed",
+        f"{scan.shown}: files that are proven to have no such rows are not listed",
         files=len(kept),
         files_left=int(kept.sum()),
         bytes=int(files.sizes.sum()),
         bytes_left=int(files.sizes[kept].sum()),
-        # Of other files than these, as of partitions that Spark leaves out by itself, the counts would be others.
+        # The counts are those of these files alone; partitions that Spark leaves out by itself are not among them.
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
         notes=found.notes,
     )

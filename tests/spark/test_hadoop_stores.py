@@ -219,7 +219,7 @@ def test_files_are_chosen_by_their_names(spark: Any, indexed: str, monkeypatch: 
         row.id for row in spark.read.orc(indexed).where("k IN (0, 4, 5, 8, 9)").collect()
     )
     if not indexed.startswith("viewfs:"):  # whose names are those of the file system behind it
-        assert "chosen by their names" in why(frame).reason
+        assert "selected by a filter on their names" in why(frame).reason
         assert why(frame).files_left == 5
 
 

@@ -143,7 +143,7 @@ def test_storage_that_only_spark_knows(
         ({"storage_options": "anon"}, "storage_options is {option: ...}, not 'anon'"),
         ({"columns": "id"}, r"columns is a list: give \['id'\]"),
         ({"top": "id", "limit": 3}, r"top is a list: give \['id'\]"),
-        ({"top": ["id"]}, "say how many by limit"),
+        ({"top": ["id"]}, "give limit to say how many"),
         ({"format": "parquet"}, "format is 'orc' or 'paimon'"),
     ],
 )

@@ -110,7 +110,7 @@ TOLD = (
     "cannot be compared",
     "pyarrow cannot evaluate",
     "as UTC shows it",
-    "by zero orcidx divides",
+    "results for division by zero",
     "when orcidx was registered",
 )
 """What the format says of what it does not take as Spark does."""

@@ -190,7 +190,7 @@ def test_times_are_on_the_clock_of_the_session_that_asks(in_tokyo: Any, files: P
     where = "at BETWEEN TIMESTAMP '2021-07-01 02:00:00' AND TIMESTAMP '2021-07-01 03:00:00'"
     found = in_tokyo.read.format("orcidx").option("where", where).load(str(tmp_path / "days"))
     assert rows(found) == rows(in_tokyo.read.orc(str(tmp_path / "days")).where(where)) != []
-    with pytest.raises(Exception, match="does not tell the session's time zone here"):
+    with pytest.raises(Exception, match="does not give the session's time zone here"):
         found.rdd.collect()
 
 

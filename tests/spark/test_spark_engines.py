@@ -197,7 +197,7 @@ def test_what_is_told(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPat
     assert why(read(spark, directory)).engine == "spark"
     few = read(spark, directory, ["ID", "text"], where=F.col("key") == 7919)
     assert few.columns == ["ID", "text"]
-    assert "7 fell" in str(why(few)).replace(str(why(few).files - 1), "7")
+    assert "7 ruled out" in str(why(few)).replace(str(why(few).files - 1), "7")
     assert why(read(spark, directory, where="id BETWEEN 5 AND 7")).files_left == 1
     assert why(read(spark, directory, limit=3)).engine == "orcidx"
     monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
@@ -278,7 +278,7 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     for once, few in ((0.0, FILES - 2), (1e9, FILES)):
         monkeypatch.setattr(survivors, "RELATION_SECONDS", once)
         short = read(spark, directory, where="key = 7919")
-        assert "of 2 files fell by their indexes, and asking more would cost too much" in str(why(short))
+        assert "of 2 files are ruled out by their indexes, and asking more would cost too much" in str(why(short))
         assert why(short).files_left >= few
         assert short.count() == 1
 
@@ -414,7 +414,10 @@ def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkey
     assert why(frame).files_left == why(frame).files
     where = "text COLLATE UTF8_LCASE = 'T31'"
     assert rows(read(spark, directory, where=where)) == rows(plain(spark, directory).where(where)) != Counter()
-    for more, told in (({"engine": "orcidx"}, "Spark's to compare"), ({"limit": 2}, "collation in schema= cannot")):
+    for more, told in (
+        ({"engine": "orcidx"}, "only Spark's reader compares text"),
+        ({"limit": 2}, "collation in schema= cannot"),
+    ):
         with pytest.raises(InvalidQuery, match=told):
             read(spark, directory, **asked, **more)
 

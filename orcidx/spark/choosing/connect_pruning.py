@@ -1,9 +1,9 @@
-"""What may be left out over Spark Connect, where there is neither an analysed expression nor a listing to ask for.
+"""Which files may be left out over Spark Connect, which gives neither an analysed expression nor a listing.
 
-A condition is looked at when the DataFrame runs, with the confs of the session then. So only what orcidx reads itself,
-with literals of exactly the columns' types, is a proof, and of times what holds on any clock. The client may see other
-files than the server under the same path: what falls must be of the size and time that the server's files have.
-"""
+Spark analyses a condition when the DataFrame runs, with the session's confs of that time. So only what orcidx parses
+itself, with literals of exactly the columns' types, rules out files, and conditions on times only as far as they hold
+on any clock. The client may see other files than the server under the same path, so a file is left out only if the
+server's file has the same size and time."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ _OPS = frozenset(
      Op.CONTAINS}
 )  # fmt: skip
 _DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
-"""Before and after them calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
+"""Outside of these bounds calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _DAYS)
 _KINDS = ("path", "hadoop")
 """Of sources that Spark lists by the same names."""
 
 
 def proven(query: Query, schema: StructType) -> Predicate:
-    """What is true of every row of which the condition of a query is, whatever the session's confs are at the action.
+    """A predicate that is true for every row for which the condition of a query is, whatever the session's confs are at
+    the action.
 
-    ``schema``: the relation's ``StructType``. True, which proves nothing, for a Column and for what orcidx does not
-    read.
-    """
+    ``schema``: the relation's ``StructType``. It is just True, which rules out nothing, for a Column and for what
+    orcidx does not parse."""
     where = query.where
     if where is None or hasattr(where, "cast") or (isinstance(where, str) and may_mean_otherwise(where)):
         return _ANY
@@ -68,8 +68,8 @@ def proven(query: Query, schema: StructType) -> Predicate:
 
 
 def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
-    """A part of a predicate with its column as the schema spells it; None where it is not sure to mean the same to
-    Spark."""
+    """A part of a predicate with its column as the schema spells it; None where Spark may take it to mean something
+    else."""
     if isinstance(node, Constant):
         return node
     if not isinstance(node, Leaf) or node.op not in _OPS:
@@ -99,7 +99,8 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def listing_of_client(sources: Sequence[Source]) -> Listing:
-    """The files as the client sees them: what falls of them may be worth asking the server for its own."""
+    """The files as the client sees them. If some of them can be left out, it may be worth asking the server for its
+    listing."""
     known = [one for one in sources if one.kind in _KINDS and one.listed is not None and one.listed.mtime is not None]
     versions = [one.listed for one in known if one.listed is not None]
     return Listing(

@@ -1,9 +1,9 @@
-"""Which engine reads what: Spark's own reader, without the files that indexes rule out, or orcidx in tasks of its own.
+"""Chooses which engine reads: Spark's own reader, without the files that indexes rule out, or orcidx in tasks of its
+own.
 
-Spark's reader is the faster one wherever it decodes what it must; orcidx knows better what to leave out. So Spark's
-relation is made first, and files that are proven empty leave it. orcidx decodes what Spark has no reader for, and keys
-of an index, of which it finds the rows without decoding the other columns of their row groups.
-"""
+Spark's reader decodes faster; orcidx leaves out more. So Spark's relation is made first, and files that are proven to
+have no matching row are removed from it. orcidx reads what Spark has no reader for. It also reads lookups of keys by an
+index, because it finds the rows of the keys without decoding the other columns of their row groups."""
 
 from __future__ import annotations
 
@@ -52,30 +52,29 @@ Engine = Literal["auto", "spark", "orcidx"]
 Int64s = npt.NDArray[np.int64]
 CONF = "spark.orcidx.engine"
 KEYS = 32
-"""So many keys are looked up row by row; of more, most row groups have one."""
+"""At most this many keys are looked up row by row; with more keys most row groups have one of them."""
 LATE_COLUMNS = 4
 LEAST_BYTES = 16 << 20
 """Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
 RARE = 0.5
-"""Keys that are in files of more than this share of the bytes have rows in most row groups: none is passed over."""
+"""Share of the bytes. If the files of the keys have more, most row groups are taken to have a row of them."""
 FILTER_SHARE = 0.5
-"""A filter on the names of files costs every row that is read; it must spare this share of the bytes."""
+"""Share of the bytes that a filter on file names must save, as Spark tests it on every row that is read."""
 _WARNED: set[str] = set()
-"""Paths of which a warning has said that they have no index."""
-_DEARER = "would cost more than it spares, so all are read"
+"""Paths for which the warning about a missing index was given."""
+_DEARER = "would cost more than it saves, so all are read"
 
 
 class Unreadable(Exception):
-    """Spark makes no relation of a path; the text is its sentence."""
+    """Spark makes no relation of a path; the text is Spark's message."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """Which engine reads a DataFrame, why, and what was left out. ``str()`` is a sentence or two.
 
-    ``files``, ``bytes``: listed; ``files_left``, ``bytes_left``: read; ``by``: how many files fell by which evidence.
-    None where the engine tells only when it runs.
-    """
+    ``files``, ``bytes``: listed; ``files_left``, ``bytes_left``: read; ``by``: how many files each kind of evidence
+    ruled out. The numbers are None where they are known only when the engine runs."""
 
     engine: Literal["spark", "orcidx"]
     reason: str
@@ -93,15 +92,15 @@ class Choice:
             sizes = f"{size_text(self.bytes_left or 0)} of {size_text(self.bytes or 0)}"
             text += f"; {self.files_left:,} of {self.files:,} files are read, which store {sizes}"
         if self.by:
-            text += " (" + ", ".join(f"{count:,} fell by {name}" for name, count in self.by.items()) + ")"
+            text += " (" + ", ".join(f"{count:,} ruled out by {name}" for name, count in self.by.items()) + ")"
         return "\n".join((text, *self.notes))
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A choice with what it is carried out by: ``frame`` of Spark's reader, or ``where`` to prune by and ``needed``,
-    the columns to read, for orcidx; then ``condition`` and ``keys`` are tested by Spark. ``instead``: what is done
-    where orcidx does not read those columns as of the very ``types`` that Spark reads."""
+    """A choice with what is needed to carry it out. For Spark's reader that is ``frame``. For orcidx: ``where`` prunes,
+    ``needed`` are the columns to read, and Spark then tests ``condition`` and ``keys``. ``instead``: the choice to take
+    where orcidx does not read those columns as exactly the ``types`` that Spark reads."""
 
     choice: Choice
     frame: DataFrame | None = None
@@ -119,7 +118,7 @@ def is_column(where: object) -> bool:
 
 
 def engine_of(spark: SparkSession, engine: str | None) -> Engine:
-    """The engine asked for, else that of the session's ``spark.orcidx.engine``, else "auto"."""
+    """The engine that the caller asks for, else the session's ``spark.orcidx.engine``, else "auto"."""
     asked = engine if engine is not None else spark.conf.get(CONF, "auto")
     if asked not in get_args(Engine):
         named = f"engine={asked!r}" if engine is not None else f"{CONF} is {asked!r}, which"
@@ -128,12 +127,12 @@ def engine_of(spark: SparkSession, engine: str | None) -> Engine:
 
 
 def own_tasks_only(query: Query) -> str | None:
-    """What Spark's reader cannot do of a query; None where it can do all."""
+    """The part of a query that Spark's reader cannot do; None where it can do all."""
     reasons = {
-        "deletion_vector": "deletion vectors are orcidx's to apply",
-        "file_index": "file indexes given by path are orcidx's to read",
-        "top": "the first rows in an order are looked for by orcidx's evidence",
-        "limit": "orcidx reads no more files than a limit takes",
+        "deletion_vector": "only orcidx applies deletion vectors",
+        "file_index": "only orcidx reads file indexes given by path",
+        "top": "orcidx finds the first rows in an order by its statistics",
+        "limit": "orcidx reads only as many files as a limit needs",
         "snapshot_id": "Paimon tables are read by orcidx",
         "jvm_zone": "Paimon tables are read by orcidx",
         "storage_options": "storage_options= are for orcidx's readers",
@@ -149,7 +148,7 @@ def own_tasks_only(query: Query) -> str | None:
 
 
 def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine, where_in: KeyFrames) -> Chosen:
-    """Makes Spark's relation and says who reads it; the columns of the query are still to be selected.
+    """Makes Spark's relation and chooses its reader. The caller still has to select the query's columns.
 
     Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have, and ``Unreadable`` where
     there is no relation.
@@ -166,7 +165,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         return Chosen(Choice("spark", reason, **counts), frame, keys=keys)
 
     if condition is None and not keys:
-        return by_spark("nothing is asked of the rows")
+        return by_spark("the query has no condition")
     if reason := _unprunable(spark, facts, query, engine):
         return by_spark(reason)
     if engine != "orcidx" and _has_no_index(query.reached):
@@ -179,10 +178,10 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         needed = _needed(relation, asked, query.columns)
         choice = Choice("orcidx", "it was asked to", notes=road_notes(query.at))
         return Chosen(choice, None, asked.may, needed, condition, keys)
-    if facts.gates.pruning is not None:  # asked of orcidx's tasks, and not theirs to read
+    if facts.gates.pruning is not None:  # the caller asks for orcidx's tasks, but they cannot read this
         return by_spark(facts.gates.pruning)
     if asked.may == Constant(True):
-        return by_spark("the condition asks nothing that an index could rule out")
+        return by_spark("the condition has no part that an index could rule files out by")
     try:
         files, stores = _indexed(relation, query)
     except (OrcidxError, OSError, ImportError) as error:
@@ -213,7 +212,7 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
 
 
 def _unprunable(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine) -> str | None:
-    """Why the session lets no file be left out."""
+    """Why no file may be left out in this session."""
     if facts.gates.pruning is not None and engine != "orcidx":
         return facts.gates.pruning
     if is_connect(spark) and query.table is not None:
@@ -222,7 +221,7 @@ def _unprunable(spark: SparkSession, facts: SessionFacts, query: Query, engine: 
 
 
 def _listing(relation: Relation, query: Query, files: ListedFiles, found: Survivors) -> Listing | None:
-    """Spark's listing; that of the client where its counts are all that is wanted."""
+    """Spark's listing; the client's where only counts are needed."""
     if isinstance(files, SparkFiles) or not (found.fallen.any() or query.reader_options):
         return _as_listed(files)
     if is_connect(relation.spark):
@@ -231,12 +230,12 @@ def _listing(relation: Relation, query: Query, files: ListedFiles, found: Surviv
 
 
 def _as_listed(files: ListedFiles) -> Listing:
-    """The listing that was asked of, whoever made it."""
+    """The listing whose files were examined, Spark's or orcidx's."""
     return files.listing if isinstance(files, SparkFiles) else listing_of_client(files.sources)
 
 
 def _asked(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
-    """What of the condition rules out files, and the columns that it names."""
+    """The part of the condition that can rule out files, and the columns that the condition names."""
     columns = frozenset(relation.frame.columns)
     if query.where is None:
         return Condition(Constant(True), frozenset())
@@ -245,20 +244,22 @@ def _asked(relation: Relation, query: Query, filtered: DataFrame, facts: Session
         return analysed(filtered, columns, facts.clock_zone, collated=collated(schema))
     may = proven(query, schema)
     if may == Constant(True):
-        return Condition(may, columns, "Spark Connect does not tell what it means, and orcidx does not read it so")
+        return Condition(
+            may, columns, "Spark Connect does not tell how Spark reads it, and orcidx may read it differently"
+        )
     return Condition(may, columns)
 
 
 def _with_keys(asked: Condition, keys: tuple[Keys, ...]) -> Condition:
-    """The condition and the keys together; what of the condition cannot be judged leaves the keys as they are."""
+    """The condition and the keys together. If the condition cannot be judged, the keys still rule out files."""
     unjudged = asked.unjudged if asked.obstacle is None else (asked.obstacle,)
     columns = asked.columns | {one.column for one in keys}
     return Condition(all_of(asked.may, pruning_by(keys)), columns, unjudged=unjudged)
 
 
 def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
-    """The reason "no index". It is also a warning, once for each path, unless Spark's reader was asked for: without an
-    index ``read`` is no better than Spark's reader."""
+    """The reason "no index". Also warns once for each path, because ``read`` is no better than Spark's reader without
+    an index. There is no warning where the caller asked for Spark's reader."""
     reason = "there is no index of the directory"
     if engine == "auto" and (name := f"{path!r:.300}") not in _WARNED:
         _WARNED.add(name)
@@ -271,18 +272,18 @@ def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
 
 
 def _has_no_index(path: object) -> bool:
-    """Whether that is known without listing the files."""
+    """Whether it is known, without listing the files, that there is no index."""
     try:
         if isinstance(path, Source):
             return not is_pattern(str(path.location)) and store_above(path) is None
         return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
-    except (OrcidxError, OSError):  # it is told where the files are listed
+    except (OrcidxError, OSError):  # where the files are listed, the listing gives the reason
         return False
 
 
 def _indexed(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
-    """The files as Spark has listed them, or as orcidx lists them where Spark does not tell its own, or has listed
-    several file systems; and the indexed directories among them."""
+    """The files and the indexed directories among them. The files are Spark's listing, or orcidx's where Spark does not
+    give its own or where it lists several file systems."""
     paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
     given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
     alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1
@@ -295,7 +296,7 @@ def _indexed(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[
 
 
 def _may_look_up(query: Query, facts: SessionFacts, engine: Engine) -> bool:
-    """Whether orcidx's own tasks may read, and read what Spark's reader would."""
+    """Whether orcidx's own tasks may read the query, and would give the values that Spark's reader gives."""
     apart = collated(query.schema) | with_defaults(query.schema)
     is_plain = not (query.reader_options or query.table or apart or facts.gates.tasks)
     return engine != "spark" and is_plain
@@ -316,19 +317,19 @@ def _relation(spark: SparkSession, query: Query) -> Relation:
 
 
 def _as_column(relation: Relation, query: Query) -> Column:
-    """The predicate of the query for Spark. Raises ``Unreadable`` where Spark has no word for it."""
+    """The query's predicate as a condition of Spark. Raises ``Unreadable`` where Spark cannot express it."""
     schema = arrow_schema_of(relation.frame.schema.jsonValue())
     where = query.predicate(schema)
     assert where is not None
     bind(where, schema, nan=query.options.nan, case_sensitive=query.case_sensitive)
     column = column_of(where, schema, case_sensitive=query.case_sensitive)
     if column is None:
-        raise Unreadable("it has no word for the predicate")
+        raise Unreadable("Spark cannot express the predicate")
     return column
 
 
 def _needed(relation: Relation, asked: Condition, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """What is read of the relation: the columns wanted, and those of the condition."""
+    """The columns of the relation that are read: those of the result and those of the condition."""
     wanted = {one.casefold() for one in (*(columns or relation.frame.columns), *asked.columns)}
     return tuple(name for name in relation.frame.columns if name.casefold() in wanted)
 
@@ -363,8 +364,8 @@ def _survivors(
 
 
 def _partitions(relation: Relation, query: Query, files: ListedFiles) -> PartitionColumns:
-    """The partition columns of Spark's relation: as it tells them, over Spark Connect whatever the files' paths may
-    make one by the option basePath."""
+    """The partition columns of Spark's relation. Over Spark Connect, which does not tell them: every column that the
+    files' paths may define, whatever the option basePath is."""
     names = relation.partition_columns
     if names is None:
         sources = files.sources if isinstance(files, ClientFiles) else ()
@@ -380,8 +381,8 @@ def _may_be_old(
     fields: Sequence[StructField],
     session: tuple[Query, PartitionColumns],
 ) -> bool:
-    """True if a file that is left may hold dates or times that Spark decodes otherwise than orcidx does. By the
-    statistics of files, which do not cover nested columns."""
+    """True if a remaining file may hold dates or times that Spark and orcidx decode differently. Judged by the files'
+    statistics, which do not cover nested columns."""
     query, partitions = session
     types = {one.name: _type_name(one.dataType) for one in fields}
     texts = {one.name: one.dataType.simpleString() for one in fields}
@@ -395,7 +396,7 @@ def _may_be_old(
         if (old & left).any():
             return True
         left[positions] = False
-    return bool(times and left.any())  # of files without an index nothing is known
+    return bool(times and left.any())  # nothing is known about files without an index
 
 
 def _type_name(kind: DataType) -> str:
@@ -419,27 +420,27 @@ def _types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
 
 
 def _of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
-    """The counts where all files are read, whatever is proven of some."""
+    """The counts of a read of all files, including those that could be left out."""
     return _counts(listing, np.ones(len(listing.names), np.bool_), replace(found, by={}), keys)
 
 
 def _not_worth(files: ListedFiles, found: Survivors, query: Query) -> str | None:
-    """Why nothing is left out, though files are proven to be without rows: too little of too many."""
+    """Why nothing is left out although some files are proven to have no matching rows: they are too few."""
     left = ~found.fallen
     if left.all() or left.sum() <= FEW or query.reader_options:
         return None
     if files.sizes[left].sum() <= FILTER_SHARE * files.sizes.sum():
         return None
-    fell = f"{found.fallen.sum():,} of {len(left):,} files are proven to be without such rows"
+    fell = f"{found.fallen.sum():,} of {len(left):,} files are proven to have no such rows"
     return f"{fell}, and a filter on names {_DEARER}"
 
 
 def _looked_up(
     may: Predicate, found: Survivors, relation: Relation, query: Query, counts: dict[str, Any]
 ) -> str | None:
-    """Why orcidx had better decode what is left: few keys of a column with a bloom filter, and other columns that are
-    decoded for their rows alone. None where Spark had; a note in ``counts`` says by what tasks open the files, or why
-    they cannot."""
+    """Why orcidx should decode the remaining files: the query looks up few keys of a column with a bloom filter, and
+    other columns are decoded only for the rows of these keys. None where Spark should decode them. A note in
+    ``counts``: how tasks open the files, or why they cannot."""
     read = len(query.columns if query.columns is not None else relation.frame.columns)
     if not LEAST_BYTES <= counts["bytes_left"] <= RARE * counts["bytes"] or read < LATE_COLUMNS:
         return None
@@ -451,29 +452,29 @@ def _looked_up(
                 counts["notes"] += (f"few keys of {leaf.path[0]} could be looked up, but {problem}",)
                 return None
             counts["notes"] += road_notes(query.at)
-            return f"few keys of {leaf.path[0]} are looked up, and {read} columns decoded for their rows alone"
+            return f"few keys of {leaf.path[0]} are looked up, and {read} columns are decoded only for their rows"
     return None
 
 
 def _restricted(
     relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], counts: Mapping[str, Any]
 ) -> tuple[DataFrame, str]:
-    """Spark's relation without what fell, and how that is said."""
+    """Spark's relation without the files that are ruled out, and the sentence about it."""
     left = np.flatnonzero(kept)
     if len(left) == len(listing.names):
-        return relation.frame, "no file is proven to be without such rows"
+        return relation.frame, "no file is proven to have no such rows"
     if not len(left):
         return relation.spark.createDataFrame([], relation.frame.schema).limit(0), "no file has such rows"
     names = [listing.names[number] for number in left.tolist()]
     dropped = [listing.names[number] for number in np.flatnonzero(~kept).tolist()]
     if len(names) <= FEW and relation.named_files_are_alike:
-        return relation.of_files(names, dropped), "the files that are left are few, and named"
+        return relation.of_files(names, dropped), "the remaining files are few and are given by name"
     if counts["bytes_left"] > FILTER_SHARE * counts["bytes"]:
         return relation.frame, f"a filter on the names of files {_DEARER}"
     filtered = relation.by_names(names, dropped)
     if filtered is None:
-        return relation.frame, "the names of the files that are left cannot be given to Spark, so all are read"
-    return filtered, "the files that are left are chosen by their names"
+        return relation.frame, "the names of the remaining files cannot be given to Spark, so all are read"
+    return filtered, "the remaining files are selected by a filter on their names"
 
 
 # ---------------------------------------------------------------------- columns and conditions
@@ -481,7 +482,7 @@ def _restricted(
 
 def _check_columns(query: Query, frame: DataFrame) -> None:
     """Raises ``InvalidQuery`` with the nearest name for an unknown column."""
-    if not query.columns:  # its schema is a long text of the JVM's
+    if not query.columns:  # the schema comes from the JVM as a long text
         return
     names = frame.columns
     known = {query.folded(name) for name in names}

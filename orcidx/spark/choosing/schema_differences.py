@@ -1,7 +1,7 @@
-"""What is said where files of one read differ in their columns: two of the files, and the option that reads both.
+"""Messages about files of one read whose columns differ: they name two of the files and the option that reads both.
 
-And which file is no ORC file at all. Asked only when a read has failed, so that it costs nothing else; of many files
-the first ones are looked at.
+Another message names a file that is no ORC file. This code runs only after a read has failed, so it costs nothing
+otherwise. Of many files it examines the first ones.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from orcidx.storage import Source, list_sources
 __all__ = ["damaged_file", "with_files_named", "without_common_schema"]
 
 FILES = 256
-"""So many files are opened for a message, at about a millisecond each."""
+"""At most this many files are opened for a message, at about a millisecond each."""
 
 
 def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:
-    """The error, with two files and the option for both where it is about a column in which files differ."""
+    """The error. If it is about a column in which files differ, it names two of the files and the option that reads
+    both."""
     if error.column is None or "mergeSchema" in query.reader_options or query.table is not None:
         return error
     hint = _of_types(query, error) if error.file is not None else _of_columns(query, error.column)
@@ -34,7 +35,7 @@ def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:
 
 
 def without_common_schema(query: Query) -> str | None:
-    """The sentence on two files of which ``mergeSchema`` makes no schema; None where all that are looked at agree."""
+    """The sentence on two files for which ``mergeSchema`` makes no schema; None where all examined files agree."""
     first: dict[str, tuple[str, OrcType]] = {}
     for file, columns in _columns_of_files(query):
         for name, kind in columns.items():
@@ -48,7 +49,7 @@ def without_common_schema(query: Query) -> str | None:
 
 
 def damaged_file(query: Query) -> CorruptFile | None:
-    """What is wrong with the first file that is no whole ORC file; None where all that are looked at are."""
+    """What is wrong with the first file that is damaged or no ORC file; None where all examined files are whole."""
     passed = query.reader_options.get("ignoreCorruptFiles") == "true"
     for source in _sources(query):
         try:
@@ -59,7 +60,7 @@ def damaged_file(query: Query) -> CorruptFile | None:
                 pass
         except CorruptFile as error:
             if passed:
-                error.message += "; Spark looks for the schema in such files all the same: give schema= as well"
+                error.message += "; Spark looks for the schema even in such files: give schema= as well"
             return error
         except (OrcidxError, OSError):
             continue
@@ -67,7 +68,7 @@ def damaged_file(query: Query) -> CorruptFile | None:
 
 
 def _of_columns(query: Query, name: str) -> str | None:
-    """Where a column is that the first file, whose schema is read, has not."""
+    """Which file has a column that the first file lacks. (The first file's schema is the one that is read.)"""
     lacking = None
     if query.schema is not None:
         if any(query.folded(one["name"]) == query.folded(name) for one in json_of_schema(query.schema)["fields"]):
@@ -88,7 +89,7 @@ def _of_columns(query: Query, name: str) -> str | None:
 
 
 def _of_types(query: Query, error: InvalidQuery) -> str | None:
-    """Which file has a column in the type that another one does not widen to."""
+    """Which file has a column in a type to which the type of another file does not widen."""
     if query.schema is not None:
         return None
     for file, columns in _columns_of_files(query):
@@ -101,7 +102,7 @@ def _of_types(query: Query, error: InvalidQuery) -> str | None:
 
 
 def _columns_of_files(query: Query) -> Iterator[tuple[str, Mapping[str, OrcType]]]:
-    """The names of the first files with their columns, but of those that are not there or cannot be read."""
+    """The names of the first files with their columns, without files that are missing or cannot be read."""
     for source in _sources(query):
         try:
             with open_file(source, storage_options=query.storage_options) as file:
@@ -115,6 +116,6 @@ def _columns_of_files(query: Query) -> Iterator[tuple[str, Mapping[str, OrcType]
 def _sources(query: Query) -> list[Source]:
     try:
         found = list_sources(query.reached, storage_options=query.storage_options)
-    except (OrcidxError, OSError, ValueError, ImportError):  # as of a scheme that Hadoop alone knows
+    except (OrcidxError, OSError, ValueError, ImportError):  # for example a scheme that only Hadoop knows
         return []
     return [source for source in found if source.size != 0][:FILES]

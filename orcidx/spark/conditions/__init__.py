@@ -1,1 +1,1 @@
-"""What a condition means to Spark, and which files it rules out."""
+"""How Spark reads a condition, and which files the condition rules out."""

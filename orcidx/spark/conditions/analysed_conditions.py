@@ -1,10 +1,9 @@
-"""What of a condition of Spark's can rule out files: read from the expression as Spark has analysed it, not from text.
+"""Finds the parts of a condition that can rule out files, in the expression that Spark has analysed, not in its text.
 
 Spark's analysis has resolved columns, casts, functions and variables; the constant parts are folded by its own rules. A
-comparison of a bare column with a literal of the column's own type becomes a predicate, anything else is unknown. For
-each node two predicates are kept, one that holds wherever it may be true and one wherever it may be false, so that NOT
-changes their places and what is unknown below OR makes the whole unknown.
-"""
+comparison of a bare column with a literal of the column's own type becomes a predicate, anything else is unknown. Each
+node has two predicates: one holds wherever the node may be true, the other wherever it may be false. NOT swaps them. An
+unknown part below OR makes the whole OR unknown."""
 
 from __future__ import annotations
 
@@ -31,14 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["Condition", "Nodes", "analysed", "carried_of", "condition_of_json", "conjuncts", "part_of_json"]
 
 _NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
-"""What has another value at every action: a file is left out once and for all only by what holds at each."""
+"""Functions that have another value at every action. A file may only be left out by what holds at every action."""
 _GROWS = _NOW | {
     "Literal", "Cast", "DateAdd", "DateSub", "DateAddInterval", "DateAddYMInterval", "AddMonths", "TruncDate",
     "TruncTimestamp", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval",
 }  # fmt: skip
-"""What never falls as time goes on: the time itself, moved by a constant or cut to a unit."""
+"""Functions whose value never falls as time goes on: the time itself, moved by a constant or truncated to a unit."""
 _SLACK = dt.timedelta(days=1)
-"""Clocks of machines, and the hour that comes twice, may set a later action back by less."""
+"""A later action may see an earlier time by less than this, because clocks of machines differ and an hour repeats when
+summer time ends."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
 """Spark's own rules that leave a bare column on one side of a comparison, and a literal on the other."""
 _INTEGERS = ("byte", "short", "integer", "long")
@@ -60,8 +60,9 @@ _ANY = Constant(True)
 
 @dataclass(frozen=True)
 class Condition:
-    """``may``: true of every row of which the condition is; ``columns``: that it names; ``obstacle``: why nothing may
-    be left out by it, None where something may; ``unjudged``: why parts of it, beside others, rule out nothing."""
+    """``may``: a predicate that is true for every row for which the condition is. ``columns``: those that the condition
+    names. ``obstacle``: why no file may be left out by the condition, None where files may be. ``unjudged``: why some
+    parts of the condition rule out nothing."""
 
     may: Predicate
     columns: frozenset[str]
@@ -71,7 +72,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Column:
-    """``is_char``: compared as if it were padded; ``zone``: on whose clock its times are taken for instants."""
+    """``is_char``: its values are compared as if they were padded. ``zone``: the time zone by which its times are
+    turned into instants."""
 
     path: tuple[str, ...]
     kind: str
@@ -93,9 +95,9 @@ class _Literal:
 
 @dataclass(frozen=True)
 class _Truth:
-    """``true`` holds for every row of which a node may be true, ``false`` for every row of which it may be false.
+    """``true`` holds for every row for which a node may be true, ``false`` for every row for which it may be false.
 
-    ``exact``: they hold for no other row.
+    ``exact``: both hold for no other row.
     """
 
     true: Predicate = _ANY
@@ -109,12 +111,11 @@ _UNKNOWN = _Truth()
 def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
     """The condition of a DataFrame that was made by one filter, over a relation of ``columns``. Classic sessions only.
 
-    ``clock_zone``: of the JVM, on whose clock Spark writes times down in its plans; ``collated``: columns of text that
-    is not compared by its bytes, of which Catalyst's JSON does not tell.
-    """
+    ``clock_zone``: the JVM's time zone, in which Spark writes times in its plans. ``collated``: text columns that are
+    not compared by their bytes, which Catalyst's JSON does not show."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
-    if plan.getClass().getSimpleName() != "Filter":  # as for _metadata, whose columns are added below it
+    if plan.getClass().getSimpleName() != "Filter":  # for example for _metadata, whose columns are added below it
         return Condition(_ANY, columns, "Spark asks for more than columns of the files")
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
@@ -129,7 +130,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), named)
     folded = conjuncts(nodes)
     if len(folded) != len(parts):
-        return Condition(_ANY, named, (*unjudged, "it asks for the time of each action")[0])
+        return Condition(_ANY, named, (*unjudged, "it depends on the time of each action")[0])
     may = _judged(parts, folded, reasons, load_zone(clock_zone))
     return Condition(may, named, unjudged=unjudged)
 
@@ -137,8 +138,9 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
 def carried_of(
     filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
 ) -> tuple[Predicate, bool, frozenset[str]]:
-    """What holds wherever the condition is true, as in ``analysed``, fields of structs included; whether it holds
-    nowhere else; and the columns that it names. ``once``: what asks for the time is asked now, and never again."""
+    """Returns a predicate that holds wherever the condition is true (as in ``analysed``, with fields of structs),
+    whether it holds nowhere else, and the columns that the condition names. ``once``: functions of the current time are
+    evaluated now and never again."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":
@@ -162,21 +164,22 @@ def carried_of(
 
 
 def _judged(before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[str | None], clock: Zone) -> Predicate:
-    """What holds wherever all parts of a condition may be true, by those that can be judged."""
+    """A predicate that holds wherever all parts of a condition may be true. It is made from the parts that can be
+    judged."""
     return all_of(
         *(part_of_json(one, now, clock) for one, now, reason in zip(before, folded, reasons) if reason is None)
     )
 
 
 def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> frozenset[str]:
-    """The columns that a condition names; all, where the JSON does not tell what a subquery names."""
+    """The columns that a condition names; all columns where it has a subquery whose columns the JSON does not show."""
     is_told = not any("Subquery" in _name(one) or _name(one) in _QUERIES for one in nodes)
     return _columns_of(nodes) if is_told else columns
 
 
 def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
-    """For each of the parts, which are all to be true, why it is no ground to leave files out; None where it may be
-    one. Spark itself takes the others to the files, whatever stands beside them and in which order."""
+    """For each conjunct: why it cannot be used to leave files out; None where it can. Spark itself pushes down the
+    other conjuncts, whatever their order."""
     steady = (
         [True] * len(parts) if condition.deterministic() else [bool(one.deterministic()) for one in _and(condition)]
     )
@@ -185,7 +188,7 @@ def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[
 
 
 def _and(condition: JavaObject) -> list[JavaObject]:
-    """The expressions whose nodes are those of ``conjuncts``."""
+    """The expressions of the conjuncts whose nodes ``conjuncts`` gives."""
     waiting, found = [condition], []
     while waiting:
         one = waiting.pop()
@@ -197,9 +200,9 @@ def _and(condition: JavaObject) -> list[JavaObject]:
 
 
 def _nodes(condition: JavaObject, columns: frozenset[str], collated: frozenset[str]) -> Nodes:
-    """The nodes of an expression, with the columns as the relation spells them, whereas Spark keeps the letters of the
-    text; those of LIKE without a known escape character where one of them may have another than the backslash, which
-    the JSON does not tell."""
+    """The nodes of an expression, with the columns as the relation spells them (Spark keeps the spelling of the text).
+    A LIKE may have another escape character than the backslash, which the JSON does not show; then the nodes of LIKE
+    have an unknown escape character."""
     nodes: Nodes = json.loads(condition.toJSON())
     spelled = {one.lower(): one for one in columns}
     for node in nodes:
@@ -222,13 +225,13 @@ def _with_collations(nodes: Nodes, collated: frozenset[str]) -> Nodes:
 
 @lru_cache(maxsize=1)
 def _rules(jvm: JavaObject) -> list[JavaObject]:
-    """Objects of the JVM, as long as it lives."""
+    """Objects of the JVM that are kept as long as it runs."""
     names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
     return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
 
 
 def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObject:
-    """The plan after ``_RULES``. Folding computes constants: a cast of ANSI SQL may fail there, as in every query."""
+    """The plan after ``_RULES``. These compute constants, so a cast of ANSI SQL may fail here, as in every query."""
     with told_in_a_sentence(condition, "compute"):
         for rule in _rules(jvm):
             plan = rule.apply(plan)
@@ -236,7 +239,7 @@ def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObj
 
 
 def conjuncts(nodes: Nodes) -> list[Nodes]:
-    """The parts of a condition that are all to be true, each with its nodes in preorder."""
+    """The conjuncts of a condition, each with its nodes in preorder."""
     parts, at = [], 0
     while at < len(nodes):
         if _name(nodes[at]) == "And":
@@ -249,7 +252,7 @@ def conjuncts(nodes: Nodes) -> list[Nodes]:
 
 
 def _end(nodes: Nodes, at: int) -> int:
-    """Where the expression that begins at a node ends."""
+    """The end of the expression that begins at a node."""
     wanted = 1
     while wanted:
         wanted += nodes[at]["num-children"] - 1
@@ -258,8 +261,9 @@ def _end(nodes: Nodes, at: int) -> int:
 
 
 def _inlined(nodes: Nodes) -> Nodes:
-    """The expression with a bare column in all its places, where Spark (since 4.0) names it once and refers to it: it
-    does so of BETWEEN. References have no numbers in JSON, so one of several names, or inside another, stays."""
+    """The expression with references to a bare column replaced by the column. Since 4.0 Spark names the column of a
+    BETWEEN once and refers to it. References have no numbers in the JSON, so they stay where there are several names,
+    or one inside another."""
     found: Nodes = []
     at = 0
     while at < len(nodes):
@@ -279,11 +283,10 @@ def _inlined(nodes: Nodes) -> Nodes:
 
 
 def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
-    """What holds wherever a conjunct may be true, at any action from now on.
+    """A predicate that holds wherever a conjunct may be true, at any action from now on.
 
-    ``folded``: the same with the time of now. A column at or after a time that only grows is after today's; of
-    anything else that asks the time nothing is known.
-    """
+    ``folded``: the conjunct with the current time as a constant. A column that must be at or after a time that only
+    grows is also at or after today's value of it. Nothing is known of any other function of the current time."""
     may = condition_of_json(folded, clock)
     if not _asks_the_time(before):
         return may
@@ -320,7 +323,7 @@ def _columns_of(nodes: Nodes) -> frozenset[str]:
 
 
 def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
-    """Why a condition is no ground to leave files out, though Spark takes it."""
+    """Why a condition cannot be used to leave files out, although Spark accepts it."""
     for node in nodes:
         name = _name(node)
         if "UDF" in name or "Subquery" in name or name in _QUERIES:
@@ -331,12 +334,14 @@ def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
 
 
 def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
-    """What holds wherever an expression, in Catalyst's JSON (its nodes in preorder), may be true."""
+    """Predicates that hold wherever an expression, given in Catalyst's JSON (its nodes in preorder), may be true or
+    false."""
     return _truth(nodes, clock).true
 
 
 def _truth(nodes: Nodes, clock: Zone, *, whole: bool = False) -> _Truth:
-    """``whole``: of rows that orcidx reads itself, so that fields of structs, CHAR and times of any age are known."""
+    """``whole``: for rows that orcidx reads itself, where fields of structs, CHAR and times of any age can be judged
+    too."""
     stack: list[Any] = []
     for node in reversed(_inlined(nodes)):
         children = [stack.pop() for _ in range(node["num-children"])]
@@ -368,9 +373,9 @@ def _node(node: Mapping[str, Any], children: list[Any], clock: Zone, *, whole: b
     leaf = _leaf(name, node, children)
     if leaf is None:
         return _UNKNOWN
-    if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false, where it is NULL here
+    if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false; here it is NULL
         return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)), True)
-    # A list of keys is a set of Java's objects to Spark, if it is long: -0.0 is not 0.0 there.
+    # Spark makes a Java set of a long list of keys, in which -0.0 is not 0.0.
     zero = leaf.op is Op.IN and any(isinstance(one, float) and one == 0 for one in leaf.literals)
     return _Truth(leaf, ~leaf, not zero)
 
@@ -385,7 +390,7 @@ def _attribute(node: Mapping[str, Any], *, whole: bool) -> Any:
 
 
 def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
-    """A column that is cast to its own type, as in a list with a null; or a wall clock's time that becomes an
+    """The column below a cast to its own type (as in a list with a null), or below a cast of a local time to an
     instant."""
     if node.get("dataType") == column.kind and not column.is_char:
         return column
@@ -395,7 +400,7 @@ def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
 
 
 def _placed(path: tuple[str, ...], kind: Any, *, whole: bool) -> Any:
-    """A column, or a field of a struct, of which something is known."""
+    """A column or a field of a struct that predicates can be about."""
     if isinstance(kind, str):
         return _Column(path, kind)
     is_struct = whole and isinstance(kind, dict) and kind.get("type") == "struct" and "__COLLATIONS" not in str(kind)
@@ -414,7 +419,7 @@ def _as_truth(value: object) -> _Truth:
 
 
 def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
-    """The question that a node asks of a bare column; None for anything else."""
+    """The predicate of a node that tests a bare column; None for any other node."""
     column, *rest = children or [None]
     op = _COMPARISONS.get(name)
     if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _TURNED:
@@ -448,8 +453,8 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
 
 
 def _like(path: tuple[str, ...], pattern: str, escape: str | None) -> Leaf | None:
-    """A pattern in which the escape character stands before what it may escape: Spark raises for any other.
-    ``escape``: None for the backslash, empty where it is not known."""
+    """A pattern in which the escape character stands only before characters that it may escape; Spark raises for any
+    other. ``escape``: None means the backslash, an empty text an unknown character."""
     escape = "\\" if escape is None else escape
     if len(escape) != 1:
         return None

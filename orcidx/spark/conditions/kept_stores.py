@@ -1,9 +1,8 @@
-"""Catalogs of indexes that stay in memory between one ``read`` and the next of the same directory.
+"""Catalogs of indexes that stay in memory between two ``read`` calls of the same directory.
 
-Reading a catalog of a few files takes the driver some eight milliseconds, of which a count over one column notices
-every one. Catalogs are written once, under numbers; a store is the same while the listing of them is, sizes and times
-included.
-"""
+Reading a catalog of a few files takes the driver some eight milliseconds, which is noticeable in a count over one
+column. Catalogs are numbered and never changed, so a store is the same as long as the listing of its catalogs is, with
+sizes and times."""
 
 from __future__ import annotations
 
@@ -13,26 +12,27 @@ from orcidx.storage import IdentityCache
 __all__ = ["KeptStores"]
 
 KINDS = ("path", "hadoop")
-"""Of stores whose listings are cheap and tell versions to the millisecond, or by tags."""
+"""Schemes of storages whose listings are cheap and have times in milliseconds or tags."""
 STORES, STORE_BYTES = 16, 16 << 20
-"""How many stores are kept, and how large each may be: some 50,000 files with statistics of a few columns."""
+"""How many stores are kept, and how many bytes each may have: that is some 50,000 files with statistics of a few
+columns."""
 
 
 class KeptStores:
-    """The last stores of directories that were used. Threads may share it."""
+    """The most recently used stores of directories. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._stores: IdentityCache[IndexStore] = IdentityCache(STORES)
 
     def known(self, store: IndexStore) -> IndexStore:
-        """A store that was opened at the same catalogs, with what it has read; the given one where there is none."""
+        """The kept store with the same catalogs and what it has already read; the given one where none is kept."""
         if store.root.kind not in KINDS:
             return store
         kept = self._stores.get(identity_of(store))
         return store if kept is None else kept
 
     def keep(self, store: IndexStore) -> None:
-        """Remembers a store with what it has read by now, unless that is large."""
+        """Keeps a store with what it has read so far, unless that is too large."""
         if store.root.kind not in KINDS:
             return
         large = memory_of(store) > STORE_BYTES

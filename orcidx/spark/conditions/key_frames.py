@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["MOST_KEYS", "Keys", "keys_of", "pruning_by", "restricted_to"]
 
 MOST_KEYS = 100_000
-"""So many keys are looked for one by one; of more their least and greatest."""
+"""At most this many keys are looked for one by one; for more keys only their range is used."""
 SMALL_BYTES = 16 << 20
-"""By Spark's estimate; the keys of so small a frame are made distinct here. Spark's own ``distinct`` is a job of two
-stages with a shuffle between, which took 280 ms where collecting the same 100 keys took 80."""
+"""Bytes, by Spark's estimate: the keys of a smaller frame are made distinct on the driver. Spark's own ``distinct`` is
+a job of two stages with a shuffle; it took 280 ms where collecting the same 100 keys took 80 ms."""
 _NARROW = ("Project", "Filter")
 _MEASURED = ("LocalRelation", "InMemoryRelation", "Range")
-"""Leaves of which Spark knows how many rows they have; of files it knows the stored bytes, of the rest it guesses."""
+"""Plans without inputs whose number of rows Spark knows. For files it knows the stored bytes; for other plans it
+guesses."""
 _STORED, _OF_PYTHON = "LogicalRelation", "LogicalRDD"
 _TYPES = ("byte", "short", "integer", "long", "string", "date")
 
@@ -43,7 +44,7 @@ class Keys:
 
     @property
     def pruning(self) -> Predicate:
-        """What every row with one of the keys meets."""
+        """A predicate that every row with one of the keys satisfies."""
         if len(self.values) <= MOST_KEYS:
             return Leaf((self.column,), Op.IN, tuple(self.values.to_pylist()))
         ends = pc.min_max(self.values)
@@ -51,14 +52,14 @@ class Keys:
 
     @property
     def note(self) -> str:
-        """What ``why`` says of it."""
-        how = "" if len(self.values) <= MOST_KEYS else ", too many to look for each: their range was looked for"
+        """The text about the keys that ``why`` shows."""
+        how = "" if len(self.values) <= MOST_KEYS else ", too many to look for each one, so their range is used"
         return f"{len(self.values):,} keys of {self.column}{how}"
 
 
 def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -> tuple[Keys, ...]:
-    """Evaluates the DataFrames, each of one column. Raises ``InvalidQuery`` unless the column is of exactly the type
-    that the relation's has, and of one whose equality every reader and index sees alike."""
+    """Evaluates the DataFrames, each of which has one column. Raises ``InvalidQuery`` unless the column has exactly the
+    type of the relation's column, and a type that every reader and index compares in the same way."""
     if where_in is None:
         return ()
     if not isinstance(where_in, Mapping):
@@ -85,8 +86,9 @@ def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -
 
 
 def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
-    """The distinct keys that are not null, without a shuffle where the rows come from one stage: those of a frame that
-    is surely small as they are, of small files by one task, of what Python gave each once from each task."""
+    """The distinct keys that are not null. No shuffle is needed where the rows come from one stage: a frame that is
+    known to be small is collected as it is, small files are read by one task, and for rows from Python each task
+    removes its own duplicates."""
     keys = frame.toDF("key").where("key IS NOT NULL")
     leaf, size, is_counted = _leaf_of(keys)
     if is_counted and size <= SMALL_BYTES:
@@ -106,38 +108,39 @@ def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
 
 
 def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
-    """The kind of plan whose rows, filtered, are all of a frame's, else an empty text; the bytes that Spark takes them
-    for, and whether it counted them."""
+    """Returns the kind of the one plan from which, filtered, all rows of a frame come (else an empty text), its size in
+    bytes by Spark's estimate, and whether Spark counted that."""
     if is_connect(frame.sparkSession):
         return "", 0, False
-    plan = frame._jdf.queryExecution().optimizedPlan()  # which the job uses, too
+    plan = frame._jdf.queryExecution().optimizedPlan()  # the job uses this plan too
     node = plan
     while (name := node.getClass().getSimpleName()) in _NARROW:
         node = node.child()
     if name not in (*_MEASURED, _STORED, _OF_PYTHON):
         return "", 0, False
     stats = node.stats()
-    is_counted = name in _MEASURED or (name == _OF_PYTHON and stats.rowCount().isDefined())  # as of a checkpoint
+    # for example of a checkpoint
+    is_counted = name in _MEASURED or (name == _OF_PYTHON and stats.rowCount().isDefined())
     return name, int(str(stats.sizeInBytes())), is_counted
 
 
 def _once(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: each key of a task once, or a null in place of more than ``most``."""
+    """For ``mapInArrow``: each key of a task once; a null instead where there are more than ``most``."""
     seen = pa.array([], schema.field("key").type)
     for batch in batches:
-        if len(seen) <= most:  # else what is left is taken from Spark, and passed over
+        if len(seen) <= most:  # the remaining batches must be taken from Spark, and are ignored
             seen = pc.unique(pa.concat_arrays([seen, batch.column(0).cast(seen.type)]))
     yield pa.RecordBatch.from_arrays([seen if len(seen) <= most else pa.nulls(1, seen.type)], schema=schema)
 
 
 def pruning_by(keys: tuple[Keys, ...]) -> Predicate:
-    """What every row with keys of all of them meets."""
+    """A predicate that every row satisfies that has a key of each frame."""
     whole: Predicate = all_of(*(one.pruning for one in keys))
     return whole
 
 
 def restricted_to(spark: SparkSession, frame: DataFrame, keys: tuple[Keys, ...]) -> DataFrame:
-    """The rows of a DataFrame that have one of the keys, of every column of them."""
+    """The rows of a DataFrame that have, in every key column, one of its keys."""
     from pyspark.sql import functions as F
 
     for one in keys:

@@ -1,8 +1,7 @@
-"""The files that a scan is of, as indexes are asked about them: columns, without an object for each of many thousands.
+"""The files of a scan, in columns rather than an object for each file, as there may be many thousands.
 
-``SparkFiles`` are those that Spark has listed, so that nothing is listed twice, and what falls is of the very listing
-that is read. ``ClientFiles`` are sources that orcidx has listed itself, where Spark does not tell its own.
-"""
+``SparkFiles`` are files that Spark has listed. Nothing is listed twice, and files are left out of the same listing that
+is read. ``ClientFiles`` are sources that orcidx has listed itself, where Spark does not give its listing."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ _LOCAL = re.compile("^file:/+")
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a relation, as Spark listed them: names as Hadoop spells them, bytes, milliseconds, and tags of
-    object stores, none where there are none."""
+    """The files of a relation, as Spark listed them: their names as Hadoop spells them, sizes in bytes, times in
+    milliseconds, and the tags of object stores, where they have some."""
 
     names: tuple[str, ...]
     sizes: Int64s
@@ -78,23 +77,23 @@ class ClientFiles:
         return [(store, np.array(numbers, np.int64)) for store, numbers in stores_of(self.sources)]
 
     def some(self, numbers: Int64s) -> ClientFiles:
-        """Those files alone."""
+        """The files with these numbers only."""
         return ClientFiles([self.sources[number] for number in numbers.tolist()])
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:
-        """The files as the catalog of a store names them, and its rows about them."""
+        """The names of the files in a store's catalog, and the catalog's rows about them."""
         table = listing_table(store.root, self.sources)
         return table, store.match(table)
 
     def partition_types(self, *, infer: bool) -> dict[str, str]:
-        """Spark's type of each key of their directories."""
+        """Spark's type of each key of the files' directories."""
         return partition_types(self.sources, infer=infer)
 
 
 @dataclass(frozen=True)
 class SparkFiles:
-    """Files of this machine, or of one session's file systems, that Spark has listed. ``given``: what it was to list,
-    directories, globs or files."""
+    """Files of this machine, or of one session's file systems, that Spark has listed. ``given``: the directories, globs
+    or files that Spark was to list."""
 
     listing: Listing
     given: Sequence[Source]
@@ -108,7 +107,7 @@ class SparkFiles:
 
     @cached_property
     def _roots(self) -> list[str]:
-        """What was listed, the innermost first."""
+        """The directories that were listed, innermost first."""
         return sorted({_root_of(one) for one in self.given}, key=len, reverse=True)
 
     @cached_property
@@ -122,8 +121,8 @@ class SparkFiles:
 
     @cached_property
     def _directories(self) -> tuple[Int64s, list[Source]]:
-        """For each file the number of its directory, and one file of each directory. What was listed, and what a
-        path's folders say, is the same for all of them."""
+        """For each file the number of its directory, and one file of each directory. All files of one directory have
+        the same root and the same partition values."""
         codes = pc.replace_substring_regex(self._places, "[^/]*$", "").dictionary_encode().indices
         of_file = codes.to_numpy().astype(np.int64)
         _, first = np.unique(of_file, return_index=True)
@@ -154,7 +153,7 @@ class SparkFiles:
         return SparkFiles(part, self.given)
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:
-        """Files of this machine by the millisecond, which is all that Hadoop tells of their times."""
+        """Versions of local files with times in milliseconds, since Hadoop gives no finer ones."""
         etags = [plain_etag(one) for one in self.listing.etags] or pa.nulls(len(self), pa.string())
         columns = [
             place_below(store.root, self._places),

@@ -1,4 +1,4 @@
-"""What the text of a condition means to Spark, where orcidx's own SQL differs."""
+"""The differences between Spark's reading of a condition's text and orcidx's own SQL."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
 
 
 def may_mean_otherwise(text: str) -> bool:
-    """Whether Spark may read a text otherwise than orcidx's SQL: double quotes, escapes, quotes in a string, strings
-    side by side, raw and other marked strings, and comments, by Spark's version and settings."""
+    """Whether Spark may read a text differently from orcidx's SQL. Spark's version and settings decide on double
+    quotes, escapes, quotes in a string, adjacent strings, strings with a prefix such as raw ones, and comments."""
     return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
 
 
@@ -30,18 +30,19 @@ _ALIKE = frozenset(
     {"add", "subtract", "multiply", "divide", "cast", "utf8_length", "binary_length", "negate", "invert", "is_null"}
     | {"add_checked", "subtract_checked", "multiply_checked", "divide_checked", "negate_checked", "invert_kleene"}
 )
-"""pyarrow's functions that compute as Spark's do: trim is of all white space there, round to even, and so on."""
+"""pyarrow's functions that compute the same as Spark's. Others do not: pyarrow's trim removes all white space, its
+round rounds half to even, and so on."""
 
 
 def parse_text(where: Where) -> Predicate:
-    """As ``parse``; a text has Spark's meaning: isnan(NULL) is false there, so that its negation holds for nulls.
+    """Like ``parse``, with Spark's meaning of a text: isnan(NULL) is false, so its negation is true for nulls.
 
-    Raises ``InvalidQuery`` for a text that Spark may read otherwise: a delete of 'a\\\\b' took other rows.
+    Raises ``InvalidQuery`` for a text that Spark may read differently: a delete of 'a\\\\b' once deleted other rows.
     """
     if isinstance(where, str) and may_mean_otherwise(where):
         raise InvalidQuery(
-            f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string and marked strings by "
-            "rules of its own, which nobody is asked for here; give the condition as an orcidx.col predicate, or "
+            f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string and strings with a "
+            "prefix by rules of its own, which are not known here; give the condition as an orcidx.col predicate, or "
             "filter the DataFrame by it"
         )
     if not isinstance(where, str):
@@ -54,9 +55,8 @@ def parse_text(where: Where) -> Predicate:
 
 
 def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> None:
-    """Raises ``InvalidQuery`` for what pyarrow would compute otherwise than Spark: parts of an instant, which it takes
-    on the clock of UTC and Spark on the session's, and division, whose result by zero is infinite there, null or an
-    error here."""
+    """Raises ``InvalidQuery`` for what pyarrow and Spark compute differently. pyarrow takes the parts of an instant in
+    UTC, Spark in the session's time zone. Division by zero is infinite in pyarrow; in Spark it is null or an error."""
     for part in parts(where):
         if not isinstance(part, External):
             continue
@@ -64,24 +64,24 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
             found, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
             if pa.types.is_timestamp(kind) and kind.tz is not None:
                 raise InvalidQuery(
-                    f"orcidx would compute with {found[0]} as UTC shows it, and Spark does on the session's clock: "
-                    "leave that out of where=, and filter the DataFrame by it"
+                    f"orcidx would compute with {found[0]} as UTC shows it, but Spark computes it in the session's "
+                    "time zone: leave that out of where=, and filter the DataFrame by it"
                 )
         if other := sorted(set(re.findall(r"\b([a-z_0-9]+)\(", str(part.expression))) - _ALIKE):
             raise InvalidQuery(
-                f"orcidx would compute {', '.join(other)} by pyarrow, which may mean otherwise than Spark: leave that "
-                "out of where=, and filter the DataFrame by it"
+                f"orcidx would compute {', '.join(other)} by pyarrow, whose results may differ from Spark's: leave "
+                "that out of where=, and filter the DataFrame by it"
             )
         if not all(re.match(r"cast\(-?[\d.]*[1-9]", one) for one in _divisors(str(part.expression))):
             raise InvalidQuery(
-                "by zero orcidx divides otherwise than Spark: leave division by a column out of where=, and filter "
-                "the DataFrame by it"
+                "orcidx and Spark give different results for division by zero: leave division by a column out of "
+                "where=, and filter the DataFrame by it"
             )
 
 
 def _divisors(expression: str) -> Iterator[str]:
-    """The second arguments of the divisions in the text of a pyarrow Expression, from where each begins; the whole
-    where a quoted text may have brackets of its own."""
+    """The rest of a pyarrow Expression's text from the second argument of each division on; the whole text where a
+    quoted text may have brackets of its own."""
     for found in re.finditer(r"\bdivide\(", expression):
         depth = 0
         for at in range(found.end(), len(expression)):

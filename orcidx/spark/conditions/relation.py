@@ -1,8 +1,7 @@
-"""Spark's own relation of a read, and the same without some of its files.
+"""Spark's own relation of a read, and the same relation without some of its files.
 
-A few files that are left are read by their explicit paths, which costs nothing; of many the names are asked by
-``_metadata.file_path``, which Spark tests when it plans, and once more for each row.
-"""
+If few files remain, they are read by their explicit paths, which costs nothing. If many remain, a filter on
+``_metadata.file_path`` selects them, which Spark evaluates when it plans and again for each row."""
 
 from __future__ import annotations
 
@@ -33,21 +32,21 @@ if TYPE_CHECKING:
 __all__ = ["FEW", "MOST_TEXT", "Relation", "escaped", "paths_of", "relation_of"]
 
 FEW = 32
-"""So many files are read by explicit paths; 2,000 took Spark 13.6 s to look up."""
+"""At most this many files are read by explicit paths; Spark took 13.6 s to look up 2,000 paths."""
 MOST_TEXT = 20_000
-"""So long a filter of names may be: a plan shows it four times, and should stay under 100 kB."""
+"""The most letters of a filter on names: a plan shows it four times, and should stay under 100 kB."""
 SLICE, SLICED = 12, 120
-"""Files that Spark is asked for at a time, while they are few: answers of py4j above 8 kB take 40 ms longer, since
-their second packet waits for an acknowledgement that the kernel delays (22 files 0.4 ms, 24 files 43 ms)."""
+"""How many files one call asks Spark for, while they are few. An answer of py4j above 8 kB takes 40 ms longer, because
+its second packet waits for an acknowledgement that the kernel delays (22 files take 0.4 ms, 24 files 43 ms)."""
 COMPILED = 1000
-"""Of more files Java of orcidx's own tells paths, sizes and times, which takes 0.3 s to compile once in a process: of
-20,000 files in 35 ms, where the text of their statuses takes 400."""
+"""With more files, a Java class of orcidx gives paths, sizes and times. It takes 0.3 s to compile once in a process;
+then 20,000 files take 35 ms, where the text of their statuses takes 400 ms."""
 LISTED = 4
-"""So many files of a listing cost what looking one up by its path does: 17 of 24 took 37 ms by their paths, 14 by a
+"""Looking up one path costs as much as listing this many files: 17 of 24 files took 37 ms by their paths and 14 ms by a
 glob of their names."""
 _MOST_UNUSUAL = 200
 _KNOWN = ("file:/", "hdfs://", "s3a://")
-"""Schemes whose names were seen to be spelled so, partitioned or not."""
+"""Schemes for which this spelling of names was tested, with and without partitions."""
 _SERVER = re.compile(r"\w+://[^/]*/")
 _STATUS = re.compile(
     r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
@@ -60,8 +59,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
 
 @dataclass(frozen=True)
 class Relation:
-    """``frame``: all of it; ``root``: the one directory that it is of, None where there are more; ``options`` of
-    Spark's reader; ``table``: of the catalog, whose partitions may lie anywhere."""
+    """``frame``: the DataFrame of the whole relation. ``root``: its directory, None where it has several. ``options``:
+    those of Spark's reader. ``table``: the catalog's table, whose partitions may lie anywhere."""
 
     spark: SparkSession
     frame: DataFrame
@@ -72,13 +71,13 @@ class Relation:
 
     @cached_property
     def _files_relation(self) -> Any:
-        """Spark's own relation of files; None where it is none. Each step of the way is a call of the JVM."""
+        """Spark's own relation of files; None where the plan is no such relation. Each step is a call of the JVM."""
         plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
         return plan.relation() if plan.getClass().getSimpleName() == "LogicalRelation" else None
 
     @cached_property
     def _location(self) -> Any:
-        """Spark's index of the files; None where it is not one that tells them."""
+        """Spark's file index; None where it is of a kind that does not give its files."""
         if self._files_relation is None:
             return None
         location = self._files_relation.location()
@@ -88,7 +87,7 @@ class Relation:
         return location
 
     def listing(self) -> Listing | None:
-        """The files, by few calls of the JVM; None where Spark does not tell them so."""
+        """The files, by few calls of the JVM; None where Spark does not give them."""
         return self._listing
 
     @cached_property
@@ -113,20 +112,21 @@ class Relation:
 
     @cached_property
     def partition_columns(self) -> frozenset[str] | None:
-        """Columns whose values are of directories, or of the catalog; None where Spark does not tell."""
+        """Columns whose values come from directories or the catalog; None where Spark does not tell."""
         if is_connect(self.spark) or self._files_relation is None:
             return None
         return frozenset(self._files_relation.partitionSchema().fieldNames())
 
     @property
     def named_files_are_alike(self) -> bool:
-        """Whether files that are named have the partition columns that they have in the whole."""
+        """Whether files given by name get the same partition columns that they have in the whole relation."""
         if is_connect(self.spark):
             return self.root is not None and self.table is None
         unpartitioned = self._location.partitionSchema().isEmpty()
         if self.table is None:
             return self.root is not None or unpartitioned
-        # A partition's values are the catalog's, whatever its directory is called, and CHAR is padded above the files.
+        # A partition has the catalog's values, whatever its directory is called, and CHAR is padded by the table's
+        # plan.
         return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
 
     def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> DataFrame:
@@ -134,7 +134,7 @@ class Relation:
         reader = self.spark.read.options(**self.options)
         if is_connect(self.spark):
             reader = reader.schema(self.frame.schema)
-        else:  # the JVM's own schema, not by way of a text
+        else:  # the schema object of the JVM itself, without a conversion to text
             reader._jreader = reader._jreader.schema(self.frame._jdf.schema())
         pattern = self._pattern(names, dropped)
         if pattern is not None and self.root is not None:
@@ -144,15 +144,15 @@ class Relation:
         return self._in_order(reader.orc([escaped(name) for name in names]))
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
-        """With the columns where the whole has them: of a given schema Spark puts those of directories last, also where
-        the files store them between others."""
+        """The relation with its columns in the order of the whole. For a given schema Spark puts the columns of
+        directories last, even where the files store them between others."""
         columns = self.frame.columns
         if frame.columns == columns:
             return frame
         return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
 
     def _pattern(self, names: Sequence[str], dropped: Sequence[str]) -> str | None:
-        """A glob of the files' last names, where listing their one directory again takes less than looking up each."""
+        """A glob of the files' names, where listing their directory again takes less time than looking up each path."""
         if is_connect(self.spark) or self.root is None or self.table is not None or self.options:
             return None
         if len(names) + len(dropped) > LISTED * len(names):
@@ -165,9 +165,8 @@ class Relation:
     def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> DataFrame | None:
         """The relation with a filter on the names of its files, by the shorter of the two lists.
 
-        None where that is not to be had: too many names, a column called ``_metadata``, a scheme whose names Spark may
-        spell otherwise, or a quote in a name, which a conf of the session gives its meaning in SQL.
-        """
+        None where that is impossible: there are too many names, a column is called ``_metadata``, Spark may spell the
+        scheme's names differently, or a name has a quote, whose meaning in SQL depends on a conf of the session."""
         names, word = (kept, "IN") if len(kept) <= len(dropped) else (dropped, "NOT IN")
         if any(one.casefold() == "_metadata" for one in self.frame.columns):
             return None
@@ -182,15 +181,15 @@ class Relation:
         return self.frame.where(f"substring(_metadata.file_path, {start + 1}) {word} ({texts})")
 
     def _base(self, names: Sequence[str]) -> str:
-        """What all names begin with."""
+        """The common prefix of all names."""
         if self.root is not None:
             return f"{self.root}/" if is_url(self.root) else f"file:{self.root}/"
         match = _SERVER.match(names[0]) if names else None
         return "file:/" if match is None else match[0]
 
     def _spelled(self, names: Iterable[str]) -> list[str] | None:
-        """Names as ``_metadata.file_path`` has them, encoded as ``java.net.URI`` does; None for what that is not known
-        of."""
+        """Names as ``_metadata.file_path`` has them, encoded like ``java.net.URI``; None where the encoding is not
+        known."""
         connect = is_connect(self.spark)
         paths: Any = None if connect else self.spark._jvm.org.apache.hadoop.fs
         spelled, unusual = [], 0
@@ -240,7 +239,7 @@ def _files_of(at: object) -> SessionFiles | None:
 
 
 def paths_of(path: str | Sequence[str]) -> list[str]:
-    """What Spark is to read, for a path or several: names of files that are there are no globs."""
+    """The text that Spark gets for a path or several: names of existing files are escaped so that they are no globs."""
     paths = [path] if isinstance(path, str) else list(path)
     return [escaped(one) if os.path.exists(one) else one for one in paths]
 

@@ -1,8 +1,8 @@
 """Which files of Spark's listing are proven to hold no row that matches, by the indexes of their directory.
 
-A file falls only where Spark, the listing of the directory and the catalog of its indexes agree on its size and time;
-whatever is unknown is read. Spark's listing is asked for where something falls by the other two. Statistics of a column
-count where the file has the type that the relation has, or one that widens to it without changing a value.
+A file is left out only where Spark's listing, orcidx's listing of the directory and the catalog of its indexes agree on
+its size and time; every other file is read. Spark's listing is fetched only where the other two leave a file out.
+Statistics of a column are used where the file's type is that of the relation, or widens to it without changing a value.
 """
 
 from __future__ import annotations
@@ -49,26 +49,27 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
 FIRST = 8
-"""So many file indexes are asked before it is clear that none rules anything out, and no more are."""
+"""If this many file indexes have ruled out nothing, no more are asked."""
 SCAN_BYTES = 200_000_000
-"""Stored bytes that a core reads a second, about what Spark's reader does."""
+"""Stored bytes that one core reads in a second, about as Spark's reader does."""
 FILE_SECONDS = 0.002
-"""What a core takes to open a file, about what Spark's reader does of small ones."""
+"""Seconds in which one core opens a file, about as Spark's reader does for small ones."""
 SHARE = 0.5
-"""Leaving files out by their indexes may cost this share of the scan that it is expected to save, by the files that
-have been asked: those of 2,000 files of 60 kB with bloom filters of 240 kB took longer than the files. Of local files
-that is processor time: a busy machine is slow for the scan, too."""
+"""Asking file indexes may cost this share of the scan time that it is expected to save, judged by the indexes asked so
+far. (For 2,000 files of 60 kB with bloom filters of 240 kB, reading the indexes took longer than reading the files.)
+For local files the cost is processor time, because a busy machine slows the scan as well."""
 ASKERS = 8
-"""Indexes in a store that are asked at a time: most of it is waiting."""
+"""How many indexes in a remote store are asked at the same time: most of the time is waiting."""
 OPENINGS = 3
-"""A file in a store costs Spark's reader at least so many answers of the store (the tail, a stripe's footer, columns),
-where an index costs one. How long that takes at least is measured by the indexes that are asked."""
+"""Spark's reader sends at least this many requests for a file in a store (the tail, a stripe's footer, columns), where
+an index takes one. The time of a request is measured with the indexes that are asked."""
 PATIENCE = 0.03
-"""Seconds of asking that need not pay: of few files nobody feels it, and expects what is left out to be left out."""
+"""Seconds that asking may take even if it saves nothing. For few files users do not notice it, and they expect files
+that can be left out to be left out."""
 FAR_PATIENCE = 0.1
-"""The same, of files in a store."""
+"""The same for files in a remote store."""
 RELATION_SECONDS = 0.02
-"""What a second relation, of the files that are left, costs Spark's planning."""
+"""Seconds that Spark needs to plan a second relation, of the remaining files."""
 _WIDENS = {
     "short": ("byte",),
     "integer": ("byte", "short"),
@@ -101,15 +102,15 @@ _OF_PAIMON = {
 }
 
 _OLD = {"date": dt.date(1902, 1, 2), "timestamp": ExactTime(-2_145_830_400_000_000_000, "UTC")}
-"""1902-01-02; before it calendars and zones of writers and readers may differ (docs/decisions/0014)."""
+"""1902-01-02; before this date calendars and zones of writers and readers may differ (docs/decisions/0014)."""
 _STORES = KeptStores()
 
 
 @dataclass(frozen=True)
 class PartitionColumns:
-    """Columns of Spark's relation whose values are not those of the files: what is known of files' columns of these
-    ``names`` proves nothing. ``infer``: whether their types are inferred; ``by_directory``: whether the values are what
-    the directories are called, and not what a catalog says."""
+    """Columns of Spark's relation whose values do not come from the files. Statistics of columns of the same ``names``
+    in the files prove nothing. ``infer``: whether their types are inferred. ``by_directory``: whether the values come
+    from the directories' names rather than from a catalog."""
 
     names: frozenset[str] = frozenset()
     infer: bool = True
@@ -118,8 +119,9 @@ class PartitionColumns:
 
 @dataclass(frozen=True)
 class Survivors:
-    """``fallen``: of the files as they were listed, those proven to have no row, by the version that was listed;
-    ``by``: how many fell by what; ``keyed``: columns with a bloom filter; ``notes``: why no more fell."""
+    """``fallen``: which of the listed files are proven to have no matching row, in the listed version. ``by``: how many
+    files each kind of evidence ruled out. ``keyed``: columns with a bloom filter. ``notes``: why no more files are
+    ruled out."""
 
     fallen: Bools
     by: Mapping[str, int]
@@ -127,7 +129,7 @@ class Survivors:
     notes: tuple[str, ...] = ()
 
     def with_other(self, other: Survivors) -> Survivors:
-        """Together with what another directory's indexes say of the same files."""
+        """Adds what another directory's indexes say about the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
         return Survivors(self.fallen | other.fallen, by, self.keyed | other.keyed, self.notes + other.notes)
 
@@ -155,8 +157,9 @@ def find_survivors(
     partitions: PartitionColumns,
     share: float = 1.0,
 ) -> Survivors:
-    """``files``: of a scan; ``positions``: of those that the store is about; ``types``:
-    Spark's, of the relation's columns by name; ``share``: of the rows' bytes, in the columns that are read."""
+    """``files``: those of a scan. ``positions``: the numbers of the files that the store covers. ``types``: Spark's
+    types of the relation's columns, by name. ``share``: the part of the files' bytes that is in the columns that are
+    read."""
     nothing = np.zeros(len(files), np.bool_)
     store = _STORES.known(store)
     known_of = files.some(positions)
@@ -169,7 +172,8 @@ def find_survivors(
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
         price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
         left, fell, notes = _asked(known, fresh, plan.kept, question, price)
-    except (CorruptFile, Unsupported, OSError) as error:  # also of a later version, not ours to read, or not reached
+    # also a catalog of a later version, one without permission to read, or one that cannot be reached
+    except (CorruptFile, Unsupported, OSError) as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"
         return Survivors(nothing, {}, notes=(f"the indexes {state}: {error}",))
@@ -193,7 +197,7 @@ def with_old_times(
     options: ReadOptions,
     partitions: PartitionColumns,
 ) -> Bools:
-    """Which files may have a date or time in some of the columns that Spark reads otherwise than orcidx does."""
+    """Which files may have, in some of the columns, a date or time that Spark and orcidx read differently."""
     nothing = np.zeros(len(files), np.bool_)
     old = any_of(*(Leaf((name,), Op.LT, (_OLD[types[name]],)) for name in columns))
     plan = _planned(_STORES.known(store), files.some(positions), old, types, options, partitions=partitions)[2]
@@ -202,7 +206,7 @@ def with_old_times(
 
 
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
-    """For each source its number in Spark's listing, of the very same size and time; -1 where that has none."""
+    """For each source the number of the file in Spark's listing with the same size and time; -1 where there is none."""
     by_path = {re.sub(r"^file:/+", "/", name): number for number, name in enumerate(listing.names)}
     found = np.full(len(sources), -1, np.int64)
     for i, source in enumerate(sources):
@@ -223,7 +227,7 @@ def _planned(
     *,
     partitions: PartitionColumns,
 ) -> tuple[KnownFiles, Bools, Any]:
-    """What the catalog says, by statistics and by the values of directories."""
+    """Rules out files by the catalog: by statistics and by the values of directories."""
     table, match = files.match(store)
     kinds = [
         (key, kind)
@@ -240,7 +244,7 @@ def _planned(
 
 
 def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
-    """Whether Spark reads the very values of a file's column that its statistics are of."""
+    """Whether Spark reads the values of a file's column as the statistics have them."""
     node, wanted = key.node, types.get(key.column)
     if node.kind is TypeKind.DECIMAL:
         return wanted == f"decimal({node.precision},{node.scale})"
@@ -253,7 +257,8 @@ def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class _Question:
-    """``open_in``: what of it is open in each file; ``types``: Spark's, of the columns by name."""
+    """``open_in``: which parts of the predicate are still undecided in each file. ``types``: Spark's types of the
+    columns, by name."""
 
     where: Predicate
     open_in: Sequence[Predicate]
@@ -262,8 +267,8 @@ class _Question:
     _bound: dict[tuple[int, tuple[tuple[str, str], ...]], BoundPredicate] = field(default_factory=dict)
 
     def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
-        """Whether an index proves its file to be without rows that match; None where it has none of the columns that
-        are asked for, and is not read."""
+        """Whether an index proves that its file has no matching rows; None where it has none of the predicate's columns
+        and is not read."""
         asked = asked_columns(self.where) or ()
         types = {
             name: kind
@@ -275,11 +280,11 @@ class _Question:
         try:
             index = read_file_index(stored.data, types=types, rows=rows)
             return bool(index.evaluate(self._bound_to(self.open_in[file], types)).is_empty)
-        except (OrcidxError, OSError):  # damaged or gone: it proves nothing
+        except (OrcidxError, OSError):  # a damaged or missing index proves nothing
             return False
 
     def _bound_to(self, where: Predicate, types: Mapping[str, str]) -> BoundPredicate:
-        """What is open, bound once to the types that the indexes of most files share."""
+        """The undecided part, bound once to the types that the indexes of most files share."""
         key = id(where), tuple(types.items())
         if key not in self._bound:
             self._bound[key] = bind_to_index(where, types, self.options)
@@ -288,9 +293,9 @@ class _Question:
 
 @dataclass
 class _Price:
-    """What asking costs so far, and what it gains. ``saved``: seconds, by a file that falls; ``once``: seconds that it
-    costs to leave out the first; ``slots``: files that Spark reads at a time; ``remote``: each question waits for a
-    store."""
+    """What asking indexes has cost so far, and what it saves. ``saved``: seconds saved by a file that is left out.
+    ``once``: seconds that leaving out the first file costs. ``slots``: how many files Spark reads at a time.
+    ``remote``: each question waits for a remote store."""
 
     saved: float
     once: float
@@ -303,11 +308,11 @@ class _Price:
 
     @property
     def askers(self) -> int:
-        """So many indexes are asked at a time."""
+        """How many indexes are asked at a time."""
         return ASKERS if self.remote else 1
 
     def ask(self, questions: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
-        """The answers; what they cost is added."""
+        """Asks the indexes, adds the cost, and returns the answers."""
         clock = time.perf_counter if self.remote else time.thread_time
 
         def timed(question: Callable[[], bool | None]) -> tuple[bool | None, float]:
@@ -324,24 +329,25 @@ class _Price:
 
     @property
     def _saved(self) -> float:
-        """By a file that falls, since asking has told how soon the store answers."""
+        """Seconds saved by a file that is left out, now that the store's response time has been measured."""
         return self.saved + (OPENINGS * self._least / self.slots if self.remote and self.asked else 0.0)
 
     def is_too_high(self, rest: int) -> bool:
-        """Whether asking the rest would cost too much, if as many of them fall as of those that have been asked."""
+        """Whether asking the remaining indexes would cost too much, if they rule out the same share of files as those
+        asked so far."""
         expected = SHARE * self._saved * (self.fell + self.fell / self.asked * rest) - self.once
         return self.spent / self.asked * rest > max(expected, FAR_PATIENCE if self.remote else PATIENCE)
 
     @property
     def is_worth(self) -> bool:
-        """Whether the files that fell save what it costs to leave them out."""
+        """Whether the files that are ruled out save more than it costs to leave them out."""
         return self.fell > 0 and self.fell * self._saved > self.once
 
 
 def _asked(
     known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, price: _Price
 ) -> tuple[list[int], int, list[str]]:
-    """The files that their indexes leave, how many fell, and why no more were asked."""
+    """The files that their indexes do not rule out, how many they rule out, and why no more indexes were asked."""
     rows = known.rows
     rest = kept[(fresh & files_with_index_of(known, _columns_of_indexes(question.where)))[kept]].tolist()
     fallen: set[int] = set()
@@ -360,7 +366,7 @@ def _asked(
         if not fallen:
             notes.append(f"the first {price.asked} file indexes rule nothing out, and no more were asked")
         elif price.is_too_high(len(rest)):
-            told = f"{price.fell} of {price.asked} files fell by their indexes"
+            told = f"{price.fell} of {price.asked} files are ruled out by their indexes"
             notes.append(f"{told}, and asking more would cost too much")
     if notes and not price.is_worth:
         fallen.clear()
@@ -368,8 +374,8 @@ def _asked(
 
 
 def _columns_of_indexes(where: Predicate) -> set[str] | None:
-    """The columns whose indexes may rule something out that statistics do not; None: any. Spark asks that a key of a
-    join is not null, which statistics answer for a whole file."""
+    """The columns whose indexes may rule out more than statistics do; None means any. Spark adds to a join the
+    condition that the key is not null, which statistics answer for a whole file."""
     return asked_columns(rewritten(where, lambda part: Constant(True) if _is_not_null(part) else part))
 
 
@@ -378,7 +384,8 @@ def _is_not_null(part: Part) -> bool:
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:
-    """Whether the keys of an index are the values that Spark reads. Times are typed by a clock, and prove nothing."""
+    """Whether the keys of an index are the values that Spark reads. Keys that are times depend on a time zone, so they
+    are not."""
     kind = kind.upper()
     if match := re.match(r"DECIMAL\((\d+), ?(\d+)\)", kind):
         return wanted == f"decimal({match[1]},{match[2]})"

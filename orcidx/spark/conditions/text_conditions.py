@@ -1,9 +1,10 @@
-"""The text of a condition as Spark means it: analysed by Spark, and as much of it as orcidx carries as predicates.
+"""The text of a condition with Spark's meaning: Spark analyses it, and orcidx turns as much of it as it can into
+predicates.
 
-orcidx's own parser of SQL is another one: in Spark a backslash escapes, "A" is a text, and functions, types and
-settings are its own. So no text of Spark's goes there where a session can be asked. What orcidx carries of the analysed
-tree is tested by its tasks; where that is not all of it, Spark's own filter follows, and a delete is refused.
-"""
+orcidx's own SQL differs from Spark's: in Spark a backslash escapes, "A" is a text, and functions, types and settings
+are Spark's own. So orcidx does not parse a text of Spark's where a session can be asked. orcidx's tasks test the part
+of the analysed tree that is a predicate of orcidx. Where that is not the whole condition, Spark's own filter follows,
+and a delete is refused."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ __all__ = ["Carried", "TextCondition", "filtered_by", "predicate_of_text"]
 
 @dataclass(frozen=True)
 class Carried:
-    """``where``: true of every row of which a text is; ``exact``: of no other; ``columns``: that the text names, None
-    where Spark does not tell; ``chars``: those that hold a CHAR."""
+    """``where``: a predicate that is true for every row for which the text is. ``exact``: it is true for no other row.
+    ``columns``: those that the text names, None where Spark does not tell. ``chars``: those among them that hold a
+    CHAR."""
 
     where: Predicate
     exact: bool
@@ -44,10 +46,9 @@ class Carried:
 class TextCondition:
     """A text of Spark's, which is analysed over the schema of what is read, once that is known.
 
-    ``clock_zone``: of the JVM; ``once``: the rows are looked for now and never again, so that what asks for the time
-    has this moment's. ``on_connect``: what is proved of the text by its words alone, given the schema; Spark
-    tells no analysed expression there.
-    """
+    ``clock_zone``: the JVM's time zone. ``once``: the rows are looked for now and never again, so that functions of the
+    current time have their value of this moment. ``on_connect``: over Spark Connect, which gives no analysed
+    expression, returns the predicate that follows from the text alone and the schema."""
 
     spark: SparkSession
     text: str
@@ -57,8 +58,8 @@ class TextCondition:
     _found: dict[str, Carried] = field(default_factory=dict, repr=False)
 
     def carried(self, schema: Mapping[str, Any]) -> Carried:
-        """What orcidx carries of it. ``schema``: Spark's, as JSON. Raises ``InvalidQuery`` for what Spark does not
-        understand."""
+        """The part of the condition that orcidx can test. ``schema``: Spark's schema as JSON. Raises ``InvalidQuery``
+        for a text that Spark does not understand."""
         from pyspark.sql.types import StructType
 
         key = str(schema)
@@ -69,7 +70,7 @@ class TextCondition:
 
     @property
     def last(self) -> Carried:
-        """What was found last."""
+        """The last result of ``carried``."""
         return next(reversed(self._found.values()))
 
     def _analysed(self, schema: StructType) -> Carried:
@@ -86,9 +87,10 @@ class TextCondition:
 
 
 def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Predicate:
-    """The predicate that a text is, all of it. Raises ``InvalidQuery`` where orcidx does not carry all."""
+    """The whole text as a predicate. Raises ``InvalidQuery`` where orcidx can test only a part of it."""
     if is_connect(condition.spark):
-        return parse_text(condition.text)  # which refuses what may mean otherwise: no analysed tree is told there
+        # Spark Connect gives no analysed tree, so texts that Spark may read differently are refused
+        return parse_text(condition.text)
     found = condition.carried(schema)
     if not found.exact:
         raise InvalidQuery(
@@ -100,7 +102,7 @@ def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Pr
 
 
 def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
-    """The frame with a filter. Raises ``InvalidQuery`` in one sentence for what Spark does not understand."""
+    """The frame with a filter. Raises ``InvalidQuery`` for a condition that Spark does not understand."""
     with told_in_a_sentence(condition, "understand"):
         filtered = frame.where(condition)
         if is_connect(frame.sparkSession):
@@ -109,7 +111,8 @@ def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
 
 
 def _in_micros(part: Part) -> Any:
-    """A comparison with a time as one of files' nanoseconds, which Spark cuts to microseconds before it compares."""
+    """A comparison with a time, rewritten for the nanoseconds in files: Spark cuts them to microseconds before it
+    compares."""
     if not isinstance(part, Leaf) or not any(isinstance(one, ExactTime) for one in part.literals):
         return part
     plain = replace(part, negated=False)

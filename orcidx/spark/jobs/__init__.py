@@ -1,1 +1,1 @@
-"""Jobs over the files of a directory or a table: building indexes, rewriting, changing, keeping in order."""
+"""Jobs over the files of a directory or a table: they build indexes, rewrite files, change tables and clean up."""

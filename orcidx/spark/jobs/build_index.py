@@ -1,7 +1,7 @@
 """``build_file_index`` and ``refresh``: the indexes of a directory of ORC files, built in a Spark job.
 
 The driver lists once, compares with the catalog, and packs what is missing into tasks; the tasks write index files and
-report; the driver commits one catalog. Whatever dies on the way leaves what was there before valid.
+report; the driver commits one catalog. If a process dies on the way, the indexes that were there before stay valid.
 """
 
 from __future__ import annotations
@@ -87,24 +87,23 @@ def build_file_index(
 ) -> pa.Table:
     """Indexes the ORC files of a directory, in its folder ``_orcidx/``; files that are indexed already are left alone.
 
-    ``path``: a directory or URL prefix that driver and tasks reach. ``spec`` and ``types`` as
-    ``paimon.build_file_index`` takes them; another spec than the last one replaces the indexes. ``dry_run``: say what
+    ``path``: a directory or URL prefix that driver and tasks reach. ``spec`` and ``types``: as for
+    ``paimon.build_file_index``; a spec that differs from the last one replaces the indexes. ``dry_run``: report what
     would be done, and write nothing. ``on_error="raise"``: stop at the first file that fails, naming it; else it is a
-    row with its error. ``target_bytes``: of data a task. ``file_filter``: a glob for the files' names or paths, or a
-    function of the path below the directory. ``embedded_bytes``: indexes up to this size (500) stand in the catalog, so
-    that a plan asks them with no request for each. ``rebuild``: build all of them anew, whatever is there.
-    ``single_writer``: no other job writes here now, which storage that cannot create a file exclusively must be told
-    (``Unsupported`` otherwise). ``progress``: a bar on standard error; None: if that is a terminal. ``storage_options``
-    go to fsspec.
+    row with its error. ``target_bytes``: bytes of data for each task. ``file_filter``: a glob for the files' names or
+    paths, or a function of the path below the directory. ``embedded_bytes``: indexes of up to this many bytes (500) are
+    stored in the catalog, so that planning needs no request for each. ``rebuild``: build all indexes again.
+    ``single_writer``: promises that no other job writes here now; storage that cannot create a file exclusively needs
+    it (``Unsupported`` otherwise). ``progress``: show a bar on standard error; None means only if that is a terminal.
+    ``storage_options`` go to fsspec.
 
-    An index file that is missing or cut is built again, and a catalog that is damaged is replaced, with a warning.
+    A missing or truncated index file is built again. A damaged catalog is replaced, with a warning.
 
     Returns a DataFrame, see ``RESULT``: path, column, kind, status, index, bytes, rows, millis, error. Index bytes are
-    those of ``paimon.build_file_index``. Run it again after a failure: what was written is taken.
+    those of ``paimon.build_file_index``. After a failure, run it again: index files that were already written are used.
 
-    Raises ``Unsupported`` for a Paimon table, ``InvalidQuery`` for a spec that none of the files can have, and what
-    listing raises.
-    """
+    Raises ``Unsupported`` for a Paimon table, ``InvalidQuery`` for a spec that fits none of the files, and the errors
+    of listing."""
     if on_error not in ("record", "raise"):
         raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
     wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
@@ -127,10 +126,10 @@ def refresh(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Indexes new and changed files by the spec that the directory was last indexed by; deleted ones drop out.
+    """Indexes new and changed files by the spec that the directory was last indexed by, and forgets deleted files.
 
-    Options and result as in ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never indexed,
-    ``CorruptFile`` where the catalog is damaged, which has the spec: ``build_file_index`` replaces it.
+    Options and result are those of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never
+    indexed, and ``CorruptFile`` where the catalog, which holds the spec, is damaged: ``build_file_index`` replaces it.
     """
     storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
@@ -144,7 +143,7 @@ def refresh(
 
 @dataclass(frozen=True)
 class BuildTask:
-    """What a task does with one file."""
+    """Builds the index of one file, in a task."""
 
     folder: Folder
     spec: IndexSpec
@@ -172,8 +171,8 @@ def is_table(path: object, storage_options: Mapping[str, Any] | None) -> bool:
 
 @dataclass(frozen=True)
 class _Job:
-    """A listing compared with a catalog: the files ``chosen``, of them those to ``build``, which ``again``, and of
-    which an index that lies there already may not be taken (``doubted``)."""
+    """A listing compared with a catalog: the ``chosen`` files, those of them to ``build``, those that are built
+    ``again``, and those whose existing index file must not be used (``doubted``)."""
 
     store: IndexStore
     spec: IndexSpec
@@ -200,11 +199,11 @@ class _Job:
         sources = list_sources(path, storage_options=storage_options)
         if any(source.root is None for source in sources):
             raise InvalidQuery(
-                "the path is a file; give its directory, where its index will lie too", file=_shown(path)
+                "the path is a file; give its directory, in which the index will be stored too", file=_shown(path)
             )
         if is_table(path, storage_options):
             raise Unsupported(
-                "this is a Paimon table, where only index files count that its manifests list: give it indexes by "
+                "this is a Paimon table, which uses only index files that its manifests list: make them by "
                 "orcidx.spark.rewrite_file_index, which commits them",
                 file=_shown(path),
             )
@@ -257,7 +256,8 @@ class _Job:
         return frame_of(spark, self._result(found))
 
     def _bytes(self, files: pa.Table) -> list[int]:
-        """Bytes to read of each file: as many as the last time by this spec, else in proportion to its size."""
+        """Bytes to read of each file: as many as the last build by this spec read, else in proportion to the file's
+        size."""
         known = self.store.catalog(files=("size", "read_bytes", "spec"), columns=()).files
         known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
         sizes = files["size"].to_numpy()
@@ -269,14 +269,15 @@ class _Job:
         return [int(size) for size in np.where(found >= 0, found, sizes * share)]
 
     def _check_spec(self, files: pa.Table) -> None:
-        """Opens a few files here, to refuse at once what cannot be, rather than file by file."""
+        """Opens a few files on the driver, so that a spec that cannot work is refused once rather than for each
+        file."""
         missing: InvalidQuery | None = None
         places = sorted({0, files.num_rows // 2, files.num_rows - 1})
         for _, source in sources_of(self.store.root, files.take(pa.array(places))):
             try:
                 with open_file(source, options=OPTIONS) as file:
                     schema = file.schema
-            except (OrcidxError, OSError):  # it will be a row with its error
+            except (OrcidxError, OSError):  # the task reports the error as a row
                 continue
             types = {name: kind for name, kind in self.spec.types.items() if name in schema.names}
             try:

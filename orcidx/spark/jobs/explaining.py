@@ -1,4 +1,5 @@
-"""``explain``: what a query would read of a directory, by its indexes and metadata, in a Spark job for many files."""
+"""``explain``: what a query would read of a directory, according to indexes and metadata. For many files it runs a
+Spark job."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ __all__ = ["explain"]
 
 PROBES = 20
 DRIVER_FILES = 32
-"""So few files the driver examines itself."""
+"""At most this many files are examined on the driver."""
 _INDEX = ("index", "embedded", "indexes", "tail")
 
 
@@ -54,14 +55,14 @@ def explain(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DirectoryExplanation:
-    """What ``read`` with this ``where`` would read of a directory of ORC files, by which evidence the rest is skipped,
-    and what each index alone would have ruled out. Reads metadata and indexes only.
+    """Explains what ``read`` with this ``where`` would read of a directory of ORC files, which evidence skips the rest,
+    and what each index alone would have ruled out. Reads only metadata and indexes.
 
-    ``columns``, ``schema`` and ``storage_options`` as in ``read``; ``target_bytes``: of files a task; ``progress`` as
-    in ``build_file_index``. ``str()`` is a text, ``.to_dict()`` data, ``.to_html()`` and ``.save(path)`` a page.
-    """
+    ``columns``, ``schema`` and ``storage_options``: as for ``read``. ``target_bytes``: bytes of files for each task.
+    ``progress``: as for ``build_file_index``. ``str()`` of the result gives a text, ``.to_dict()`` data, ``.to_html()``
+    and ``.save(path)`` a page."""
     if where is None:
-        raise InvalidQuery("where is None: without a question nothing is ruled out; describe() tells what is indexed")
+        raise InvalidQuery("where is None: without a condition nothing is ruled out; describe() shows what is indexed")
     facts = facts_of(spark)
     storage_options = with_secrets(storage_options)
     place = reached(spark, path, storage_options)
@@ -98,18 +99,18 @@ def explain(
 
 
 def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | TextCondition:
-    """A text as Spark means it, anything else as it is."""
+    """A text with Spark's meaning; anything else unchanged."""
     is_text = isinstance(where, str) and not is_connect(spark)
     return TextCondition(spark, str(where), clock_zone) if is_text else where
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:
-    """The files with one that can be read in front, which gives the schema; the others may be as they are."""
+    """The files, with a readable one moved to the front: it gives the schema. The others are not opened here."""
     for number, source in enumerate(sources[:PROBES]):
         try:
             with open_file(source):
                 return [source, *sources[:number], *sources[number + 1 :]]
-        except (OrcidxError, OSError):  # it will be told with its error
+        except (OrcidxError, OSError):  # the error is reported with the file
             continue
     return list(sources)
 
@@ -126,12 +127,12 @@ class _Examination:
 
 
 def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Pruned:
-    """What the catalog says; nothing where the columns of files go by their place."""
+    """Rules out files by the catalog; none where columns are found in files by position."""
     match = store.match(listing)
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
     assert request.schema is not None
-    # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
+    # Times depend on the session's time zone, which a catalog does not know, so they rule nothing out here.
     kinds = pa.schema([one for one in request.schema if not pa.types.is_timestamp(one.type)])
     known = store.known(listing, match, columns=None, schema=kinds)
     plain = replace(known, partitions=replace(known.partitions, values={}))
@@ -157,7 +158,7 @@ def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
 
 
 def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
-    """The rows for the tasks: files that are left, and those with an index."""
+    """The rows for the tasks: the remaining files, and those with an index."""
     known = pruned.plan.known
     kept = pruned.mask(pruned.plan)
     catalog = known.catalog.files

@@ -1,7 +1,8 @@
-"""Spark jobs over files: packed into bins by bytes on the driver, one task a bin, rows of Arrow back.
+"""Spark jobs over files: the driver packs the files into bins by bytes, one task handles each bin and returns Arrow
+rows.
 
-A task reports a file's failure as a row, or stops; then the driver raises the same error, with the file's name.
-"""
+A task reports a file's failure as a row, or it stops. In that case the driver raises the same error with the file's
+name."""
 
 from __future__ import annotations
 
@@ -28,25 +29,25 @@ if TYPE_CHECKING:
 __all__ = ["FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
 
 OPENING = 1 << 20
-"""Bytes that opening a file is taken to cost besides those read."""
+"""What opening a file is estimated to cost, in bytes read."""
 LARGEST_TASK = 1 << 30
 SMALLEST_TASK = 8 << 20
 TASKS_PER_SLOT = 4
 FILES_PER_TASK = 128
-"""At most, of whatever size. Going by bytes alone, 10,000 files of a few KB became ten tasks of a thousand files: on an
-object store each minutes long, with a bar that stands still, and all of it to be done again where an executor is lost.
-79 tasks cost some 30 ms each to start."""
+"""The most files of one task, whatever their size. Packed by bytes alone, 10,000 files of a few KB became ten tasks of
+a thousand files. On an object store each of them took minutes, without progress to show, and had to start again when an
+executor was lost. Now there are 79 tasks, and starting each costs some 30 ms."""
 _BATCH = 64
 
 _FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
 
 
 class TaskFailure(OrcidxError):
-    """A failure on its way from a task to the driver, as text that Spark's report of it carries."""
+    """A failure of a task, as text that Spark's report of it brings to the driver."""
 
     @classmethod
     def of(cls, error: str, file: str) -> TaskFailure:
-        """Of an error as a row tells it: its kind, a colon, its message."""
+        """An error as a row has it: its type, a colon, its message."""
         return cls("orcidx-failure:" + json.dumps({"error": error, "file": file}))
 
 
@@ -57,7 +58,7 @@ def failure_in(text: str) -> OrcidxError | None:
 
 
 def error_from(error: str, file: str) -> OrcidxError:
-    """The error that a row tells of; what is none of orcidx's own comes as a ``StorageError``."""
+    """The error that a row reports. An error that is not one of orcidx's becomes a ``StorageError``."""
     name, _, message = error.partition(": ")
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, OrcidxError):
@@ -67,10 +68,11 @@ def error_from(error: str, file: str) -> OrcidxError:
 
 @dataclass(frozen=True)
 class FileTask:
-    """For ``mapInArrow``: makes a row of ``schema`` of each file, which it gets with its row of the job's table.
+    """For ``mapInArrow``: makes a row of ``schema`` for each file. The function gets the file and its row of the job's
+    table.
 
-    ``root`` is the directory that the files' paths are in. ``settle``: called with some rows before they are given.
-    """
+    ``root`` is the directory that the files' paths are in. ``settle`` is called with some rows before they are
+    returned."""
 
     root: Source
     schema: pa.Schema
@@ -94,7 +96,7 @@ class FileTask:
 
 
 def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:
-    """Rows of a table that has the columns of ``LISTING``, each with its file's source in the version listed."""
+    """The rows of a table with the columns of ``LISTING``, each with its file's source in the listed version."""
     folder = Folder(root)
     for row in files.to_pylist():
         version = Fingerprint(row["size"], row["etag"], row["mtime"])
@@ -104,9 +106,8 @@ def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple
 def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[int]:
     """The bin of each file, by bytes and the cost of opening it.
 
-    Without a target there are some tasks for each slot, so that a slow one does not leave the others idle, none above
-    1 GiB but for single files. None gets more than ``FILES_PER_TASK`` files.
-    """
+    Without a target there are several tasks for each slot, so that a slow one does not leave the others idle. A task
+    gets at most 1 GiB, except for a single larger file, and at most ``FILES_PER_TASK`` files."""
     weights = [size + OPENING for size in sizes]
     if target_bytes is None:
         target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
@@ -131,7 +132,7 @@ def _within(bins: Sequence[int], most: int) -> list[int]:
 def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
     """Runs a task over the bins and collects its rows; ``files`` has the columns of ``LISTING`` and any others.
 
-    Raises the error that a task stopped with as what it was, anything else as Spark reports it.
+    Raises the error of orcidx that a task stopped with, and any other error as Spark reports it.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -1,4 +1,4 @@
-"""A lease on a job of a directory: while it is renewed, no other call takes the job for dead."""
+"""A lease on a job of a directory: while it is renewed, other calls know that the job is running."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from orcidx.threads.waiting import Flag
 __all__ = ["Lease", "leased_until"]
 
 SECONDS = 60.0
-"""How long a job that was killed blocks the next one. Clocks of two drivers may differ by less than this."""
+"""Seconds for which a killed job blocks the next one. The clocks of two drivers must differ by less than this."""
 _RENEWALS = 4
 
 
 def leased_until(folder: Folder, name: str) -> float:
-    """When the lease of this name ends, in seconds since 1970; 0 where there is none. A damaged one has ended."""
+    """When the lease of this name ends, in seconds since 1970; 0 where there is none. A damaged lease counts as
+    ended."""
     raw = folder.read(name)
     try:
         return float(json.loads(raw)["until"]) if raw is not None else 0.0
@@ -29,7 +30,8 @@ def leased_until(folder: Folder, name: str) -> float:
 
 
 class Lease:
-    """Held in a ``with`` block, renewed by a thread, and given back at its end, also after an error."""
+    """A lease that is held in a ``with`` block, renewed by a thread, and released at the end of the block, also after
+    an error."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder = folder
@@ -47,11 +49,11 @@ class Lease:
         self._over.set()
         if self._thread is not None:
             self._thread.wait()
-        with suppress(OrcidxError, OSError):  # else it ends by itself
+        with suppress(OrcidxError, OSError):  # if it cannot be deleted, the lease expires
             self._folder.delete(self._name)
 
     def check(self) -> None:
-        """Raises ``StorageError`` where it has ended: another call may have undone the job."""
+        """Raises ``StorageError`` where the lease has expired: another call may have undone the job."""
         if time.time() >= self._until:
             raise StorageError(
                 "the lease of this rewrite could not be renewed, and has ended; nothing was replaced. Start it again",
@@ -65,5 +67,5 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._over.wait(SECONDS / _RENEWALS):
-            with suppress(OrcidxError, OSError):  # the next renewal may succeed; check() tells in the end
+            with suppress(OrcidxError, OSError):  # the next renewal may succeed; otherwise check() raises
                 self._put()

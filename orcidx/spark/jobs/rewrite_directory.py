@@ -1,11 +1,10 @@
 """``rewrite``: the ORC files of a directory sorted, clustered, given filters and merged, in one Spark job.
 
-The driver lists once and packs the files of each directory into groups; each task makes one staged file of a group,
-under a hidden name beside its place. When all are there, a manifest says what replaces what, and from then on the swap
-is only ever carried on: by this call, or after a kill by ``recover`` or the next one, once the lease of this call has
-ended. A mark in each directory lets orcidx's listings leave out what is replaced already. A group whose files changed
-meanwhile stays.
-"""
+The driver lists once and packs the files of each directory into groups. Each task makes one staged file from a group,
+under a hidden name beside the final one. When all staged files exist, a manifest says which file replaces which. From
+then on the swap is always completed: by this call, or, if it is killed, by ``recover`` or the next call once its lease
+has expired. A mark in each directory lets orcidx's listings leave out files that are already replaced. A group whose
+files changed meanwhile is not replaced."""
 
 from __future__ import annotations
 
@@ -94,22 +93,23 @@ def rewrite(
     """Rewrites the ORC files below a directory in one job; files that the same call made before are left alone.
 
     ``path``: a directory or URL prefix that driver and tasks reach. ``sort_by``, ``cluster_by``, ``bloom_filters`` and
-    ``options`` as in ``orcidx.rewrite``: rows are in order within each file. Files of one directory that are small
-    beside ``target_bytes`` are merged. Indexes of the directory (``build_file_index``) are refreshed at the end.
+    ``options`` are those of ``orcidx.rewrite``: rows are sorted within each file. Files of one directory that are much
+    smaller than ``target_bytes`` are merged. Indexes of the directory (``build_file_index``) are refreshed at the end.
 
-    Readers see the old files until all new ones are there; then they are swapped, guided by a manifest in
-    ``_orcidx_rewrite/``. A swap that was killed is ended by ``recover`` or by the next call, of whatever options, once
-    the lease of the killed one has ended, a minute after its last renewal; until then it is refused. In the midst of a
-    swap, and after a kill, orcidx's reads take each row once, with a warning; Spark's own reader, and others, see rows
-    of new and old files twice, never none. One call at a time: a second one is refused.
+    Readers see the old files until all new ones exist; then they are swapped according to a manifest in
+    ``_orcidx_rewrite/``. A killed swap is completed by ``recover`` or by the next call, whatever its options. That is
+    possible once the lease of the killed call has expired, a minute after its last renewal; until then the call is
+    refused. During a swap, and after a kill, orcidx's reads give each row once, with a warning. Spark's own reader and
+    others may see rows of both the new and the old files, and so twice; no row is missing. A second call at the same
+    time is refused.
 
-    ``keep_old`` (seconds, or a timedelta): the files that are replaced stay so long, for queries that are running to
-    end; until then the directory is as in the midst of a swap, and readers other than orcidx see rows twice. The next
-    call after that time, or ``recover``, deletes them; a call before it is refused.
+    ``keep_old`` (seconds, or a timedelta): how long the replaced files stay, so that running queries can end. Until
+    then the directory is as during a swap, and readers other than orcidx see rows twice. The next call after that time,
+    or ``recover``, deletes them; a call before it is refused.
 
-    Returns a DataFrame, see ``RESULT``. Raises ``Unsupported`` for a Paimon table, and for storage that cannot rename;
-    the error of the first file that fails: then nothing was replaced; ``StorageError`` while another call is at work.
-    """
+    Returns a DataFrame, see ``RESULT``. Raises ``Unsupported`` for a Paimon table and for storage that cannot rename,
+    ``StorageError`` while another call is running, and the error of the first file that fails; in that case nothing was
+    replaced."""
     asked_order(sort_by, cluster_by, 1 << 30)
     asked = {"sort_by": sort_by, "cluster_by": cluster_by, "bloom_filters": tuple(bloom_filters), **options}
     if target_bytes < 1 << 20:
@@ -135,13 +135,12 @@ def rewrite(
 def recover(
     spark: SparkSession | None, path: OnePath, *, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Ends what killed calls of ``rewrite`` left in a directory; returns a sentence for each, none where nothing was.
+    """Completes or undoes what killed calls of ``rewrite`` left in a directory; returns a sentence for each of them.
 
-    A swap that had begun is finished; what was staged before is deleted, and the old files stay. Old files that a call
-    was to keep (``keep_old``) are deleted once their time is over, else a sentence says how long they stay. Works on
-    the driver alone: ``spark`` may be None. Raises ``StorageError`` while the lease of the call lasts, that is for a
-    minute after a kill: until then nobody can tell it from one that is at work.
-    """
+    A swap that had begun is completed. If it had not begun, the staged files are deleted and the old files stay. Old
+    files that a call keeps (``keep_old``) are deleted once their time is over; before, a sentence says how long they
+    stay. Runs on the driver alone, so ``spark`` may be None. Raises ``StorageError`` while the lease of the call lasts,
+    that is for a minute after a kill, because until then the call may still be running."""
     return Swaps(Folder(_directory(reached(spark, path, storage_options), storage_options))).carry_on(kept_stop=False)
 
 
@@ -185,7 +184,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Job:
-    """What is to be made of what; ``fresh``: files that need nothing."""
+    """Which file is to be made from which files; ``fresh``: files that need no rewrite."""
 
     folder: Folder
     key: str
@@ -223,7 +222,7 @@ class _Job:
         groups: list[Group] = []
         for folder in sorted(folders):
             for members in _packed(folders[folder], target_bytes):
-                if len(members) == 1 and not any(asked.values()):  # nothing to merge it with
+                if len(members) == 1 and not any(asked.values()):  # there is no other file to merge it with
                     fresh.append((members[0][0], members[0][1].size or 0))
                     continue
                 token = uuid.uuid4().hex
@@ -244,7 +243,7 @@ class _Job:
         """Makes the staged files and swaps them in; returns what tasks reported, and the groups that were swapped."""
         if not self.groups:
             return {}, set()
-        first = self.groups[0]  # what cannot be asked is refused here, not by every task
+        first = self.groups[0]  # impossible requests are refused here, not by every task
         rewrite_files(first.sources[0], self.folder.source(first.staged), dry_run=True, **self.asked)
         with self.swaps.lease() as lease:
             return self._run(spark, progress, lease, kept)
@@ -290,7 +289,7 @@ class _Job:
 
 
 def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[list[tuple[str, Source]]]:
-    """Large files by themselves, small ones together, in the order of their names."""
+    """Groups of files: each large file alone, small ones together, in the order of their names."""
     waiting: list[tuple[str, Source]] = []
     size = 0
     for name, source in files:

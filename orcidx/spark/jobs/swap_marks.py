@@ -1,5 +1,5 @@
-"""The marks of a rewrite's swap: in each directory for orcidx's listings, and one beside the manifest for reads that
-Spark lists."""
+"""The marks of a rewrite's swap: one in each directory for orcidx's listings, and one beside the manifest for reads
+whose files Spark lists."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
 
 
 def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kept_until: float | None = None) -> None:
-    """Says in each directory what its new files replace, before the first of them has its name. ``kept_until``: old
-    files stay until then (seconds since 1970)."""
+    """Writes into each directory which files its new files replace, before the first new file gets its name.
+    ``kept_until``: old files stay until then (seconds since 1970)."""
     swaps = defaultdict(list)
     for group in groups:
         old = {
@@ -33,7 +33,7 @@ def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kep
 
 
 def unmark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]]) -> None:
-    """Takes the marks away; those that are gone already are no error."""
+    """Deletes the marks; it is no error if some are already gone."""
     for name in sorted({_beside(manifest, group) for group in groups}):
         folder.delete(name)
     folder.delete(_under_way(manifest))

@@ -1,4 +1,5 @@
-"""The swap of a rewrite: its manifests, what they say of staged and old files, and each step from one to the other."""
+"""The swap of a rewrite: its manifests of staged and old files, and the steps that replace the old by the staged
+ones."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ __all__ = ["Group", "Swaps"]
 
 @dataclass(frozen=True)
 class Group:
-    """Files of one directory that become one; ``version`` of each as it was listed."""
+    """Files of one directory that become one file, with the listed ``version`` of each."""
 
     number: int
     sources: tuple[Source, ...]
@@ -39,9 +40,9 @@ class Group:
 
 
 class Swaps:
-    """The manifests of a directory: ``begun`` ones name staged files to be deleted, ``committed`` ones are carried on
-    until ``done``, and then say what was made by which call. ``kept`` ones are done but for their old files, which stay
-    until ``kept_until`` (seconds since 1970).
+    """The manifests of a directory, by state. ``begun``: its staged files are deleted after a kill. ``committed``: its
+    swap is completed. ``done``: it only says which call made which files. ``kept``: it is done except that the old
+    files stay until ``kept_until`` (seconds since 1970).
 
         {"version": 1, "state": "begun" | "committed" | "kept" | "done", "key": ..., "kept_until": ..., "groups":
             [{"staged", "final", "bytes", "replaced": [{"path", "size", "mtime", "etag"}]}]}
@@ -52,7 +53,7 @@ class Swaps:
         self._token = uuid.uuid4().hex
 
     def lease(self) -> Lease:
-        """On the job that ``begin`` begins."""
+        """The lease on the job that ``begin`` starts."""
         return Lease(self._folder, f"{FOLDER}/{self._token}.lease")
 
     def begin(self, key: str, groups: Sequence[Group]) -> str:
@@ -69,7 +70,7 @@ class Swaps:
         self._folder.delete(name)
 
     def commit(self, name: str, groups: Sequence[Group], reported: Mapping[int, Any], kept: float = 0) -> set[int]:
-        """Swaps all groups whose files are still those that were read; these stay for ``kept`` seconds."""
+        """Swaps all groups whose files are still those that were read. The old files stay for ``kept`` seconds."""
         swapped = set()
         chosen = []
         for group in groups:
@@ -103,8 +104,8 @@ class Swaps:
             reader.close()
 
     def carry_on(self, *, kept_stop: bool = True) -> tuple[str, ...]:
-        """Ends what earlier calls have begun, and says what it did. Old files whose time is not over are told of, or
-        an error (``kept_stop``)."""
+        """Completes or undoes what earlier calls have begun, and says what it did. Old files whose time is not over are
+        reported, or, with ``kept_stop``, an error."""
         done = []
         listed = [stored.name for stored in self._folder.list(FOLDER)]
         for name in sorted(one for one in listed if one.endswith(".json")):
@@ -114,15 +115,15 @@ class Swaps:
             lease = f"{name.removesuffix('.json')}.lease"
             if (left := leased_until(self._folder, lease) - time.time()) > 0:
                 raise StorageError(
-                    f"another rewrite of this directory is at work, or was killed: its lease lasts {left:.0f} s more; "
-                    "call again then",
+                    f"another rewrite of this directory is running, or was killed: its lease lasts {left:.0f} s more; "
+                    "call again after that",
                     file=self._folder.name,
                 )
             old = sum(len(group.get("replaced", ())) for group in found["groups"])
             if found["state"] == "kept" and (left := found["kept_until"] - time.time()) > 0:
-                text = f"{old} replaced files are kept for queries that are running, for {left:.0f} s more (keep_old)"
+                text = f"{old} replaced files are kept for running queries for {left:.0f} s more (keep_old)"
                 if kept_stop:
-                    raise StorageError(f"{text}; call again then", file=self._folder.name)
+                    raise StorageError(f"{text}; call again after that", file=self._folder.name)
                 done.append(f"{name}: {text}")
                 continue
             if found["state"] == "begun":
@@ -130,14 +131,16 @@ class Swaps:
                 done.append(f"{name}: undone before its swap; {len(found['groups'])} staged files were deleted")
             else:
                 state = self._swap(name, found)
-                ended = "its swap was finished" if state == "done" else "its swap was finished but for what is kept"
+                ended = (
+                    "its swap was finished" if state == "done" else "its swap was finished, and the old files are kept"
+                )
                 done.append(f"{name}: {ended}; {len(found['groups'])} files replace {old}")
             self._folder.delete(lease)
         return tuple(done)
 
     def _swap(self, name: str, found: dict[str, Any]) -> str:
-        """Each step may have been taken already. The new file comes before the old ones go: rows may be seen twice for
-        a moment, never missing. Returns the state that it comes to."""
+        """Takes each step of the swap that has not been taken yet. The new file gets its name before the old ones are
+        deleted: rows may be seen twice for a moment, but are never missing. Returns the new state."""
         if found["state"] == "committed":
             for group in found["groups"]:
                 _rename(self._folder.source(group["staged"]), self._folder.source(group["final"]))
@@ -154,7 +157,7 @@ class Swaps:
         return "done"
 
     def _delete(self, group: Mapping[str, Any]) -> None:
-        """The old files, but for one that somebody has written anew since."""
+        """The old files, except those that somebody has written again since."""
         for old in group["replaced"]:
             path, listed = old["path"], Fingerprint(old["size"], old["etag"], old["mtime"])
             now = self._version(path)
@@ -162,7 +165,7 @@ class Swaps:
                 self._folder.delete(path)
 
     def made_by(self, key: str) -> dict[str, int]:
-        """Files that this very call has made before, and their sizes."""
+        """Files that an equal call has made before, and their sizes."""
         made = {}
         for stored in self._folder.list(FOLDER):
             if stored.name.endswith(".json"):
@@ -192,7 +195,7 @@ class Swaps:
 
 
 def _rename(staged: Source, final: Source) -> None:
-    """Gives a staged file its name; one that has it already is left."""
+    """Gives a staged file its final name, unless it already has it."""
     if staged.kind == "path":
         if os.path.lexists(staged.location):
             os.replace(staged.location, final.location)
@@ -207,7 +210,7 @@ def _rename(staged: Source, final: Source) -> None:
         elif not exists(final):
             raise _lost(staged, final)
         return
-    from orcidx.storage.fsspec_backend import filesystem_of  # which imports fsspec
+    from orcidx.storage.fsspec_backend import filesystem_of  # imported here because it imports fsspec
 
     filesystem, place = filesystem_of(staged.location, staged.storage_options)
     filesystem.invalidate_cache()  # a task wrote it after this process listed the directory

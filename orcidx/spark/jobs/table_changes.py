@@ -1,9 +1,8 @@
-"""Changes of Paimon tables as Spark jobs: tasks build, find or write, and the driver commits once.
+"""Changes of Paimon tables as Spark jobs: tasks build indexes, find rows or write files, and the driver commits once.
 
-A task that runs twice does no harm: sidecars are named by their content, and of data files only those of the attempt
-that Spark takes are committed. A driver that dies is started again with the user, identifier and snapshot that were
-printed: what it had committed is then found, and not committed again.
-"""
+A task that runs twice does no harm: index files are named by their content, and only the data files of the attempt that
+Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed:
+then it finds what it had committed and does not commit it again."""
 
 from __future__ import annotations
 
@@ -69,8 +68,8 @@ def rewrite_file_index(
 ) -> Changed:
     """``Table.rewrite_file_index`` as a job: tasks build the indexes, the driver commits them as one snapshot.
 
-    ``table``: a path or URL that driver and tasks reach. ``target_bytes``: of data a task; the rest as there.
-    """
+    ``table``: a path or URL that driver and tasks reach. ``target_bytes``: bytes of data for each task. The other
+    parameters are those of ``Table.rewrite_file_index``."""
     opened = _opened(table, storage_options)
     where = _predicate(spark, opened, where)
     commit = _named(opened, commit)
@@ -95,12 +94,13 @@ def delete(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """``Table.delete`` as a job: tasks find the rows, the driver merges and commits; on conflict only files that came
-    in anew are looked into again.
+    """``Table.delete`` as a job: tasks find the rows, the driver merges and commits. After a conflict only new files
+    are searched.
 
     The rows deleted are those that ``read`` with this ``where`` gives: a text is analysed by Spark, times without a
     zone are on the session's clock, NaN is the largest number, and names compare as the session says. Raises
-    ``InvalidQuery`` for a text of which Spark computes a part: comparisons of columns with constants are taken."""
+    ``InvalidQuery`` for a text with a part that only Spark can compute; comparisons of columns with constants are
+    accepted."""
     opened = _opened(table, storage_options)
     facts = facts_of(spark)
     cased = facts.case_sensitive
@@ -148,7 +148,7 @@ def append(
         if not plan.committer.in_doubt:
             take_back(plan.committer.folder, list(pieces(written)), error)
         raise
-    if result.repeated:  # another driver of the same name was faster
+    if result.repeated:  # another driver with the same user and identifier was faster
         discard(plan.committer.folder, list(pieces(written)))
     return result
 
@@ -166,11 +166,12 @@ def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Tabl
 
 
 def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
-    """With a user and identifier, printed, so that a driver that is started again finds what it had committed."""
+    """The options with a user and an identifier. They are printed, so that a driver that is started again finds what it
+    had committed."""
     if commit.get("commit_user") is None:
         commit = {**commit, "commit_user": f"orcidx-{uuid.uuid4()}", "identifier": 1, "since": table.snapshot_id or 0}
         said = ", ".join(f"{name}={commit[name]!r}" for name in ("commit_user", "identifier", "since"))
-        sys.stderr.write(f"orcidx: to start this again after a crash, give {said}\n")
+        sys.stderr.write(f"orcidx: to start this again after a crash, pass {said}\n")
     return commit
 
 
@@ -180,7 +181,7 @@ def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
 def _run(
     spark: SparkSession, tasks: Sequence[Any], sizes: Sequence[int], method: str, target_bytes: int | None
 ) -> list[Any]:
-    """The results of a method of each task, in their order."""
+    """The results of calling a method of each task, in the order of the tasks."""
     if not tasks:
         return []
     numbered = pa.table({"pickled": [pickle.dumps((number, task)) for number, task in enumerate(tasks)]})
@@ -224,7 +225,7 @@ class _CallTask:
 
 @dataclass(frozen=True)
 class _WriteTask:
-    """For ``mapInArrow``: writes the rows of one task to data files, which it takes back if it fails."""
+    """For ``mapInArrow``: writes the rows of one task to data files, and deletes these if it fails."""
 
     root: Source
     schema: TableSchema
@@ -252,7 +253,7 @@ class _WriteTask:
 
 @contextlib.contextmanager
 def _errors_sent() -> Iterator[None]:
-    """Errors on their way to the driver, which raises them as what they are."""
+    """Sends errors to the driver, which raises them with their own types."""
     try:
         yield
     except OrcidxError as error:

@@ -1,4 +1,4 @@
-"""``aggregate``: totals of ORC files, from statistics where those prove them; of many files in a Spark job."""
+"""``aggregate``: totals of ORC files, from statistics where those prove them. Many files are read by a Spark job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["aggregate"]
 
 DRIVER_FILES = 32
-"""So few files the driver reads itself, once catalogs and statistics have said what they know."""
+"""At most this many files are read on the driver, after catalogs and statistics have been used."""
 _PART = pa.schema([("part", pa.binary())])
 
 
@@ -59,25 +59,26 @@ def aggregate(
     target_bytes: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Totals of the rows of ORC files, from statistics where those prove them: on the driver, or in a Spark job where
-    more than 32 files must be opened.
+    """Totals of the rows of ORC files, from statistics where those prove them. Runs on the driver, or as a Spark job
+    where more than 32 files must be opened.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-        The session, by whose rules texts, letters and time zones are read, as in ``orcidx.spark.read``.
+        The session. Its rules apply to SQL texts, to upper and lower case in names, and to time zones, as in
+        ``orcidx.spark.read``.
     path : str or os.PathLike
         A directory, file, glob or URL.
     aggregates : dict of str to str
         As of ``orcidx.aggregate``.
     where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
-        Only rows for which this is true. A text is Spark's, all of which orcidx must carry.
+        Only rows for which this is true. A text is SQL of Spark, and orcidx must be able to test all of it.
     by : str or sequence of str, optional
         Columns to group by.
     schema, storage_options
         As of ``orcidx.spark.read``.
     target_bytes : int, optional
-        Of files a task.
+        Bytes of files for each task.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def aggregate(
     Raises
     ------
     InvalidQuery
-        As ``orcidx.aggregate``, and for a text that orcidx does not carry whole.
+        As ``orcidx.aggregate``, and for a text that orcidx can test only in part.
     Unsupported
         For a Paimon table: ``orcidx.paimon.open_table(path).aggregate`` has its totals.
     """
@@ -119,15 +120,15 @@ def aggregate(
 
 
 def _indexes(rows: Scan) -> DirectoryIndexes | None:
-    """The catalog of the directory, which does not know the session's clock: columns of directories that are times are
-    typed by that."""
+    """The catalog of the directory. It does not know the session's time zone, on which columns of directories that are
+    times depend."""
     kinds = [value.type for value in rows.jobs[0].constants.values()] if rows.jobs else []
     return None if any(map(pa.types.is_timestamp, kinds)) else DirectoryIndexes()
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Totals of files by tasks, which send theirs back."""
+    """Totals of files, computed by tasks."""
 
     spark: SparkSession
     slots: int
@@ -165,7 +166,7 @@ class _Job:
 
 
 def _total(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: of each pickled list of files their totals, or an error."""
+    """For ``mapInArrow``: the totals of each pickled list of files, or an error."""
     for batch in batches:
         for part in batch.column(0):
             jobs, request, plan = pickle.loads(part.as_buffer())
@@ -174,7 +175,7 @@ def _total(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             totals, origins, metrics = plan.totals(), Origins(), ScanMetrics()
             try:
                 add_files(jobs, request, plan, totals, origins, metrics=metrics)
-            except (OrcidxError, OSError) as error:  # as a row, since Spark would tell of it with a trace
+            except (OrcidxError, OSError) as error:  # as a row, since Spark would report an exception with a traceback
                 answer: Any = error
             else:
                 answer = totals, Counter(origins.rows), origins.notes, (metrics.requests, metrics.bytes_read)

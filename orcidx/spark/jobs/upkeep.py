@@ -1,6 +1,6 @@
-"""``describe``, ``clean`` and ``summarize``: what is indexed, what is left over, and what a job did.
+"""``describe`` shows what is indexed, ``clean`` deletes leftovers, and ``summarize`` says what a job did.
 
-They work on the driver alone, so that ``spark`` may be None for the first two.
+They run on the driver alone, so ``spark`` may be None for the first two.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SHOWN = 10
 def describe(
     spark: SparkSession | None, path: OnePath, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
-    """Which files of a directory are indexed, by what, stale or fresh, and how large that is; ``spark`` may be None.
+    """Which files of a directory are indexed and by which indexes, which of these are stale, and their sizes. ``spark``
+    may be None.
 
     Listings of the files and of the indexes are compared with the catalog; no data file is opened. ``verify``: every
-    index file is read and checked, here on the driver. ``.files`` is the table behind it, of which
-    ``spark.createDataFrame`` makes a DataFrame. Raises ``InvalidQuery`` where there are no indexes.
-    """
+    index file is read and checked, here on the driver. ``.files`` is the underlying table, which
+    ``spark.createDataFrame`` turns into a DataFrame. Raises ``InvalidQuery`` where there are no indexes."""
     return describe_indexes(reached(spark, path, storage_options), verify=verify, storage_options=storage_options)
 
 
@@ -66,7 +66,7 @@ class BuildSummary(Summary):
 
     @property
     def statuses(self) -> dict[str, int]:
-        """Rows by status."""
+        """How many rows have each status."""
         counts = {one["values"]: one["counts"] for one in pc.value_counts(self.result["status"]).to_pylist()}
         return dict(sorted(counts.items()))
 

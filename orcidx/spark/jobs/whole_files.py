@@ -1,7 +1,7 @@
-"""Jobs over files that only Spark's own readers reach: it hands each file's bytes to a task, whole, and what the task
-writes comes back with its rows, for the driver to write.
+"""Jobs over files that only Spark's own readers reach. Spark gives each file's bytes to a task as a whole. What the
+task writes comes back with its rows, and the driver writes it to storage.
 
-For file systems to which Python has no way on the executors: HDFS without WebHDFS and Hadoop's library, viewfs, others.
+For file systems that Python cannot read on the executors, such as HDFS without WebHDFS and Hadoop's library, or viewfs.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST", "run_over_whole_files"]
 
 LARGEST = 256 << 20
-"""Bytes of a file that are handed over: they are in the JVM's memory twice and once in the worker's."""
+"""The most bytes of one file: they are held twice in the JVM's memory and once in the worker's."""
 AT_ONCE = 1 << 30
-"""Bytes of the files of one job, which bound what comes back to the driver: an index is rarely larger than its file."""
+"""The most bytes of all files of one job. This bounds what comes back to the driver, as an index is rarely larger than
+its file."""
 _WRITTEN = pa.field("written", pa.list_(pa.struct([("name", pa.string()), ("data", pa.binary())])))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass
 class HeldFiles:
-    """What a task has of a file system: the file that it was given, and what it has written."""
+    """The file system as a task sees it: the file that it was given, and what it has written."""
 
     held: dict[str, tuple[bytes, Fingerprint]] = field(default_factory=dict)
     written: dict[str, bytes] = field(default_factory=dict)
@@ -103,7 +104,8 @@ class _OverBytes:
 
 
 def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileTask, problem: str) -> pa.Table:
-    """As ``run_over_files``. ``problem``: why tasks do not open the files. Raises ``Unsupported`` for larger files."""
+    """Like ``run_over_files``. ``problem``: why tasks do not open the files themselves. Raises ``Unsupported`` for
+    larger files."""
     base, rows = str(task.root.location), files.to_pylist()
     large = [row["path"] for row in rows if row["size"] > LARGEST]
     if large:

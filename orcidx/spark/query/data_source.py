@@ -1,9 +1,8 @@
-"""``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark's.
+"""``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark.
 
 Spark hands it the whole schema and, since 4.1, the filters that it can express; it never says which columns a query
-uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters must be asked
-for, for the reason that ``register`` gives; see docs/decisions/0014-values-in-spark.md.
-"""
+uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters is off by
+default; ``register`` says why (see docs/decisions/0014-values-in-spark.md)."""
 
 from __future__ import annotations
 
@@ -38,13 +37,13 @@ OPTIONS = (
     "columns", "where", "format", "snapshot_id", "jvm_zone", "target_bytes", "engine", "pushdown", "path", "paths",
 )  # fmt: skip
 TABLE_PROPERTIES = {"owner", "provider"}
-"""What Spark adds to the options of a CREATE TABLE; no one else has reason to give both."""
+"""Options that Spark adds to those of a CREATE TABLE; no user has a reason to give both."""
 SLOTS = 8
-"""What tasks are cut for, where nothing tells how many run at once."""
+"""How many tasks are assumed to run at once, where that is not known."""
 
 
 class OrcidxDataSource(DataSource):
-    """The format; the attributes are what ``register`` knows of the session."""
+    """The format. Its attributes are what ``register`` knows about the session."""
 
     session: dict[str, Any] = {}  # noqa: RUF012  (replaced as a whole by the class that is registered)
     slots: int = SLOTS
@@ -91,9 +90,9 @@ class OrcidxDataSource(DataSource):
                 raise InvalidQuery(f"unknown option {name!r}; " + (f"did you mean {near[0]!r}?" if near else known))
         if options.get("engine", "auto") not in ("auto", "orcidx"):
             raise InvalidQuery(
-                f"the option engine is 'auto' or 'orcidx', not {options['engine']!r}: Spark lets a source in Python "
-                "read by itself alone. orcidx.spark.read(spark, path) chooses between orcidx and Spark's reader, and "
-                "its DataFrame makes a view by .createOrReplaceTempView(name)"
+                f"the option engine is 'auto' or 'orcidx', not {options['engine']!r}: Spark does not let a source in "
+                "Python pass the read on to another reader. orcidx.spark.read(spark, path) chooses between orcidx and "
+                "Spark's reader, and its DataFrame makes a view by .createOrReplaceTempView(name)"
             )
         return options
 
@@ -105,12 +104,12 @@ class OrcidxDataSource(DataSource):
         if path is None:
             raise InvalidQuery(
                 'no path: write .load(path), or OPTIONS (path "...") of a temporary view in SQL '
-                "(of a CREATE TABLE Spark does not tell it)"
+                "(for a CREATE TABLE Spark does not pass it on)"
             )
         if (where := options.get("where")) is not None and may_mean_otherwise(where):
             raise InvalidQuery(
-                f"no session is asked for the option where, and Spark may mean otherwise by {where!r:.200}: it "
-                "has escapes, double quotes, marked texts or comments; filter the DataFrame by it, or give it to "
+                f"the option where is read without a session, and Spark may read {where!r:.200} differently: it has "
+                "escapes, double quotes, strings with a prefix, or comments; filter the DataFrame by it, or give it to "
                 "orcidx.spark.read"
             )
         storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
@@ -152,18 +151,19 @@ def _spark_schema(plan: Plan) -> StructType:
 
 
 class NoStream(DataSourceStreamReader):
-    """Refuses to begin: what ``OrcidxDataSource.streamReader`` itself raised, Spark 4.1 would lose on its way."""
+    """Raises the refusal of streams when it starts: Spark 4.1 would lose an error that
+    ``OrcidxDataSource.streamReader`` raises itself."""
 
     @without_traceback()
     def read(self, *_: object) -> NoReturn:
         raise Unsupported('orcidx reads files as they are, and no streams: spark.readStream.format("orc") does')
 
-    latestOffset = initialOffset = read  # whichever Spark asks first
+    latestOffset = initialOffset = read  # Spark may call either of these first
 
 
 @dataclass
 class TaskPartition(InputPartition):
-    """The pickled ``ReadTask`` of one Spark partition."""
+    """One Spark partition, with its pickled ``ReadTask``."""
 
     payload: bytes
 
@@ -171,9 +171,8 @@ class TaskPartition(InputPartition):
 class _PushFilters:
     """``reader.pushFilters``, without being a method of its class.
 
-    Spark refuses a reader whose class defines pushFilters for every read while its conf is off, so the class must not
-    define it; while the conf is on Spark just calls what is there. What Spark compares is ``__func__``.
-    """
+    While its conf is off, Spark refuses every read by a reader whose class defines pushFilters, so the class must not
+    define it. While the conf is on, Spark calls the attribute. Spark compares ``__func__``."""
 
     def __init__(self, reader: OrcidxReader) -> None:
         self._reader = reader
@@ -182,7 +181,7 @@ class _PushFilters:
     def __call__(self, filters: list[Any]) -> Sequence[Any]:
         if self._reader.pushdown:
             self._reader.filters = tuple(filters)
-        return filters  # all of them: Spark evaluates every one again
+        return filters  # returns all filters, so that Spark evaluates each of them again
 
 
 class OrcidxReader(DataSourceReader):
@@ -197,7 +196,7 @@ class OrcidxReader(DataSourceReader):
         self.pushFilters = _PushFilters(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: a task needs its partition only, and the reader travels to every task."""
+        """Pickles nothing: a task needs only its partition, and Spark sends the reader to every task."""
         return {}
 
     def pruneColumns(self, schema: StructType) -> None:
@@ -221,7 +220,8 @@ class OrcidxReader(DataSourceReader):
         return [TaskPartition(task) for task in assign(plan, parts, target, names=schema.names)]
 
     def _where(self, schema: pa.Schema) -> Predicate | None:
-        """What Spark pushed and the option ``where``, which may name more columns than Spark knows of."""
+        """The filters that Spark pushed, and the option ``where``, which may name columns that Spark does not know
+        of."""
         pushed = keep_bindable(from_spark(self.filters), schema, case_sensitive=self.query.case_sensitive)
         where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse_text(self.query.where)]))
         return where

@@ -1,4 +1,4 @@
-"""The parts that a read is cut into, and how many go together: what metadata rules out is in none."""
+"""Cuts a read into parts and packs these for tasks. What metadata rules out is in no part."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["Part", "enough", "pack", "split_orc", "split_paimon"]
 
 @dataclass(frozen=True)
 class Part:
-    """The least that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored bytes;
-    ``rows``: at least so many come where nothing is filtered, None when that is not known."""
+    """The least that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored bytes.
+    ``rows``: the least number of rows if nothing is filtered, None when that is not known."""
 
     what: FileJob | FileTask
     size: int
@@ -64,7 +64,7 @@ def split_paimon(rows: TableScan) -> list[Part]:
 
 
 def enough(parts: Sequence[Part], limit: int) -> list[Part]:
-    """The first parts that surely have ``limit`` rows together."""
+    """The first parts that certainly have ``limit`` rows together."""
     chosen: list[Part] = []
     for part in parts:
         if limit <= 0:
@@ -77,7 +77,7 @@ def enough(parts: Sequence[Part], limit: int) -> list[Part]:
 def pack(sizes: Sequence[int], target: int) -> list[int]:
     """The bin of each part, numbered from 0: the largest first, each into the emptiest bin (LPT).
 
-    There are as many bins as targets in all bytes together, at most one for each part.
+    The number of bins is that of all bytes divided by the target, and at most one for each part.
     """
     if target < 1:
         raise InvalidQuery(f"target_bytes must be at least 1, and is {target}")

@@ -1,4 +1,4 @@
-"""Rows onto the partitions that the driver chose for them."""
+"""Places rows in the partitions that the driver chose for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _C1, _C2 = 0xCC9E2D51, 0x1B873593
 def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) -> DataFrame:
     """A DataFrame of ``rows`` in ``count`` partitions, row ``i`` in the partition ``bins[i]``.
 
-    Exactly so, by ``repartitionById``; before Spark 4.1, which has it, by numbers whose hash falls where it should.
+    Spark 4.1 and later do this by ``repartitionById``; before, rows get numbers whose hash is that of the partition.
     """
     frame_class = type(spark.range(0))
     exact = hasattr(frame_class, "repartitionById")
@@ -35,12 +35,13 @@ def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) 
 
 
 def keys_of_partitions(count: int) -> npt.NDArray[np.int32]:
-    """For each of ``count`` partitions a number that Spark's ``repartition(count, column)`` puts there."""
+    """For each of ``count`` partitions a number that Spark's ``repartition(count, column)`` puts into it."""
     keys = np.full(count, -1, np.int32)
     start, size = 0, 16 * count + 64
     while (keys < 0).any():
         numbers = np.arange(start, start + size, dtype=np.int32)
-        places = _spark_hash(numbers).astype(np.int64) % count  # of the divisor's sign, as Spark's pmod
+        # the remainder has the divisor's sign, as in Spark's pmod
+        places = _spark_hash(numbers).astype(np.int64) % count
         found, first = np.unique(places, return_index=True)
         fresh = keys[found] < 0
         keys[found[fresh]] = numbers[first[fresh]]

@@ -1,8 +1,7 @@
-"""Planning on the driver, without Spark: which tasks a read has, and which go together.
+"""Plans a read on the driver, without Spark: which tasks it has, and which parts go into each.
 
-``begin`` lists the files and settles the schema; ``parts`` has how that is cut (also in tasks, for many files) and
-packed; ``assign`` makes tasks of the parts.
-"""
+``begin`` lists the files and determines the schema. The module ``parts`` cuts the read into parts (for many files in
+tasks) and packs them. ``assign`` makes tasks from the parts."""
 
 from __future__ import annotations
 
@@ -52,16 +51,17 @@ __all__ = ["Plan", "assign", "begin", "is_table"]
 
 
 LEAST_BYTES = 4 << 20
-"""A task is not made smaller to have one for every slot: starting one costs about 30 ms."""
+"""Tasks are not made smaller than this many bytes to have one for every slot: starting one costs about 30 ms."""
 FILE_BYTES = 256 << 10
-"""What opening a file is taken to cost, in bytes read: 2,000 files of 100 rows make a task for each slot, not 126."""
+"""What opening a file is estimated to cost, in bytes read: with it 2,000 files of 100 rows make a task for each slot,
+not 126."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A read before it is cut: ``rows`` without its parts' details, ``schema`` as Spark's JSON, ``columns`` the names
-    to show, in the caller's spelling, of the first columns of the schema, ``order`` of the top rows; ``listed``: files
-    and bytes; ``session``: what waits for the session that runs the tasks."""
+    """A read before it is cut into parts. ``rows``: without the details of parts. ``schema``: as Spark's JSON.
+    ``columns``: the names of the schema's first columns in the caller's spelling. ``order``: that of the top rows.
+    ``listed``: how many files and bytes. ``session``: what depends on the session that runs the tasks."""
 
     query: Query
     rows: Scan | TableScan
@@ -72,13 +72,13 @@ class Plan:
     session: OfSession | None = None
 
     def target(self, slots: int) -> int:
-        """Bytes of a task: as asked, but fewer where that leaves slots idle."""
+        """Bytes of a task: as the caller asks, but fewer where slots would be idle otherwise."""
         files, size = self.listed
         return min(self.query.target_bytes, max(LEAST_BYTES, -(-(size + files * FILE_BYTES) // slots)))
 
 
 def begin(query: Query) -> Plan:
-    """Lists the files and settles the schema; no more than one ORC file is opened.
+    """Lists the files and determines the schema; opens at most one ORC file.
 
     A directory with the layout of a Paimon table is one unless ``format`` says otherwise. Raises as ``orcidx.scan`` and
     ``paimon.open_table`` do.
@@ -157,7 +157,7 @@ def _begin_orc(query: Query) -> Plan:
 
 
 def _with_order(columns: Sequence[Column], order: Sequence[SortKey]) -> tuple[Column, ...]:
-    """The columns, and those of the order that they lack."""
+    """The columns, with those columns of the order that are not among them."""
     return (*columns, *(key.column for key in order if key.column not in columns))
 
 
@@ -171,7 +171,7 @@ def _by_directory(rows: Scan) -> Scan:
     pruned: dict[tuple[int, ...], bool] = {}
     kept = []
     for job in rows.jobs:
-        key = tuple(map(id, job.constants.values()))  # files of one directory share them
+        key = tuple(map(id, job.constants.values()))  # all files of one directory have the same values
         if key not in pruned:
             pruned[key] = rules_out(bound, job.constants)
         if not pruned[key]:
@@ -180,12 +180,13 @@ def _by_directory(rows: Scan) -> Scan:
 
 
 def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
-    """The files that the catalogs of indexed directories do not rule out, with their indexes; a damaged one warns."""
+    """The files that the catalogs of indexed directories do not rule out, with their indexes. Warns of a damaged
+    catalog."""
     # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
     sources = [job.source for job in rows.jobs]
-    # A catalog's columns are spelled as in the files, which may be found by another rule at the action.
+    # A catalog spells columns as the files do, and the action may find columns by another case rule.
     options = rows.options.override(case_sensitive=True)
     found = plan_listing(sources, rows.request.where, schema=schema, options=options)
     for note in found.notes:
@@ -203,14 +204,13 @@ def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[
 
 
 def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool, tuple[str, ...]]:
-    """The whole schema; its columns that are directory keys, with key and type; whether columns go by position; names
-    of columns and keys as they are stored.
+    """Returns the whole schema; its columns that are directory keys, with key and type; whether columns are found by
+    position; and the names of columns and keys as they are stored.
 
-    As Spark: the schema given, else that of the first file with a column; then the directory keys that it lacks. A key
-    that the files store as well has the directory's values, name and type, in the place that it has in the files
-    (``PartitioningUtils.mergeDataAndPartitionSchema``); one of a given schema comes last, of the type given. The
-    columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position.
-    """
+    As in Spark, the schema is the given one, else that of the first file with a column; the directory keys that it
+    lacks follow. A key that the files store as well has the directory's values, name and type, in the place that it has
+    in the files (``PartitioningUtils.mergeDataAndPartitionSchema``); one of a given schema comes last, of the type
+    given. The columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position."""
     found = _first_columns(files, query.storage_options)
     by_position = bool(found) and all(name.startswith("_col") for name in found)
     given = query.retype if query.schema is None and by_position else query.schema
@@ -238,7 +238,7 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
 
 
 def _with_partition(fields: Mapping[str, Any], name: str, key: str, kind: Any) -> dict[str, Any]:
-    """The fields, of which one is a directory key; ``kind``: None where a schema was given."""
+    """The fields, with one replaced by a directory key; ``kind``: None where a schema was given."""
     if kind is None:
         rest = {one: field for one, field in fields.items() if one != name}
         return {**rest, name: fields[name]}
@@ -248,7 +248,7 @@ def _with_partition(fields: Mapping[str, Any], name: str, key: str, kind: Any) -
 
 
 def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] | None) -> dict[str, OrcType]:
-    """The columns of the first file that has some."""
+    """The columns of the first file that has columns."""
     for source in files:
         with broken_files_passed(), open_file(source, storage_options=storage_options) as file:
             if file.columns and not file.columns[0].path:
@@ -279,7 +279,8 @@ def _orc_fields(query: Query, columns: Mapping[str, OrcType]) -> dict[str, Any]:
 
 
 def _shown(whole: Any, shown: pa.Schema) -> Any:
-    """The part of a schema of Spark that the columns of an Arrow schema make, nested fields left out as there."""
+    """The part of a Spark schema that the columns of an Arrow schema cover; nested fields that the Arrow schema lacks
+    are left out."""
     by_name = {one["name"]: one for one in whole["fields"]}
     fields = []
     for column in shown:
@@ -321,9 +322,10 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
 
 
 def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Sequence[str] | None = None) -> list[bytes]:
-    """The pickled ``ReadTask``s: parts packed by bytes; where any rows will do for a limit, no more than it takes.
+    """The pickled ``ReadTask``s, with parts packed by bytes. For a limit without an order there are only as many parts
+    as it needs.
 
-    ``names``: of the batches' columns, where they are not the schema's.
+    ``names``: those of the batches' columns, where they differ from the schema's.
     """
     limit = plan.query.limit
     if limit is not None and not plan.order:

@@ -1,4 +1,4 @@
-"""``Query``: what a read is asked, checked before any file is looked for."""
+"""``Query``: the arguments of a read, checked before any file is listed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from orcidx.spark.types.local_times import on_any_clock, on_session_clock
 from orcidx.storage import Source
 
 Reached: TypeAlias = Any
-"""A text, a source, several."""
+"""A text, a source, or several of either."""
 
 __all__ = ["SPARK_OPTIONS", "TARGET_BYTES", "Format", "Query", "zoned_partitions"]
 
 Format = Literal["orc", "paimon"]
 
 TARGET_BYTES = 128 << 20
-"""What Spark aims for (spark.sql.files.maxPartitionBytes)."""
+"""Bytes of a task, as Spark's default (spark.sql.files.maxPartitionBytes)."""
 
 SPARK_OPTIONS = ReadOptions(
     timestamp_unit="us",
@@ -42,19 +42,18 @@ SPARK_OPTIONS = ReadOptions(
     nan="largest",
     use_threads=False,
 )
-"""Values as ``spark.read.orc`` gives them, one thread a task."""
+"""Options that give values as ``spark.read.orc`` does, with one thread for each task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What ``orcidx.spark.read`` is asked, and the session's zones; see there.
+    """The arguments of ``orcidx.spark.read`` (described there), and the session's time zones.
 
-    ``retype``: a schema for some of the columns of ORC files, which keep their other columns; ``session_zone``: None
-    where only the tasks will know it; ``jvm_zone``: as in ``paimon.Table.scan``; ``reader_options``: of Spark's reader,
-    as text; ``table``: of the catalog, whose directory ``path`` is; ``other_values``: which setting has Spark read
-    other values of ORC files than orcidx's tasks do. ``path``: a text, several, or sources listed before; ``at``: as
-    orcidx reaches it, where that is otherwise (``hadoop_files.reached``).
-    """
+    ``retype``: a schema for some of the columns of ORC files; the others keep their types. ``session_zone``: None where
+    only the tasks will know it. ``jvm_zone``: as for ``paimon.Table.scan``. ``reader_options``: those of Spark's
+    reader, as text. ``table``: the catalog's table whose directory ``path`` is. ``other_values``: the setting by which
+    Spark and orcidx's tasks would read different values from ORC files. ``path``: a text, several, or sources that are
+    already listed. ``at``: the path as orcidx opens it, where that differs (``hadoop_files.reached``)."""
 
     path: Any
     at: Source | list[Source | str] | None = None
@@ -100,7 +99,8 @@ class Query:
         partitions: Mapping[str, tuple[str, Any]] | None = None,
         whole: Mapping[str, Any] | None = None,
     ) -> Predicate | None:
-        """``where``, its times on the session's clock; where that is not known, what is true on any clock.
+        """``where`` with its times in the session's time zone; where that is not known, a predicate that is true in any
+        zone.
 
         ``partitions``: key and type of the columns of directories by name; ``whole``: the schema as Spark's JSON, by
         which a text of Spark's is analysed."""
@@ -109,7 +109,7 @@ class Query:
         if isinstance(self.where, TextCondition):
             return self.where.carried(whole or {}).where
         where = parse_text(self.where)
-        if self.session_zone is None or isinstance(self.where, str):  # a format's is text, too
+        if self.session_zone is None or isinstance(self.where, str):  # the option of the format is a text, too
             check_computed(where, schema, case_sensitive=self.case_sensitive)
         if self.session_zone is None:
             unknown = zoned_partitions(partitions or {})
@@ -117,13 +117,13 @@ class Query:
         return on_session_clock(where, schema, self.session_zone, case_sensitive=self.case_sensitive)
 
     def on_any_clock(self, schema: pa.Schema) -> Predicate:
-        """What is true wherever ``where`` is, on whichever clock."""
+        """A predicate that is true wherever ``where`` is, in any time zone."""
         return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive)
 
     def of_session(
         self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]], names: Sequence[str]
     ) -> OfSession | None:
-        """What waits for the tasks, where the session is not known. ``partitions``: columns of directories, by name:
+        """What is left to the tasks where the session is not known. ``partitions``: columns of directories, by name:
         their key and type; ``names``: of all columns, as they are stored."""
         if self.session_zone is not None:
             return None
@@ -137,8 +137,8 @@ class Query:
         return OfSession(waiting, schema, self.case_sensitive, zoned_partitions(partitions), self.clock_zone, planned)
 
     def of_case_rule(self, where: Predicate | None, schema: pa.Schema) -> OfSession:
-        """Columns are found in files by the rule of the session that runs the tasks; ``where``: spelled as in the
-        schema, but for what pyarrow computes."""
+        """A query whose columns are found in files by the case rule of the session that runs the tasks. ``where`` is
+        spelled as in the schema, except for what pyarrow computes."""
         computed = [part for part in parts(where) if isinstance(part, External)]
         depends = any(depends_on_case(part, (), schema.names) for part in computed)
         planned = {CASE: str(self.case_sensitive).lower()} if depends else {}
@@ -150,7 +150,7 @@ class Query:
         return tuple(replace(key, column=self._column(key.column, schema)) for key in keys)
 
     def folded(self, name: str) -> str:
-        """A name as it is compared."""
+        """A name in the form in which names are compared."""
         return name if self.case_sensitive else name.casefold()
 
     def spelled(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -166,12 +166,12 @@ class Query:
 
 
 def zoned_partitions(partitions: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """Those of the columns of directories whose values are on the session's clock."""
+    """Those columns of directories whose values depend on the session's time zone."""
     return {name: one for name, one in partitions.items() if one[1] == "timestamp"}
 
 
 def _check(query: Query) -> None:
-    """Raises ``InvalidQuery`` for the first option of a ``Query`` that cannot be meant."""
+    """Raises ``InvalidQuery`` for the first invalid option of a ``Query``."""
     if query.format not in (None, "orc", "paimon"):
         raise InvalidQuery(f"format is 'orc' or 'paimon', not {query.format!r}")
     for name, least in (("target_bytes", 1), ("limit", 0), ("snapshot_id", 0)):
@@ -193,4 +193,4 @@ def _check(query: Query) -> None:
     if isinstance(query.top, str):
         raise InvalidQuery(f"top is a list: give [{query.top!r}]")
     if query.top is not None and query.limit is None:
-        raise InvalidQuery("top gives the first rows in an order; say how many by limit")
+        raise InvalidQuery("top gives the first rows in an order; give limit to say how many")

@@ -27,8 +27,8 @@ TASK, ROW = "orcidx task", "orcidx row"
 
 @dataclass(frozen=True)
 class ReadTask:
-    """``rows`` in ``schema``, the Arrow form of Spark's; with ``order`` only the first ``limit``, each with the number
-    of its task and its place. ``session``: what is settled by the session that runs it."""
+    """``rows`` in ``schema``, which is Spark's schema in Arrow. With ``order`` only the first ``limit`` rows, each with
+    the number of its task and its position. ``session``: what depends on the session that runs the task."""
 
     rows: Scan | TableScan
     schema: pa.Schema
@@ -38,7 +38,7 @@ class ReadTask:
     session: OfSession | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Raises ``StorageError`` naming a file that changed or went after the read was planned."""
+        """Raises ``StorageError`` naming a file that was changed or deleted after the read was planned."""
         rows = self.rows if self.session is None else self.session.settle(self.rows)
         plain = isinstance(self.rows, Scan)
         with gone_files_named(), broken_files_passed() if plain else nullcontext():
@@ -58,29 +58,29 @@ class ReadTask:
 
 @contextmanager
 def gone_files_named() -> Iterator[None]:
-    """Says of a file that is not there what has happened: it was when the read was planned."""
+    """Says what has happened to a missing file: it existed when the read was planned."""
     try:
         yield
     except FileNotFoundError as error:
         named = error.file if isinstance(error, FileGone) else error.filename
         name = named if isinstance(named, str) else None
-        message = "the file has gone since the read was planned; make the DataFrame again"
+        message = "the file was deleted after the read was planned; make the DataFrame again"
         raise StorageError(message if name else f"{message}: {error}", file=name) from error
 
 
 @contextmanager
 def broken_files_passed() -> Iterator[None]:
-    """Says of a damaged ORC file, one of no table, how Spark's reader passes over it."""
+    """Adds to the error about a damaged ORC file (not one of a table) how Spark's reader can skip it."""
     try:
         yield
     except CorruptFile as error:
-        error.message += "; orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) passes over such files"
+        error.message += "; orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) skips such files"
         raise
 
 
 @dataclass(frozen=True)
 class ReadTasks:
-    """For ``mapInArrow``: the rows of the pickled ``ReadTask``s whose numbers, times ``stride``, come in."""
+    """For ``mapInArrow``: the rows of pickled ``ReadTask``s. The input has their numbers, multiplied by ``stride``."""
 
     payloads: tuple[bytes, ...]
     stride: int
@@ -97,8 +97,8 @@ class ReadTasks:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in the schema, to which its types come close: other units of time, numbers for intervals, and names and
-    nullability of nested fields."""
+    """The batch converted to the schema. Its types may differ from it in units of time, in numbers for intervals, and
+    in names and nullability of nested fields."""
     if batch.schema.equals(schema):
         return batch
     arrays = [_as_type(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
@@ -112,7 +112,7 @@ def _as_type(array: pa.Array, want: pa.DataType) -> pa.Array:
 
 
 def _in_micros(array: pa.Array) -> pa.Array:
-    """Nanoseconds cut to microseconds, towards the past, wherever they are."""
+    """Truncates nanoseconds to microseconds, towards the past, at every level of nesting."""
     types, kind = pa.types, array.type
     if types.is_timestamp(kind) and kind.unit == "ns":
         numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -142,5 +142,5 @@ def _in_micros(array: pa.Array) -> pa.Array:
 
 
 def _over(array: pa.Array, want: pa.DataType, child: pa.Array) -> Any:
-    """A list or map with the offsets and nulls of ``array`` over another child."""
+    """A list or map with the offsets and nulls of ``array`` and another child."""
     return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])

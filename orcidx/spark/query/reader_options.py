@@ -1,4 +1,4 @@
-"""Options of Spark's own reader, and schemas as its SQL writes them."""
+"""Options of Spark's own reader, and schemas as texts of its SQL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _KNOWN = (
 
 
 def options_of_reader(options: Mapping[str, object] | None) -> dict[str, str]:
-    """The options as text, by Spark's names. Raises ``InvalidQuery`` with the nearest name for an unknown one."""
+    """The options as texts, by Spark's names. Raises ``InvalidQuery`` for an unknown name, with the nearest known
+    one."""
     if options is None:
         return {}
     if not isinstance(options, Mapping):
@@ -50,13 +51,15 @@ def _text(name: str, value: object) -> str:
         return str(value).lower()
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
-            raise InvalidQuery(f"{name}={value!r}: Spark takes times without a zone, on the clock of timeZone")
+            raise InvalidQuery(
+                f"{name}={value!r}: Spark takes only times without a zone, which it reads in the option timeZone"
+            )
         return value.isoformat(timespec="seconds")
     return str(value)
 
 
 def struct_of_ddl(text: str) -> StructType:
-    """The ``StructType`` of a text such as "id bigint, name string". Raises ``InvalidQuery`` with Spark's sentence."""
+    """The ``StructType`` of a text such as "id bigint, name string". Raises ``InvalidQuery`` with Spark's message."""
     from pyspark.errors import PySparkException
     from pyspark.sql import types
 

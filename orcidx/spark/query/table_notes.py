@@ -1,5 +1,5 @@
-"""What one should know of the rows of a Paimon table before they are read, given as warnings: a DataFrame has no other
-place for it."""
+"""Notes on the rows of a Paimon table, given as warnings before the rows are read: a DataFrame has no other place for
+them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["warned_of"]
 
 
 def warned_of(rows: Scan | TableScan) -> tuple[str, ...]:
-    """Warns of each note of a table's scan, and returns them."""
+    """Gives each note of a table's scan as a warning, and returns the notes."""
     notes = rows.notes if isinstance(rows, TableScan) else ()
     texts = tuple(dict.fromkeys(note.text for note in notes))
     for text in texts:

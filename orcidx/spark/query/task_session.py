@@ -1,8 +1,7 @@
-"""What a task learns of the session that runs its query: Spark hands a session's settings to the tasks of a query.
+"""Settings of the session that runs a query, which Spark gives to the tasks of the query.
 
-The planning of a Python data source learns none of them: it runs in a process of its own, and the format was registered
-when the session may have had others.
-"""
+A Python data source plans without these settings: it plans in a process of its own, and the session's settings may have
+changed since the format was registered."""
 
 from __future__ import annotations
 
@@ -29,12 +28,12 @@ _QUERY = "spark.sql.execution.id"
 
 @dataclass(frozen=True)
 class OfSession:
-    """What of a read waits for the session that runs it.
+    """The parts of a read that depend on the session that runs it.
 
-    ``where``: the predicate in which times are still on no clock, None where no clock matters; ``schema``: by which it
-    is bound; ``partitions``: key and type by the name of the columns of directories that are times; ``default_zone``:
-    of a session that sets none, the JVM's; ``planned``: settings by which the read was planned, and their values.
-    """
+    ``where``: the predicate, whose times have no time zone yet; None where no zone matters. ``schema``: the schema for
+    binding it. ``partitions``: key and type, by name, of the columns of directories that are times. ``default_zone``:
+    the JVM's zone, for a session that sets none. ``planned``: the settings by which the read was planned, with their
+    values."""
 
     where: Predicate | None
     schema: pa.Schema
@@ -44,15 +43,15 @@ class OfSession:
     planned: Mapping[str, str]
 
     def settle(self, rows: Scan | TableScan) -> Scan | TableScan:
-        """The rows as the session means them. Raises ``InvalidQuery`` where it plans by other rules by now, and where
-        a clock matters that Spark does not tell."""
+        """The rows by the session's settings. Raises ``InvalidQuery`` where the settings have changed since the read
+        was planned, and where a time zone is needed that Spark does not give."""
         property_of = _properties()
         for name, value in self.planned.items():
             now = None if property_of is None else property_of(name)
             if now is not None and now.lower() != value:
                 raise InvalidQuery(
-                    f"{name} is {now} now, and was {value} when orcidx was registered or the DataFrame made: "
-                    "make it again, one of the format after orcidx.spark.register(spark)"
+                    f"{name} is {now} now, and was {value} when orcidx was registered or the DataFrame was made: make "
+                    "the DataFrame again; for one of the format call orcidx.spark.register(spark) first"
                 )
         if property_of is not None and (now := property_of(CASE)) is not None:
             rows = _by_case(rows, now.lower() == "true")
@@ -60,13 +59,13 @@ class OfSession:
             return rows
         if property_of is None:
             raise InvalidQuery(
-                "Spark does not tell the session's time zone here (as in DataFrame.rdd): give the times in where= "
-                "a zone, such as '2025-01-31 12:00:00+01:00', or run the query as one of the DataFrame"
+                "Spark does not give the session's time zone here (for example in DataFrame.rdd): give the times in "
+                "where= a zone, such as '2025-01-31 12:00:00+01:00', or run the query through the DataFrame itself"
             )
         return self.on_clock(rows, property_of(ZONE) or self.default_zone)
 
     def on_clock(self, rows: Scan | TableScan, zone: str) -> Scan | TableScan:
-        """The rows with all times on the clock of a zone."""
+        """The rows with all times in a time zone."""
         if self.where is not None:
             where = on_session_clock(self.where, self.schema, zone, case_sensitive=self.case_sensitive)
             rows = (
@@ -82,7 +81,7 @@ class OfSession:
 
 
 def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
-    """The rows of files whose columns are found by a rule of letters, which Spark takes at the action."""
+    """The rows of files whose columns are found by the case rule that the session has at the action."""
     if not isinstance(rows, Scan) or rows.request.options.case_sensitive == case_sensitive:
         return rows
     options = rows.request.options.override(case_sensitive=case_sensitive)
@@ -90,7 +89,7 @@ def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
 
 
 def _properties() -> Callable[[str], str | None] | None:
-    """Where a task finds settings of its session; None outside of a query of Spark SQL."""
+    """Looks up a setting of the session in a task; gives None outside of a query of Spark SQL."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""Errors in one of Spark's Python processes: what orcidx has to say is a sentence, and its traceback no help."""
+"""Errors in one of Spark's Python processes: an error of orcidx is shown as its message, without a traceback."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from orcidx.errors import OrcidxError
 __all__ = ["without_traceback"]
 
 _HIDE = "SPARK_HIDE_TRACEBACK"
-"""Where pyspark (``util.handle_worker_exception``) looks before it sends an exception to the JVM."""
+"""The variable that pyspark (``util.handle_worker_exception``) reads before it sends an exception to the JVM."""
 
 
 @contextmanager
 def without_traceback() -> Iterator[None]:
-    """Has Spark tell an error of orcidx, or a missing file, by its message alone. Other exceptions are defects and keep
-    their traceback. A process of Spark's ends after any exception, so that no other code meets the setting."""
+    """Makes Spark report an error of orcidx, or a missing file, by its message alone. Other exceptions are defects and
+    keep their traceback. Spark's process ends after any exception, so the setting affects no other code."""
     try:
         yield
     except (OrcidxError, FileNotFoundError):

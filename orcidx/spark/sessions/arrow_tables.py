@@ -1,4 +1,4 @@
-"""Arrow tables into DataFrames and back: by Spark itself since 4.0, before that row by row.
+"""Converts Arrow tables into DataFrames and back: by Spark itself since 4.0, before that row by row.
 
 For the small tables of a job (files, tasks, reports), whose columns are numbers, strings, bytes, and lists and structs
 of those. Rows of data pass between Spark and Python as Arrow batches in every version.

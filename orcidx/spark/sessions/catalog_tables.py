@@ -22,7 +22,8 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """``name`` as the session's SQL knows it; ``location``: the directory of its files, None where that is not told."""
+    """A table: its ``name`` in the session's SQL, and ``location``, the directory of its files, None where Spark does
+    not give it."""
 
     name: str
     location: str | None
@@ -31,8 +32,8 @@ class CatalogTable:
 def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
     """The table that ``path`` names; None where it is a path, or a name that the catalog does not know.
 
-    A file or directory of that name comes first. Raises ``InvalidQuery`` for views and for tables of another format.
-    """
+    A file or directory of that name takes precedence. Raises ``InvalidQuery`` for views and for tables of another
+    format."""
     if not isinstance(path, str) or not _NAME.fullmatch(path) or os.path.exists(path):
         return None
     if not spark.catalog.tableExists(path):

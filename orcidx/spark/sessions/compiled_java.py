@@ -12,17 +12,17 @@ from orcidx.spark.types.argument_types import JavaObject
 __all__ = ["compiled", "made"]
 
 _SERVED = "Served"
-"""What the others give long texts by."""
+"""The class through which the others return long texts."""
 
 
 @lru_cache(maxsize=4)
 def compiled(gateway: JavaObject, name: str) -> JavaObject:
-    """The class, as long as the JVM lives."""
+    """The class, which is kept as long as the JVM runs."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm = gateway.jvm
     version = str(jvm.scala.util.Properties.versionNumberString())
-    # Scala 2.12 calls a Seq of any kind what 2.13 calls an immutable one.
+    # Scala 2.12's Seq is any kind of sequence, 2.13's is an immutable one.
     sequence = "Seq" if re.match(r"2\.12\b", version) else "immutable.Seq"
     text = importlib.resources.files("orcidx.spark.sessions").joinpath("java", f"{name}.java").read_text("utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()

@@ -1,8 +1,7 @@
-"""Paths as a Spark session has them: in its Hadoop file systems, with its settings and credentials.
+"""Paths in the Hadoop file systems of a Spark session, with its settings and credentials.
 
-``reached`` gives what the rest of orcidx reads: a local path, a URL that fsspec alone knows, or a source in the
-session's file systems. ``shipped`` gives a function of a job what its tasks need to reach the same files.
-"""
+``reached`` turns a path into what the rest of orcidx reads: a local path, a URL that only fsspec knows, or a source in
+the session's file systems. ``shipped`` adds to a job's function what its tasks need to reach the same files."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ Task: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]
 _ITEM, _PART = "\x01", "\x02"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
 _NOT_HADOOP = frozenset({"file", "local", "http", "https", "ftp", "memory"})
-"""Schemes that orcidx has its own way to, whatever Hadoop has."""
+"""Schemes that orcidx reads by itself, even if Hadoop could."""
 _NO_ROAD = (
     "tasks have no way to HDFS: set dfs.namenode.http-address (spark.hadoop.dfs.namenode.http-address) for WebHDFS, or "
     "HADOOP_HOME and CLASSPATH on the executors for Hadoop's own library"
@@ -64,7 +63,8 @@ class SessionFiles:
             return str(self._java.qualified(path))
 
     def columns(self, listed: JavaObject) -> str:
-        """What Spark has listed, a sequence of Hadoop's statuses: paths, sizes, times and tags (``listing_of``)."""
+        """Turns Spark's listing, a sequence of Hadoop's statuses, into paths, sizes, times and tags
+        (``listing_of``)."""
         return text_of(self._java.columns(listed))
 
     def list(self, url: str) -> list[Found]:
@@ -112,7 +112,7 @@ class SessionFiles:
         return None if road.problem is not None else road.source(url)
 
     def road(self, url: str) -> Road:
-        """How tasks reach a URL."""
+        """The way by which tasks reach a URL."""
         top = top_of(url)
         if top not in self._roads:
             scheme, _, authority = top.partition("://")
@@ -120,7 +120,8 @@ class SessionFiles:
         return self._roads[top]
 
     def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
-        """The ways to some URLs, as Spark ships its own settings of Hadoop: beside a job, in no plan of it."""
+        """The ways to some URLs. They are sent beside a job and are in no plan of it, as Spark does with its own
+        settings of Hadoop."""
         return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
 
     @property
@@ -159,7 +160,7 @@ class SessionFiles:
         user = str(self._java.user())
         if self._java.isSecure():
             why = (
-                "tasks have no way to HDFS with Kerberos but Hadoop's own library: set HADOOP_HOME and CLASSPATH on "
+                "with Kerberos tasks reach HDFS only through Hadoop's own library: set HADOOP_HOME and CLASSPATH on "
                 "the executors"
             )
             return HdfsRoad(authority, user, why=why)
@@ -186,7 +187,7 @@ def _found(line: str) -> Found:
 
 @contextmanager
 def _sentences(url: str) -> Iterator[None]:
-    """Raises what a Java exception means, in one sentence."""
+    """Raises the error that corresponds to a Java exception, with a message of one sentence."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:
@@ -218,9 +219,9 @@ def type_of(thrown: JavaObject) -> str:
 def reached(
     spark: SparkSession | None, path: OnePath, storage_options: Mapping[str, Any] | None = None
 ) -> OnePath | Source:
-    """A path as orcidx reads it: one of the session's Hadoop file systems as a source there.
+    """A path as orcidx reads it. A path in one of the session's Hadoop file systems becomes a source there.
 
-    With ``storage_options``, which are fsspec's, and without a JVM of the session's, all stay as they are.
+    With ``storage_options``, which are for fsspec, and in a session without a JVM, every path stays as it is.
     """
     if spark is None or storage_options or is_connect(spark) or not isinstance(path, (str, os.PathLike)):
         return path
@@ -230,7 +231,7 @@ def reached(
 def sources_in_session(
     spark: SparkSession, path: Paths, storage_options: Mapping[str, Any] | None
 ) -> Source | list[Source | str] | None:
-    """Paths in the session's Hadoop file systems, as sources there; None where no path is in these."""
+    """The paths, with those in the session's Hadoop file systems as sources there; None where no path is in these."""
     if storage_options or is_connect(spark):
         return None
     finder = _Finder(spark)
@@ -242,7 +243,7 @@ def sources_in_session(
 
 
 class _Finder:
-    """Says which paths are of the session's file systems, which are made for the first one."""
+    """Tells which paths are in the session's file systems. These are opened for the first such path."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -287,7 +288,7 @@ class _WithRoads:
 def shipped(function: Task, sources: object) -> Task:
     """The function, for tasks that open ``sources`` or what is below them.
 
-    Raises ``Unsupported`` where tasks have no way there, as far as the driver sees.
+    Raises ``Unsupported`` where, as far as the driver knows, tasks cannot reach them.
     """
     ours = _in_session(sources)
     if not ours:
@@ -299,13 +300,13 @@ def shipped(function: Task, sources: object) -> Task:
 
 
 def road_problem(sources: object) -> str | None:
-    """Why tasks do not open ``sources`` by themselves; None where they do, as far as the driver sees."""
+    """Why tasks cannot open ``sources`` themselves; None where, as far as the driver knows, they can."""
     problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
     return next((one for one in problems if one is not None), None)
 
 
 def road_notes(sources: object) -> tuple[str, ...]:
-    """By what tasks open ``sources``, for ``why``; nothing where Spark's file systems have no part in it."""
+    """How tasks open ``sources``, for ``why``; empty where Spark's file systems are not involved."""
     shown = dict.fromkeys(one.filesystem.road(one.location).shown for one in _in_session(sources))
     return (f"tasks open the files by {', '.join(shown)}",) if shown else ()
 

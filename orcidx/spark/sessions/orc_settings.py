@@ -1,10 +1,9 @@
-"""What Spark's ORC source reads of settings and of columns' metadata, and what each means here.
+"""The settings and the metadata of columns that Spark's ORC source reads, and the effect of each in orcidx.
 
-Listed are the names in the classes of Spark 4.1's ``datasources.orc``, in its ``SQLConf`` where they are of files, of
-ORC, of directories or of CHAR, and in ``org.apache.orc.OrcConf`` where they are a reader's. A setting that changes
-values is honoured, or shuts what would be wrong: "pruning", as evidence is of other values, or "tasks", as orcidx's own
-tasks read other values than Spark.
-"""
+The list has the names in the classes of Spark 4.1's ``datasources.orc``, those in its ``SQLConf`` about files, ORC,
+directories and CHAR, and those of readers in ``org.apache.orc.OrcConf``. A setting that changes values is honoured, or
+it turns off what would be wrong: "pruning", because the evidence is about other values, or "tasks", because orcidx's
+own tasks would read other values than Spark."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ Effect = Literal["honoured", "alike", "told", "pruning", "tasks"]
 
 @dataclass(frozen=True)
 class Setting:
-    """``default``: the value that changes nothing, in small letters; ``effect``: "honoured", "alike" where rows do not
-    depend on it, "told" where orcidx's tasks raise an error that names the way out, else what any other value shuts;
-    ``why``: the sentence of it."""
+    """``default``: the value that changes nothing, in lower case. ``effect``: "honoured"; "alike" where rows do not
+    depend on the setting; "told" where orcidx's tasks raise an error that says what to do; else what any other value
+    turns off. ``why``: a sentence about it."""
 
     default: str
     effect: Effect
@@ -87,21 +86,21 @@ METADATA: Mapping[str, str] = {
     "__COLLATIONS": "a collation: such a column rules nothing out, and orcidx's tasks do not read it",
     "comment": "words for people",
 }
-"""What the metadata of a column means to Spark; other keys are the caller's own."""
+"""The keys of a column's metadata that Spark uses; other keys are the caller's own."""
 _SHUT = {name: one for name, one in SETTINGS.items() if one.effect in ("pruning", "tasks")}
 
 
 @dataclass(frozen=True)
 class Gates:
-    """``pruning``: why no file may be left out; ``tasks``: why orcidx's tasks would read other rows than Spark; each
-    None where nothing is in the way."""
+    """``pruning``: why no file may be left out. ``tasks``: why orcidx's tasks would read other rows than Spark. Each is
+    None where there is no reason."""
 
     pruning: str | None = None
     tasks: str | None = None
 
 
 def gates_of(value_of: Callable[[str], str | None]) -> Gates:
-    """What the settings shut. ``value_of``: the value of each that is set."""
+    """What the settings turn off. ``value_of``: gives the value of a setting, if it is set."""
     found: dict[str, str] = {}
     for name, one in _SHUT.items():
         value = value_of(name)

@@ -1,4 +1,4 @@
-"""How far a job over files is: a bar on the driver's terminal, fed by what tasks report when they end."""
+"""The progress of a job over files: a bar on the driver's terminal that moves when tasks report at their end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTERVAL = 0.2
 
 @dataclass(frozen=True)
 class Counters:
-    """Spark accumulators that tasks add to; None where nobody looks."""
+    """Spark accumulators that tasks add to; None where no bar is shown."""
 
     files: Any = None
     bytes: Any = None
@@ -36,11 +36,10 @@ class Counters:
 
 
 class Progress:
-    """A context manager around a job; ``counters`` go to its tasks.
+    """A context manager around a job; ``counters`` are sent to its tasks.
 
     ``shown``: True or False, None where standard error is a terminal and rich is installed. Spark Connect has no
-    accumulators: no bar there.
-    """
+    accumulators, so it shows no bar."""
 
     def __init__(self, spark: SparkSession, title: str, *, files: int, bytes: int, shown: bool | None = None) -> None:
         wanted = installed("rich") and sys.stderr.isatty() if shown is None else shown

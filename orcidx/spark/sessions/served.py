@@ -12,26 +12,27 @@ from orcidx.spark.types.argument_types import JavaObject
 __all__ = ["PIECE", "served", "text_of"]
 
 PIECE = 6000
-"""Bytes that are asked of py4j at a time, 8,000 letters of base64. It writes a longer answer in pieces of 8 kB, and the
-second waits 40 ms for an acknowledgement; and it moves bytes as text, 10 MB a second (docs/decisions/0240)."""
+"""Bytes that one call of py4j asks for: they are 8,000 letters of base64. py4j writes a longer answer in pieces of 8
+kB, and the second piece waits 40 ms for an acknowledgement. It sends bytes as text, 10 MB a second
+(docs/decisions/0240)."""
 _SECONDS = 30.0
 
 
 def text_of(answer: str | JavaObject) -> str:
-    """A text that Java gave as it is, or as a ``Served``, if it is longer."""
+    """The text that a call of Java returned: as it is, or through a ``Served`` if it is longer."""
     return answer if isinstance(answer, str) else served(answer.at).decode()
 
 
 def served(at: Callable[[bytearray], object]) -> bytes:
-    """The bytes of which ``at``, a call of the JVM, tells port and length, given a password for them. Raises
-    ``ConnectionError`` where they do not come whole."""
+    """Bytes that the JVM serves at a port. ``at`` is a call of the JVM that takes a password for them and returns the
+    port and their length. Raises ``ConnectionError`` where they do not arrive whole."""
     password = secrets.token_bytes(32)
     port, _, length = str(at(bytearray(password))).partition(" ")
     return _given(int(port), password, int(length))
 
 
 def _given(port: int, password: bytes, length: int) -> bytes:
-    """What is served at a port: so many bytes, after their number."""
+    """What is served at a port: the number of bytes, then the bytes."""
     with socket.create_connection(("127.0.0.1", port), timeout=_SECONDS) as connection:
         connection.sendall(password)
         with connection.makefile("rb") as answer:

@@ -1,4 +1,4 @@
-"""A rule of a Spark session's optimizer that asks Python which files of each scan hold no row that is wanted."""
+"""A rule of a Spark session's optimizer that asks Python which files of each scan hold no matching row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _ASKED = "java.util.function.BiFunction"
 
 
 class _Callback:
-    """What Java calls: a question and the listing of a scan to the numbers of the files that fall."""
+    """The object that Java calls: it takes a question and the listing of a scan, and returns the numbers of the files
+    to leave out."""
 
     def __init__(self, answer: Callable[[str, Callable[[], str]], str]) -> None:
         self._answer = answer
@@ -34,24 +35,24 @@ class _Callback:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raises ``Unsupported`` for a session that has no optimizer of its own to add to."""
+    """Raises ``Unsupported`` for a session without an optimizer in this process."""
     require_spark()
     if is_connect(spark):
         raise Unsupported(
-            "the optimizer of a Spark Connect server is not this process's to change: read through "
+            "this process cannot change the optimizer of a Spark Connect server: read through "
             "orcidx.spark.read, or enable a classic session"
         )
 
 
 def has_rule(spark: SparkSession) -> bool:
-    """Whether the session's optimizer asks for files that fall."""
+    """Whether the session's optimizer has the rule."""
     rules = _experimental(spark).extraOptimizations()
     return any(_is_own(rules.apply(number)) for number in range(rules.size()))
 
 
 def add_rule(spark: SparkSession, answer: Callable[[str, Callable[[], str]], str]) -> None:
-    """Has the optimizer ask ``answer`` of each scan of ORC files: with the question's text, and a function that returns
-    the listing's. It returns the numbers of the files that fall, with commas between."""
+    """Makes the optimizer call ``answer`` for each scan of ORC files, with the text of the question and a function that
+    returns the text of the listing. ``answer`` returns the numbers of the files to leave out, separated by commas."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway
@@ -65,7 +66,7 @@ def add_rule(spark: SparkSession, answer: Callable[[str, Callable[[], str]], str
 
 
 def remove_rule(spark: SparkSession) -> None:
-    """Leaves the optimizer as it was; other rules stay."""
+    """Removes the rule from the optimizer; other rules stay."""
     _set_rules(spark, None)
 
 

@@ -20,11 +20,11 @@ from orcidx.extras import installed
 __all__ = ["pack"]
 
 THERE_ALREADY = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
-"""What PySpark's own Arrow functions need on every executor, and nobody wants to ship twice."""
+"""Packages that PySpark's own Arrow functions need on every executor, so they need not be packed."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _EXTRA = re.compile(r";.*\bextra\b")
 _OF_EXTRAS = ("sqlglot", "fsspec", "fastavro")
-"""What extras of orcidx install, and its tasks may use."""
+"""Packages that extras of orcidx install and that its tasks may use."""
 _SOURCES = (".pyx", ".pxd", ".c", ".pyc")
 
 
@@ -32,10 +32,9 @@ def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
     """Writes a ``.tar.gz`` of orcidx and the packages that it requires or may use in tasks, as they are installed here.
 
     Left out are numpy, pandas, pyarrow and pyspark, which executors have where PySpark runs; ``also`` names more
-    distributions to put in, with theirs, such as "s3fs". The executors need the same Python version and platform.
-    Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env`` with
-    ``spark.executorEnv.PYTHONPATH=orcidx_env``. Raises ``Unsupported`` for a distribution that is not installed.
-    """
+    distributions to pack, such as "s3fs"; their requirements are packed too. The executors need the same Python version
+    and platform. Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env`` with
+    ``spark.executorEnv.PYTHONPATH=orcidx_env``. Raises ``Unsupported`` for a distribution that is not installed."""
     target = Path(path)
     with tarfile.open(target, "w:gz", compresslevel=3) as archive:
         package = Path(orcidx.__file__).parent
@@ -49,7 +48,7 @@ def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
 
 
 def _closure(names: tuple[str, ...]) -> list[str]:
-    """The distributions that these require, at any depth, and themselves, but for orcidx."""
+    """These distributions and all that they require, at any depth, without orcidx."""
     found: dict[str, None] = {}
     waiting = list(names)
     while waiting:
@@ -63,7 +62,7 @@ def _closure(names: tuple[str, ...]) -> list[str]:
         except metadata.PackageNotFoundError:
             if key in map(str.lower, names):
                 raise Unsupported(f"{name} is not installed here: python -m pip install {name}") from None
-            continue  # behind a marker for another platform or Python
+            continue  # required only on another platform or Python version
         waiting += [match[0] for one in required if not _EXTRA.search(one) and (match := _NAME.match(one))]
     return [name for name in found if name != "orcidx"]
 

@@ -1,4 +1,4 @@
-"""Errors of Spark's as a sentence: those of its analysis, and those of jobs that it runs while a relation is made."""
+"""Turns errors of Spark into sentences: errors of its analysis, and of jobs that it runs while it makes a relation."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["sentence_of", "spark_errors", "told_in_a_sentence", "unknown_column"
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """What Spark raises where it makes a DataFrame."""
+    """The errors that Spark raises when it makes a DataFrame."""
     from pyspark.errors import PySparkException
 
     try:
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    except ImportError:  # as in a client of Spark Connect
+    except ImportError:  # for example in a client of Spark Connect
         return (PySparkException,)
     return PySparkException, Py4JJavaError
 
 
 def sentence_of(error: BaseException) -> str:
-    """The first line of what the error says; of a Java exception its own, without the trace."""
+    """The first line of the error's message; for a Java exception its own message, without the stack trace."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.getMessage() or java.toString())
     return next(iter(text.strip().splitlines()), type(error).__name__).rstrip("; ")
@@ -46,8 +46,8 @@ def unknown_column(error: PySparkException) -> str | None:
 
 @contextmanager
 def told_in_a_sentence(condition: Column | JavaObject | str, verb: str) -> Iterator[None]:
-    """Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with it. Its text is asked
-    for only then: of one in the JVM that is a round trip."""
+    """Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with it. The text of the
+    condition is fetched only for the message, as that may be a round trip to the JVM."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,6 +1,6 @@
-"""What orcidx must know of a Spark session, and a session of its own for whoever has none.
+"""What orcidx must know about a Spark session, and a way to start one.
 
-Works with classic sessions and with Spark Connect, which has no JVM to ask: there, SQL functions answer.
+Works with classic sessions and with Spark Connect. The latter has no JVM to ask, so SQL functions are used there.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ OLDEST_SPARK = (3, 5)
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """``clock_zone``: the zone of the JVM, for whose wall clock Spark takes ORC's TIMESTAMP; ``session_zone``: that of
-    ``spark.sql.session.timeZone``, in which literals are written; ``slots``: tasks that run at once, as far as known;
-    ``gates``: what settings of Spark's ORC source shut.
-    """
+    """``clock_zone``: the JVM's time zone, in which Spark reads ORC's TIMESTAMP. ``session_zone``: that of
+    ``spark.sql.session.timeZone``, in which literals are written. ``slots``: how many tasks run at once, as far as
+    known. ``gates``: what settings of Spark's ORC source turn off."""
 
     clock_zone: str
     session_zone: str
@@ -55,7 +54,7 @@ class SessionFacts:
 
     @property
     def of_query(self) -> dict[str, Any]:
-        """What a query takes of them, by its names."""
+        """The values that a query needs, by the names of its fields."""
         return {
             "clock_zone": self.clock_zone,
             "session_zone": self.session_zone,
@@ -66,7 +65,7 @@ class SessionFacts:
 
 
 def java_problem() -> str | None:
-    """Why Spark cannot start here, naming the package that mends it; None where a Java 17 or later is found."""
+    """Why Spark cannot start here, with the package to install; None where Java 17 or later is found."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
     if java is None:
@@ -112,7 +111,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         return active
     if problem := java_problem():
         raise Unsupported(problem)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else tasks run whatever python3 is first on the path
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise tasks run the python3 that is first on the path
     builder = SparkSession.builder.appName("orcidx")
     if master is not None:
         builder = builder.master(master)
@@ -127,7 +126,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def hadoop_has(spark: SparkSession, path: str) -> bool | None:
-    """Whether Hadoop finds a path; None where it cannot say."""
+    """Whether Hadoop finds a path; None where that cannot be found out."""
     if is_connect(spark):
         return None
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -141,12 +140,12 @@ def hadoop_has(spark: SparkSession, path: str) -> bool | None:
 
 @lru_cache(maxsize=1)
 def _time_zones(jvm: JavaObject) -> JavaObject:
-    """The class, whose name py4j looks up in three round trips."""
+    """The class. It is kept, as py4j needs three round trips to look up its name."""
     return jvm.java.util.TimeZone
 
 
 def facts_of(spark: SparkSession) -> SessionFacts:
-    """Asks the session; raises ``InvalidQuery`` for what is none."""
+    """Asks the session; raises ``InvalidQuery`` for an object that is no session."""
     require_spark()
     conf = getattr(spark, "conf", None)
     if conf is None or not hasattr(spark, "createDataFrame"):
@@ -170,7 +169,7 @@ def facts_of(spark: SparkSession) -> SessionFacts:
 
 
 def _settings_of(spark: SparkSession) -> Callable[[str], str | None]:
-    """What Spark's ORC source is given: Hadoop's configuration, overlaid by the session's settings."""
+    """The configuration of Spark's ORC source: Hadoop's, overridden by the session's settings."""
     if is_connect(spark):
         return lambda name: spark.conf.get(name, None)
     texts = [

@@ -1,1 +1,1 @@
-"""Spark's types, constants and columns beside orcidx's, without pyspark."""
+"""Conversions between Spark's types, constants and columns and those of orcidx, without pyspark."""

@@ -37,15 +37,15 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Given: TypeAlias = str | Predicate | pc.Expression | Sequence[Any]
 """A predicate in one of the forms that orcidx reads by itself: SQL text, ``col``, pyarrow's, a DNF list."""
 Where: TypeAlias = "Given | Column"
-"""``Given``, or Spark's own."""
+"""``Given``, or a Column of Spark."""
 Schema: TypeAlias = "StructType | pa.Schema | Mapping[str, Any] | str"
-"""Of pyspark, of pyarrow, Spark's JSON of one, or DDL text."""
+"""A schema: pyspark's, pyarrow's, Spark's JSON of one, or DDL text."""
 SortBy: TypeAlias = str | Sequence[str | tuple[str, str]]
 """Names, or (name, "descending")."""
 ClusterBy: TypeAlias = str | Sequence[str]
 KeyFrames: TypeAlias = "Mapping[str, DataFrame] | None"
 """The keys wanted of a column, as a DataFrame of one column."""
 TableName: TypeAlias = "str | os.PathLike[str] | Table"
-"""Of a Paimon table: its directory, or one that is open."""
+"""A Paimon table: its directory, or an open table."""
 JavaObject: TypeAlias = Any
 """An object of the JVM, whose members py4j finds by name when they are asked for."""

@@ -25,7 +25,7 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[
 
 
 def partition_types(files: Iterable[Source], *, infer: bool = True) -> dict[str, str]:
-    """Spark's type of each directory key: the narrowest of integer, long, double, date, timestamp that all values are,
+    """Spark's type of each directory key: the narrowest of integer, long, double, date, timestamp that fits all values,
     else string. Without ``infer`` all are strings."""
     texts: dict[str, dict[str, None]] = {}
     for file in files:
@@ -67,7 +67,7 @@ def partition_constants(
 
     ``columns``: key and type by the column's name.
 
-    Raises ``InvalidQuery`` for a value that is not of its type, which only a caller's schema can bring about.
+    Raises ``InvalidQuery`` for a value that is not of its type, which can only happen with a caller's schema.
     """
     schema = arrow_schema_of(struct_json([(name, kind) for name, (_, kind) in columns.items()]))
     known: dict[tuple[str, str | None], pa.Scalar] = {}

@@ -1,8 +1,7 @@
 """The constants of a condition that Spark has analysed, as values that orcidx compares with.
 
-Catalyst's JSON shows dates and times as texts on the JVM's clock and in the calendar of ``java.sql``, and bytes not at
-all. Where a predicate is to be true of no other rows, these are asked of the JVM, which holds them as numbers.
-"""
+Catalyst's JSON shows dates and times as texts in the JVM's time zone and in the calendar of ``java.sql``, and does not
+show bytes. Where a predicate must be exact, the JVM is asked for these values, which it holds as numbers."""
 
 from __future__ import annotations
 
@@ -24,17 +23,18 @@ Nodes = list[dict[str, Any]]
 """An expression in Catalyst's JSON: its nodes in preorder."""
 UNKNOWN = object()
 MOST_VALUES = 2000
-"""Each is asked of the JVM by itself, at a fifth of a millisecond; of longer lists the texts must do."""
+"""The most values that the JVM is asked for, each by a call of a fifth of a millisecond; for longer lists the texts are
+used."""
 _VALUE = "value of the JVM"
 _EARLIEST = dt.date(1901, 1, 1)
-"""Before it calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
+"""Before this date calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _LATEST = dt.date(2037, 1, 1)
 _STEADY = 2 * 86400
-"""Between wall clocks and instants no order is turned around where the zone keeps its offset for so many seconds."""
+"""Local times and instants have the same order where the zone keeps its offset for this many seconds."""
 
 
 def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
-    """The nodes of an expression, those of dates, times and bytes with their values as the JVM holds them."""
+    """The nodes of an expression; literals of dates, times and bytes get the values that the JVM holds."""
     ends = [node for node in nodes if not node["num-children"]]
     wanted = [
         number
@@ -51,7 +51,7 @@ def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
 
 
 def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
-    """What clocks of a zone show at an instant; None near a change of its offset."""
+    """The local time of a zone at an instant; None near a change of the zone's offset."""
     second = value.nanos // 1_000_000_000
     offsets = {int(one) for one in zone.offsets_at(np.array([second - _STEADY, second, second + _STEADY]))}
     if len(offsets) != 1:
@@ -60,7 +60,7 @@ def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
 
 
 def literal_value(node: Mapping[str, Any], clock: Zone) -> object:
-    """The value of a node that is a literal, None for null; ``UNKNOWN`` where it is not sure."""
+    """The value of a literal node, None for null; ``UNKNOWN`` where the value is not certain."""
     kind, text = node["dataType"], node["value"]
     if not isinstance(kind, str):
         return UNKNOWN
@@ -85,7 +85,7 @@ def _date(text: str) -> dt.date | None:
 
 
 def _instant(text: str, clock: Zone) -> ExactTime | None:
-    """A time as ``java.sql.Timestamp`` shows it, where that names one moment."""
+    """The time in a text of ``java.sql.Timestamp``, where it names exactly one instant."""
     match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{1,9})", text)
     day = None if match is None else _date(match[1])
     if match is None or day is None or not _EARLIEST < day < _LATEST:

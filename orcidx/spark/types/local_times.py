@@ -1,4 +1,4 @@
-"""Times without a zone in a predicate, as Spark means them: on the session's clock."""
+"""Times without a zone in a predicate, which Spark reads in the session's time zone."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ __all__ = ["instant_of", "on_any_clock", "on_session_clock"]
 _COMPARING = frozenset({Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.EQ_NULL_SAFE})
 _SECOND = 1_000_000_000
 _FARTHEST = 18 * 3600 * _SECOND
-"""No clock is further from UTC (java.time.ZoneOffset), and so none further from an instant."""
+"""The largest offset of a time zone from UTC (java.time.ZoneOffset)."""
 
 
 def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, case_sensitive: bool) -> Predicate:
     """The predicate with the literals of time columns in the kind of time that the column holds.
 
-    A time without a zone for an instant, and an instant for a column of wall clocks, go through the session's zone. A
-    pyarrow Expression stays as it is. Raises ``InvalidQuery`` for an unknown column.
-    """
+    A time without a zone for a column of instants, and an instant for a column of local times, are converted by the
+    session's zone. A pyarrow Expression stays as it is. Raises ``InvalidQuery`` for an unknown column."""
 
     def moved(part: Predicate) -> Predicate:
         if not isinstance(part, Leaf) or part.op not in _COMPARING:
@@ -46,9 +45,9 @@ def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, 
 def on_any_clock(
     where: Predicate, schema: pa.Schema, *, case_sensitive: bool, unknown: Collection[str] = ()
 ) -> Predicate:
-    """A predicate that is true of every row of which ``where`` is, on whichever clock of a session.
+    """A predicate that is true for every row for which ``where`` is, in whatever time zone a session has.
 
-    For planning where the session's zone is not known: it is ``where`` itself where no clock matters. ``unknown``:
+    For planning where the session's zone is not known. It is ``where`` itself where no zone matters. ``unknown``:
     columns whose values depend on it. Raises ``InvalidQuery`` for an unknown column.
     """
 
@@ -69,7 +68,8 @@ def on_any_clock(
 
 
 def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
-    """A time of the kind that the column does not hold, as if clocks showed UTC; None for any other value."""
+    """The literal as the column's kind of time, as if the zone were UTC; None for a literal that is already of that
+    kind or no time."""
     if value is None:
         return None
     other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
@@ -81,12 +81,12 @@ def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
 
 
 def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
-    """The leaf with its times moved apart, so that no clock's answer is left out."""
+    """The leaf with its range of times widened, so that it is true in every time zone in which the leaf may be."""
     path, known = leaf.path, [one for one in values if one is not None]
     if leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE):
         upper = (leaf.op in (Op.LT, Op.LE)) != leaf.negated
         return replace(leaf, literals=(_shifted(values[0], _FARTHEST if upper else -_FARTHEST),))
-    if leaf.negated:  # all but some moments: a moment rules nothing out
+    if leaf.negated:  # a condition of all times but some; in another zone these may be others, so it rules nothing out
         return Constant(True) if leaf.op is Op.EQ_NULL_SAFE else Leaf(path, Op.IS_NULL, (), True)
     if leaf.op is Op.BETWEEN:
         if len(known) < 2:
@@ -100,7 +100,8 @@ def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
 
 
 def _shifted(value: Any, nanos: int) -> Any:
-    """A time moved; a value of another kind, beside times in a list, stays for binding to tell of."""
+    """The time moved by an offset. A value of another kind in a list of times stays; binding raises the error about
+    it."""
     return replace(value, nanos=value.nanos + nanos) if isinstance(value, ExactTime) else value
 
 
@@ -111,7 +112,8 @@ def _moved(value: Any, kind: pa.DataType, zone: Zone, column: str) -> Any:
     try:
         nanos = convert(value, other, Domain.TIMESTAMP, column=column).below
     except InvalidQuery:
-        return value  # of the column's own kind, or nothing that it can be compared with: binding tells
+        # it is of the column's own kind, or cannot be compared with it, in which case binding raises the error
+        return value
     second, rest = divmod(nanos, _SECOND)
     if kind.tz is not None:
         return ExactTime(instant_of(second, zone) * _SECOND + rest, "UTC")
@@ -120,8 +122,8 @@ def _moved(value: Any, kind: pa.DataType, zone: Zone, column: str) -> Any:
 
 
 def instant_of(wall: int, zone: Zone) -> int:
-    """The instant at which the zone's clocks showed a second, as java.time has it: the first of two, and where clocks
-    jumped over it, as far behind the jump."""
+    """The instant of a local time in a zone, by the rules of java.time: the first one where the local time occurs
+    twice, and one moved by the length of the gap where it does not occur."""
     offsets = sorted(zone.offsets_near(wall), reverse=True)
     for offset in offsets:
         if int(zone.offsets_at(np.array([wall - offset]))[0]) == offset:

@@ -1,4 +1,4 @@
-"""A predicate of orcidx as a Column of Spark's, where the two mean the same."""
+"""Turns a predicate of orcidx into a Column of Spark, where the two mean the same."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _INTEGERS, _MOST = pa.types.is_integer, 1 << 63
 
 
 def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
-    """The Column; None where Spark would compare otherwise, as by rounding, or has no word for it.
+    """The Column; None where Spark would compare differently, for example by rounding, or cannot express the predicate.
 
-    ``where`` has its times as the columns have them (``on_session_clock``). Raises ``InvalidQuery`` for an unknown
+    The times in ``where`` are of the columns' kinds (see ``on_session_clock``). Raises ``InvalidQuery`` for an unknown
     column.
     """
     return fold(
@@ -113,7 +113,7 @@ def is_exact(value: object, kind: pa.DataType) -> bool:
 
 
 def _literal(value: object) -> Column:
-    """The literal of what is exact."""
+    """The literal of an exact value."""
     from pyspark.sql import functions as F
 
     if isinstance(value, int) and not isinstance(value, bool):

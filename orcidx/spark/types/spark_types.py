@@ -1,8 +1,8 @@
-"""Spark's types for ORC's and Paimon's, without pyspark: as the JSON of Spark's schemas, and as Spark's own Arrow form.
+"""Spark's types for ORC's and Paimon's types, without pyspark: in the JSON of Spark's schemas, and in Spark's Arrow
+schemas.
 
-What ``spark.read.orc`` makes of an ORC file: TIMESTAMP is an instant, a bigint that Spark wrote as timestamp_ntz is
-that again, CHAR and VARCHAR are strings, and every column may be null.
-"""
+The types are those of ``spark.read.orc``: TIMESTAMP is an instant, a bigint that Spark wrote from a timestamp_ntz is a
+timestamp_ntz again, CHAR and VARCHAR are strings, and every column may be null."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ _ATTRIBUTES = ("timestamp_ntz", "interval ")
 
 
 def field_json(name: str, kind: Json, char_type: str | None = None) -> Json:
-    """A field; ``char_type``: its type as text where there is a CHAR or VARCHAR in it, by which Spark compares it as
-    padded (``CharVarcharUtils``)."""
+    """A field. ``char_type``: its type as text where it has a CHAR or VARCHAR, so that Spark compares it as padded
+    (``CharVarcharUtils``)."""
     metadata = {} if char_type is None else {CHAR_TYPE: char_type}
     return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
 
@@ -125,7 +125,8 @@ def struct_json(fields: Sequence[tuple[str, Json]]) -> Json:
 
 
 def field_of_orc(name: str, node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
-    """The field of a column. Raises ``Unsupported`` for what Spark has no type for, or takes none from Python."""
+    """The field of a column. Raises ``Unsupported`` for a type that Spark does not have, or does not accept from
+    Python."""
     kind = json_of_orc(node, zero_precision=zero_precision)
     _arrow_type(kind, name)
     has_chars = any(one.kind in (TypeKind.CHAR, TypeKind.VARCHAR) for one in node.walk())
@@ -155,7 +156,7 @@ def json_of_orc(node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
 
 
 def json_of_paimon(field: DataField) -> Json:
-    """A column's type, as Paimon's own Spark connector has it; a TIME is its milliseconds of the day.
+    """A column's type, the same as in Paimon's own Spark connector; a TIME becomes its milliseconds of the day.
 
     Raises ``Unsupported`` for VARIANT and BLOB.
     """
@@ -163,7 +164,7 @@ def json_of_paimon(field: DataField) -> Json:
 
 
 def struct_of_paimon(fields: Sequence[DataField]) -> Json:
-    """The columns that Spark has a type for, with what is a CHAR, by which Spark compares it as padded."""
+    """The columns that Spark has a type for. CHAR columns are marked, so that Spark compares them as padded."""
     found = []
     for one in fields:
         with contextlib.suppress(Unsupported):
@@ -192,8 +193,8 @@ def _of_paimon(kind: DataType, column: str) -> Json:
 
 
 def collated(schema: Schema | None) -> frozenset[str]:
-    """Columns of a ``StructType`` whose text has a collation, by which other bytes may be equal; a column of CHAR or of
-    anything else is none of them."""
+    """Columns of a ``StructType`` whose text has a collation, so that different bytes may be equal. A CHAR column has
+    none."""
     kinds = {one.name: one.dataType for one in getattr(schema, "fields", ())}
     return frozenset(name for name, kind in kinds.items() if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY")
 
@@ -206,7 +207,7 @@ def with_defaults(schema: Schema | None) -> frozenset[str]:
 
 
 def json_of_schema(schema: Schema) -> Json:
-    """The JSON of what a caller gave as schema: pyspark's ``StructType``, or Spark's JSON of one, or a pyarrow schema.
+    """The JSON of a schema that a caller gave: pyspark's ``StructType``, Spark's JSON of one, or a pyarrow schema.
 
     Raises ``InvalidQuery`` for anything else.
     """
@@ -220,7 +221,7 @@ def json_of_schema(schema: Schema) -> Json:
 
 
 def _nullable(kind: Json) -> Json:
-    """The type with nulls allowed at every level, as Spark reads any file."""
+    """The type with nulls allowed at every level, as Spark does for every file."""
     if not isinstance(kind, Mapping):
         return kind
     nullable = {name: True for name in ("nullable", "containsNull", "valueContainsNull") if name in kind}
@@ -257,7 +258,7 @@ def _of_arrow(kind: pa.DataType, column: str) -> Json:
 
 
 def width_of(kind: Json) -> int:
-    """Bytes that Catalyst takes a value of a type for, where it knows nothing better (``DataType.defaultSize``)."""
+    """Bytes that Catalyst estimates for a value of a type, where it knows nothing better (``DataType.defaultSize``)."""
     if isinstance(kind, str):
         if match := _DECIMAL.fullmatch(kind):
             return 8 if int(match[1]) <= 18 else 16
@@ -272,7 +273,7 @@ def width_of(kind: Json) -> int:
 
 
 def arrow_schema_of(schema: Json) -> pa.Schema:
-    """The Arrow schema that Spark wants of a schema's batches; raises ``Unsupported`` for a type with none."""
+    """The Arrow schema that Spark expects for batches of a schema; raises ``Unsupported`` for a type without one."""
     return pa.schema([(field["name"], _arrow_type(field["type"], field["name"])) for field in schema["fields"]])
 
 
@@ -289,7 +290,7 @@ def _arrow_type(kind: Json, column: str) -> pa.DataType:
         if _DAY_TIME.fullmatch(kind):
             return pa.duration("us")
         raise Unsupported(
-            f"Spark takes no {kind!r} from Python; name the other columns with columns=, or give another schema=",
+            f"Spark accepts no {kind!r} from Python; name the other columns with columns=, or give another schema=",
             column=column,
         )
     if kind["type"] == "array":
@@ -303,7 +304,7 @@ def _arrow_type(kind: Json, column: str) -> pa.DataType:
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Spark's Arrow schema as ORC stores it: intervals become numbers."""
+    """Spark's Arrow schema with the types that ORC stores: intervals become numbers."""
     return pa.schema([field.with_type(_stored(field.type)) for field in schema])
 
 
