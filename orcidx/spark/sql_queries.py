@@ -28,6 +28,7 @@ from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
+from orcidx.spark.sessions.served import items_of, parts_of
 from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
 from orcidx.storage import Source, describe_source
 from orcidx.storage.hadoop_store import hadoop_source
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["disable", "enable", "last_scans", "sql"]
 
-_ITEM, _PART = "\x01", "\x02"
 _REMEMBERED = 100
 WITHOUT_SECONDS = 10.0
 """Seconds for which a remote directory without an index is assumed to have none. Looking for one takes a request for
@@ -163,17 +163,18 @@ class _Scan:
 
     @classmethod
     def of(cls, question: str) -> _Scan:
-        roots, partitions, collated, options, session, filters = question.split(_PART, 5)
-        zone, infers, slots = session.split(_ITEM)
+        roots, partitions, collated, options, session, filters = parts_of(question, 6)
+        zone, infers, slots = items_of(session)
+        compared = frozenset(items_of(collated)) - {""}
         found = json.loads(filters)
         for node in (node for nodes in found for node in nodes):
-            if node.get("name") in collated.split(_ITEM) and node["class"].endswith(".AttributeReference"):
+            if node.get("name") in compared and node["class"].endswith(".AttributeReference"):
                 node["dataType"] = "collated string"
         return cls(
-            tuple(roots.split(_ITEM)),
-            frozenset(partitions.split(_ITEM)) - {""},
-            frozenset(collated.split(_ITEM)) - {""},
-            frozenset(one.partition(" -> ")[0].lower() for one in options.split(_ITEM)) - {""},
+            tuple(items_of(roots)),
+            frozenset(items_of(partitions)) - {""},
+            compared,
+            frozenset(one.lower() for one in items_of(options)) - {""},
             zone,
             infers.lower() == "true",
             max(1, int(slots)),

@@ -7,11 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from orcidx.spark import build_file_index, read, why
+from orcidx import write_table
+from orcidx.spark import build_file_index, disable, enable, read, why
 from orcidx.spark.choosing import engine_choice as choosing
 from orcidx.spark.conditions.relation import Relation, escaped, relation_of
+from orcidx.spark.sessions.hadoop_files import SessionFiles
 
 
 def of_files(spark: Any, path: Path, kept: str) -> tuple[Any, list[str]]:
@@ -62,6 +65,42 @@ def test_names_that_a_glob_reads_otherwise_go_by_their_paths(spark: Any, directo
         (strange / name).write_bytes((directory / "part=0" / "same.orc").read_bytes())
     assert of_files(spark, strange, "/(x,y|x)[.]orc")[1] == ["x,y.orc", "x.orc"]
     assert of_files(spark, strange, "/[xy][.]orc")[1] == ["strange"]
+
+
+STRANGE = ["p=1/a\x01b", "p=1/a\x02b", "p=1/\x03\x01\x02\x031", "p=\x01x/a", "p=1\x02/a", "p=1/c"]
+STATUS = ["a; isDirectory=false; length=1; modification_time=3;", "b", "c"]
+
+
+@pytest.mark.parametrize("compiled", [1000, 0])
+@pytest.mark.parametrize("names", [STRANGE, STATUS], ids=["control characters", "like a status"])
+@pytest.mark.parametrize("root", ["d", "r\x01o\x02t"], ids=["plain", "strange"])
+def test_names_that_hold_what_separates_names(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, names: list[str], compiled: int
+) -> None:
+    """They ended in an IndexError, or in rows that were lost; plain SQL read all files and did not say why."""
+    monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED", compiled)
+    for number, name in enumerate(names):
+        path = tmp_path / root / f"{name}.orc"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_table(pa.table({"k": [number * 10, number * 10 + 1]}), path)
+    folder = str(tmp_path / root)
+    built = build_file_index(spark, folder, {"bitmap": {"k": {}}}, progress=False)
+    assert {row.status for row in built.collect()} == {"built"}
+    listed = [one.path.removeprefix("file:") for one in SessionFiles(spark).list(f"file://{folder}")]
+    assert {one for one in listed if one.endswith(".orc")} == {f"{folder}/{name}.orc" for name in names}
+    for number in range(len(names)):
+        frame = read(spark, folder, where=f"k = {number * 10 + 1}")
+        assert [row.k for row in frame.collect()] == [number * 10 + 1], names[number]
+        assert (why(frame).files, why(frame).files_left) == (len(names), 1)
+    enable(spark)
+    try:
+        for number in range(len(names)):
+            frame = spark.read.orc(folder).where(f"k = {number * 10 + 1}")
+            assert [row.k for row in frame.collect()] == [number * 10 + 1], names[number]
+            assert (why()[-1].files, why()[-1].files_left) == (len(names), 1)
+            assert folder in str(why()[-1])
+    finally:
+        disable(spark)
 
 
 def test_where_too_little_falls_of_too_many_all_are_read(

@@ -266,7 +266,7 @@ def test_a_question_is_taken_apart() -> None:
             "file:/x/p=1\x01file:/x/p=2",
             "p",
             "b",
-            "path -> file:/x\x01mergeSchema -> true",
+            "path\x01mergeSchema",
             "UTC\x01true\x014",
             json.dumps([nodes]),
         ]
@@ -278,6 +278,14 @@ def test_a_question_is_taken_apart() -> None:
     assert scan.options == {"path", "mergeschema"}
     assert (scan.clock_zone, scan.infers_partitions, scan.slots) == ("UTC", True, 4)
     assert scan.types == {"a": "string", "b": "collated string"}
+
+
+def test_a_question_of_names_that_hold_what_separates_them() -> None:
+    text = "\x02".join(["file:/x\x031y\x01file:/\x033\x032", "p\x031q", "\x0333", "path", "UTC\x01true\x014", "[]"])
+    scan = _Scan.of(text)
+    assert scan.roots == ("file:/x\x01y", "file:/\x03\x02")
+    assert scan.partitions == {"p\x01q"}
+    assert scan.collated == {"\x033"}
 
 
 @pytest.mark.parametrize("call", [enable, disable, lambda spark: sql(spark, "SELECT 1")])

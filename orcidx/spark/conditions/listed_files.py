@@ -21,6 +21,7 @@ from orcidx.index_directory.file_versions import LISTING
 from orcidx.index_directory.listed_paths import listing_table, place_below
 from orcidx.index_directory.lookup import stores_of
 from orcidx.index_directory.store import IndexStore, Match
+from orcidx.spark.sessions.served import items_of, parts_of
 from orcidx.spark.types.hive_columns import partition_types
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.fingerprint import plain_etag
@@ -49,12 +50,12 @@ def listing_of(text: str) -> Listing:
     """The files of a listing that Java has written (``Served.java``)."""
     if not text:
         return Listing((), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    names, sizes, times, etags = text.split("\x02")
+    names, sizes, times, etags = parts_of(text, 4)
     return Listing(
-        tuple(names.split("\x01")),
+        tuple(items_of(names)),
         np.array(sizes.split(","), np.int64),
         np.array(times.split(","), np.int64),
-        tuple(etags.split("\x01")) if etags else (),
+        tuple(items_of(etags)) if etags else (),
     )
 
 

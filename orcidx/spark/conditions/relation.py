@@ -104,9 +104,10 @@ class Relation:
         step = SLICE if count <= SLICED else count
         parts = [files.slice(at, at + step) for at in range(0, count, step)] if count > step else [files]
         slices = [part.mkString("\x01") for part in parts]
-        found = _STATUS.findall("\x01".join(slices))
-        if len(found) != count:
-            return None
+        text = "\x01".join(slices)
+        found = _STATUS.findall(text)
+        if len(found) != count or text.count("; isDirectory=") != count:  # a name may read like the rest of a status
+            return listing_of(SessionFiles(self.spark).columns(files))
         names, sizes, times = zip(*found) if found else ((), (), ())
         return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
 

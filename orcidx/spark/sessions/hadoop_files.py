@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from orcidx.errors import StorageError, Unsupported
 from orcidx.spark.sessions.compiled_java import made
-from orcidx.spark.sessions.served import PIECE, served, text_of
+from orcidx.spark.sessions.served import ITEM, PIECE, items_of, parts_of, served, text_of
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import JavaObject, OnePath, Paths
 from orcidx.storage import Fingerprint, Source
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["SessionFiles", "reached", "road_notes", "road_problem", "shipped", "sources_in_session"]
 
 Task: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
-_ITEM, _PART = "\x01", "\x02"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
 _NOT_HADOOP = frozenset({"file", "local", "http", "https", "ftp", "memory"})
 """Schemes that orcidx reads by itself, even if Hadoop could."""
@@ -70,7 +69,7 @@ class SessionFiles:
     def list(self, url: str) -> list[Found]:
         with _sentences(url):
             text = text_of(self._java.list(url))
-        return [_found(line) for line in text.split(_ITEM)] if text else []
+        return [_found(line) for line in text.split(ITEM)] if text else []
 
     def status(self, url: str) -> Found | None:
         with _sentences(url):
@@ -181,8 +180,9 @@ class SessionFiles:
 
 
 def _found(line: str) -> Found:
-    path, size, millis, etag = line.rsplit(_PART, 3)
-    return Found(path, Fingerprint(int(size), plain_etag(etag), int(millis) * 1_000_000))
+    path, size, millis, etag = parts_of(line, 4)
+    tag = plain_etag(items_of(etag)[0])
+    return Found(items_of(path)[0], Fingerprint(int(size), tag, int(millis) * 1_000_000))
 
 
 @contextmanager

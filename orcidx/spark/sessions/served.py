@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import errno
+import re
 import secrets
 import socket
 from collections.abc import Callable
 
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["PIECE", "served", "text_of"]
+__all__ = ["ITEM", "PIECE", "items_of", "parts_of", "served", "text_of"]
 
 PIECE = 6000
 """Bytes that one call of py4j asks for: they are 8,000 letters of base64. py4j writes a longer answer in pieces of 8
 kB, and the second piece waits 40 ms for an acknowledgement. It sends bytes as text, 10 MB a second
 (docs/decisions/0240)."""
 _SECONDS = 30.0
+ITEM, _PART = "\x01", "\x02"
+_ESCAPED = re.compile("\x03([123])")
 
 
 def text_of(answer: str | JavaObject) -> str:
     """The text that a call of Java returned: as it is, or through a ``Served`` if it is longer."""
     return answer if isinstance(answer, str) else served(answer.at).decode()
+
+
+def parts_of(text: str, count: int) -> list[str]:
+    """The parts of a text that Java has joined, of which the last may hold the separator."""
+    return text.split(_PART, count - 1)
+
+
+def items_of(text: str) -> list[str]:
+    """The names of a part, as they were before ``Served.item`` took what separates them out of them."""
+    names = text.split(ITEM)
+    if "\x03" not in text:
+        return names
+    return [_ESCAPED.sub(lambda found: chr(int(found[1])), name) for name in names]
 
 
 def served(at: Callable[[bytearray], object]) -> bytes:

@@ -49,8 +49,8 @@ public class HadoopFiles {
   static void line(StringBuilder text, FileStatus file) {
     String etag = file instanceof EtagSource ? ((EtagSource) file).getEtag() : null;
     if (text.length() > 0) text.append(ITEM);
-    text.append(file.getPath().toString()).append(PART).append(file.getLen()).append(PART)
-      .append(file.getModificationTime()).append(PART).append(etag == null ? "" : etag);
+    text.append(Served.item(file.getPath().toString())).append(PART).append(file.getLen()).append(PART)
+      .append(file.getModificationTime()).append(PART).append(etag == null ? "" : Served.item(etag));
   }
 
   // The files that Spark has listed. Their own texts will not do: one of viewfs has the path behind it.

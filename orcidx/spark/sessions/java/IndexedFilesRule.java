@@ -61,18 +61,17 @@ public class IndexedFilesRule extends Rule {
     });
   }
 
-  // Partition columns, columns of text that is not compared by its bytes, the options of the relation; the JVM's zone,
+  // Partition columns, columns of text that is not compared by its bytes, names of options of the relation; the JVM's zone,
   // whether types of partitions are inferred, and how many tasks run at a time: twelve calls of py4j would ask for these.
   static String about(HadoopFsRelation files) {
-    StringBuilder text = new StringBuilder(String.join(ITEM, files.partitionSchema().fieldNames())).append(PART);
+    StringBuilder text = new StringBuilder(items(java.util.Arrays.asList(files.partitionSchema().fieldNames()).iterator()));
+    text.append(PART);
     StructField[] fields = files.dataSchema().fields();
-    boolean first = true;
+    java.util.ArrayList collated = new java.util.ArrayList();
     for (int i = 0; i < fields.length; i++) {
-      if (!fields[i].dataType().typeName().startsWith("string collate")) continue;
-      text.append(first ? "" : ITEM).append(fields[i].name());
-      first = false;
+      if (fields[i].dataType().typeName().startsWith("string collate")) collated.add(fields[i].name());
     }
-    text.append(PART).append(files.options().mkString(ITEM));
+    text.append(items(collated.iterator())).append(PART).append(items(names(files.options().keysIterator())));
     // The settings of the session and of Hadoop, overlaid by the options: as the reader of the files gets them.
     Configuration settings = files.sparkSession().sessionState().newHadoopConfWithOptions(files.options());
     if (settings.getBoolean(POSITIONAL, false)) text.append(ITEM).append(POSITIONAL);
@@ -80,6 +79,21 @@ public class IndexedFilesRule extends Rule {
     text.append(PART).append(java.util.TimeZone.getDefault().getID()).append(ITEM)
       .append(files.sparkSession().sessionState().conf().getConfString(INFERS, "true")).append(ITEM)
       .append(files.sparkSession().sparkContext().defaultParallelism());
+    return text.toString();
+  }
+
+  static java.util.Iterator names(scala.collection.Iterator each) {
+    java.util.ArrayList found = new java.util.ArrayList();
+    while (each.hasNext()) found.add(each.next());
+    return found.iterator();
+  }
+
+  static String items(java.util.Iterator each) {
+    StringBuilder text = new StringBuilder();
+    while (each.hasNext()) {
+      text.append(Served.item(each.next().toString()));
+      if (each.hasNext()) text.append(ITEM);
+    }
     return text.toString();
   }
 
@@ -146,7 +160,7 @@ public class IndexedFilesRule extends Rule {
       if (conditions.isEmpty()) return found;
       String fallen;
       try { // whatever becomes of Python: all files are read
-        String question = inner.rootPaths().mkString(ITEM) + PART + about + PART + json(conditions);
+        String question = items(names(inner.rootPaths().iterator())) + PART + about + PART + json(conditions);
         fallen = (String) asked.apply(Served.text(question), new Listing(found));
       } catch (RuntimeException error) {
         return found;

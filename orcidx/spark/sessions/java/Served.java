@@ -10,9 +10,23 @@ public class Served {
   static final int MOST = 6000; // bytes that py4j sends in one piece, with what it adds
   static final String ITEM = "\u0001", PART = "\u0002";
 
+  static final int ESCAPE = 3; // a letter
+
   final byte[] data;
 
   public Served(byte[] data) { this.data = data; }
+
+  // A name in which nothing is taken for a separator: those, and the escape, are written as it and a digit.
+  public static String item(String name) {
+    if (name.indexOf(1) < 0 && name.indexOf(2) < 0 && name.indexOf(ESCAPE) < 0) return name;
+    StringBuilder text = new StringBuilder();
+    for (int i = 0; i < name.length(); i++) {
+      char letter = name.charAt(i);
+      if (letter >= 1 && letter <= ESCAPE) text.append((char) ESCAPE).append((int) letter);
+      else text.append(letter);
+    }
+    return text.toString();
+  }
 
   // The text itself, if it is short.
   public static Object text(String text) {
@@ -69,13 +83,13 @@ public class Served {
         tags.append(ITEM);
       }
       first = false;
-      paths.append(file.getPath().toString());
+      paths.append(item(file.getPath().toString()));
       sizes.append(file.getLen());
       times.append(file.getModificationTime());
       String tag = file instanceof EtagSource ? ((EtagSource) file).getEtag() : null;
       if (tag != null) {
         tagged = true;
-        tags.append(tag);
+        tags.append(item(tag));
       }
     }
 
