@@ -23,6 +23,7 @@ from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.evidence import StatisticsEvidence
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.types import arrow_type
+from orcidx.paimon import bloom_filter
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import (
@@ -67,6 +68,8 @@ MOST_ASKED = 20_000
 """So many embedded indexes are asked by a plan, at about 0.05 ms each; of more files the tasks do it."""
 MOST_PARTS = 16
 """So many questions below an OR are each asked of the statistics, at some milliseconds for a thousand files."""
+FEW_FILES = 10_000
+"""Statistics of one column of so many files take half a megabyte."""
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _OTHERWISE = {
@@ -150,7 +153,7 @@ class KnownFiles:
     def count(self) -> int:
         return len(self.catalog)
 
-    @property
+    @cached_property
     def rows(self) -> Int64s:
         """Rows of each file; -1 where they are not known."""
         rows: Int64s = self.catalog.files["rows"].combine_chunks().fill_null(-1).to_numpy()
@@ -230,18 +233,25 @@ def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
     return StoredIndex(source, row["tail"], types)
 
 
-def files_with_index_of(known: KnownFiles, columns: set[str] | None) -> Bools:
-    """Which files have an index of one of the columns; None: of any."""
-    if columns is not None:
-        columns = {name for name in columns if not known.partitions.hides(name)}
+def files_with_index_of(known: KnownFiles, columns: set[str] | None, keys: set[str] | None) -> Bools:
+    """Which files have an index that may answer: a bloom filter of one of the ``keys``, one of another kind of one of
+    the ``columns``; None: any."""
     indexes = known.catalog.files["indexes"].combine_chunks()
-    names = pc.struct_field(pc.list_flatten(indexes), "column")
-    wanted = pc.list_parent_indices(indexes)
-    if columns is not None:
-        wanted = wanted.filter(pc.is_in(names, pa.array(sorted(columns), pa.string())))
+    entries = pc.list_flatten(indexes)
+    names, kinds = pc.struct_field(entries, "column"), pc.struct_field(entries, "kind")
+    is_filter = pc.equal(kinds, bloom_filter.KIND)
+    wanted = pc.if_else(is_filter, _are_among(names, keys, known), _are_among(names, columns, known))
     has = np.zeros(known.count, np.bool_)
-    has[wanted.to_numpy()] = True
+    has[pc.list_parent_indices(indexes).filter(wanted).to_numpy()] = True
     return has
+
+
+def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> pa.Array:
+    """Which of the names are columns that are asked for."""
+    if columns is None:
+        return pa.repeat(pa.scalar(True), len(names))
+    shown = sorted(name for name in columns if not known.partitions.hides(name))
+    return pc.is_in(names, pa.array(shown, pa.string()))
 
 
 def asked_columns(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
@@ -375,17 +385,23 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
 
 
 class _KnownColumns(Mapping[Path, StatisticsColumn]):
-    """The statistics of columns of all files, each in the form in which it is asked while it is: of many files that
-    takes as much memory as what is stored."""
+    """The statistics of columns of all files, in the form in which they are asked: of few files for the whole question,
+    of many while one leaf is asked, since that takes as much memory as what is stored."""
 
     def __init__(self, known: KnownFiles, keys: Mapping[Path, StatisticsKey], reading: ReadOptions) -> None:
         self._known = known
         self._keys = keys
         self._reading = reading
+        self._made: dict[Path, StatisticsColumn] = {}
 
     def __getitem__(self, path: Path) -> StatisticsColumn:
+        if path in self._made:
+            return self._made[path]
         key = self._keys[path]
-        return statistics_column(key, self._known.catalog.statistics[key], self._known.rows, self._reading)
+        made = statistics_column(key, self._known.catalog.statistics[key], self._known.rows, self._reading)
+        if self._known.count <= FEW_FILES:
+            self._made[path] = made
+        return made
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._keys)

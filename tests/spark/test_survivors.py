@@ -122,6 +122,28 @@ def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch
     assert len(asked) == 3
 
 
+@pytest.mark.parametrize(
+    ("where", "asked"),
+    [
+        ("city > 'b'", 0),
+        ("city <> 'b'", 0),
+        ("city LIKE '%b%'", 0),
+        ("NOT city IN ('b', 'c')", 0),
+        ("city <=> 'b'", 3),
+        ("city IN ('b', 'c') AND id > 3", 3),
+        ("city > 'b' OR city = 'a7'", 3),
+    ],
+)
+def test_bloom_filters_are_asked_for_single_values(
+    directory: Path, where: str, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    inner = survivors.stored_index
+    monkeypatch.setattr(survivors, "stored_index", lambda known, number: looked.append(number) or inner(known, number))
+    survivors_of(directory, where)
+    assert len(looked) == asked
+
+
 def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, reads: list[str]) -> None:
     assert survivors_of(directory, "city = 'c100-7'").fallen.tolist() == [True, False, True]
     assert reads

@@ -34,8 +34,8 @@ from orcidx.options import ReadOptions
 from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
-from orcidx.predicate import BoundPredicate, Constant, Leaf, Op, Predicate, any_of
-from orcidx.predicate.fold import Part, rewritten
+from orcidx.predicate import BoundPredicate, Leaf, Op, Predicate, all_of, any_of
+from orcidx.predicate.fold import Part, parts
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.kept_stores import KeptStores
 from orcidx.spark.conditions.listed_files import ListedFiles, Listing, SparkFiles
@@ -103,6 +103,7 @@ _OF_PAIMON = {
 
 _OLD = {"date": dt.date(1902, 1, 2), "timestamp": ExactTime(-2_145_830_400_000_000_000, "UTC")}
 """1902-01-02; before this date calendars and zones of writers and readers may differ (docs/decisions/0014)."""
+_KEYED = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 _STORES = KeptStores()
 
 
@@ -349,7 +350,9 @@ def _asked(
 ) -> tuple[list[int], int, list[str]]:
     """The files that their indexes do not rule out, how many they rule out, and why no more indexes were asked."""
     rows = known.rows
-    rest = kept[(fresh & files_with_index_of(known, _columns_of_indexes(question.where)))[kept]].tolist()
+    where = question.where
+    columns, keys = _columns_of_indexes(where, _is_not_null), _columns_of_indexes(where, _names_no_key)
+    rest = kept[(fresh & files_with_index_of(known, columns, keys))[kept]].tolist()
     fallen: set[int] = set()
     notes: list[str] = []
 
@@ -373,14 +376,22 @@ def _asked(
     return [number for number in kept.tolist() if number not in fallen], len(fallen), notes
 
 
-def _columns_of_indexes(where: Predicate) -> set[str] | None:
-    """The columns whose indexes may rule out more than statistics do; None means any. Spark adds to a join the
-    condition that the key is not null, which statistics answer for a whole file."""
-    return asked_columns(rewritten(where, lambda part: Constant(True) if _is_not_null(part) else part))
+def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> set[str] | None:
+    """The columns of those parts of the condition on which an index is not silent; None means any. An OR counts for each
+    of its parts, since statistics may rule out the other parts in some files."""
+    heard: list[Any] = [part for part in parts(where) if not is_silent(part)]
+    return asked_columns(all_of(*heard))
 
 
 def _is_not_null(part: Part) -> bool:
+    """Whether statistics of a whole file answer as much as an index does. Spark adds to a join the condition that the key
+    is not null."""
     return isinstance(part, Leaf) and part.op is Op.IS_NULL and part.negated
+
+
+def _names_no_key(part: Part) -> bool:
+    """Whether a bloom filter is silent: it rules out single values alone."""
+    return isinstance(part, Leaf) and (part.negated or part.op not in _KEYED)
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:

@@ -54,7 +54,7 @@ public class IndexedFilesRule extends Rule {
         Object[] arguments = new Object[relation.productArity()];
         for (int i = 0; i < arguments.length; i++) arguments[i] = relation.productElement(i);
         arguments[0] = new HadoopFsRelation(
-          new OrcidxFileIndex(files.location(), answers, about(files)), files.partitionSchema(), files.dataSchema(),
+          new OrcidxFileIndex(files, answers), files.partitionSchema(), files.dataSchema(),
           files.bucketSpec(), files.fileFormat(), files.options(), files.sparkSession());
         return ((TreeNode) relation).makeCopy(arguments);
       }
@@ -72,7 +72,8 @@ public class IndexedFilesRule extends Rule {
       if (fields[i].dataType().typeName().startsWith("string collate")) collated.add(fields[i].name());
     }
     text.append(items(collated.iterator())).append(PART).append(items(names(files.options().keysIterator())));
-    // The settings of the session and of Hadoop, overlaid by the options: as the reader of the files gets them.
+    // The settings of the session and of Hadoop, overlaid by the options: as the reader of the files gets them, which
+    // is made after the files are listed.
     Configuration settings = files.sparkSession().sessionState().newHadoopConfWithOptions(files.options());
     if (settings.getBoolean(POSITIONAL, false)) text.append(ITEM).append(POSITIONAL);
     if (settings.get(FILE_LENGTH) != null) text.append(ITEM).append(FILE_LENGTH);
@@ -145,14 +146,14 @@ public class IndexedFilesRule extends Rule {
 
   // EXPLAIN shows the name of this class as the location of a scan.
   public static class OrcidxFileIndex implements FileIndex {
+    final HadoopFsRelation files;
     final FileIndex inner;
     final java.util.function.BiFunction asked;
-    final String about;
 
-    public OrcidxFileIndex(FileIndex inner, java.util.function.BiFunction asked, String about) {
-      this.inner = inner;
+    public OrcidxFileIndex(HadoopFsRelation files, java.util.function.BiFunction asked) {
+      this.files = files;
+      this.inner = files.location();
       this.asked = asked;
-      this.about = about;
     }
 
     public scala.collection.@SEQ@ listFiles(scala.collection.@SEQ@ partitions, scala.collection.@SEQ@ conditions) {
@@ -160,7 +161,7 @@ public class IndexedFilesRule extends Rule {
       if (conditions.isEmpty()) return found;
       String fallen;
       try { // whatever becomes of Python: all files are read
-        String question = items(names(inner.rootPaths().iterator())) + PART + about + PART + json(conditions);
+        String question = items(names(inner.rootPaths().iterator())) + PART + about(files) + PART + json(conditions);
         fallen = (String) asked.apply(Served.text(question), new Listing(found));
       } catch (RuntimeException error) {
         return found;
