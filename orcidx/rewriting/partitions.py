@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, OrcidxError, ValueOutOfRange
 from orcidx.orc_writer.array_layouts import is_joined
 
 __all__ = ["PartitionKey", "check_partition_columns", "partition_path", "split_batch"]
@@ -109,6 +109,20 @@ def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
 
 
 def _texts(values: pa.Array, name: str) -> list[str | None]:
+    """What the directories of the values are called; None for null."""
+    try:
+        return _texts_of_years(values, name)
+    except (OverflowError, ValueError) as error:  # of Python's dates and times; orcidx's own are not of these
+        if isinstance(error, OrcidxError):
+            raise
+        raise ValueOutOfRange(
+            f"partition_by: a {values.type} before the year 1 or after 9999 has no text that every reader takes for "
+            "the same value; write it as text, or into the files",
+            column=name,
+        ) from None
+
+
+def _texts_of_years(values: pa.Array, name: str) -> list[str | None]:
     if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
         return [_text(value, name) for value in values.to_pylist()]
     numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

@@ -96,6 +96,24 @@ def test_values_of_every_type(tmp_path, values, folders):
     assert back["k"].to_pylist() == values.to_pylist()
 
 
+LATE = [
+    pa.array([0, 3_000_000], pa.date32()),
+    pa.array([0, 86_400_000 * 3_000_000], pa.date64()),
+    pa.array([0, 86_400 * 3_000_000], pa.timestamp("s")),
+    pa.array([0, -86_400_000_000 * 800_000], pa.timestamp("us")),
+    pa.array([0, -800_000], pa.date32()).dictionary_encode(),
+]
+
+
+@pytest.mark.parametrize("values", LATE, ids=lambda value: str(value.type))
+def test_years_that_have_no_text(tmp_path, values):
+    """They ended in Python's own OverflowError."""
+    with pytest.raises(orcidx.errors.ValueOutOfRange, match="before the year 1 or after 9999") as caught:
+        orcidx.write_dataset(pa.table({"k": values, "v": [1, 2]}), tmp_path, partition_by="k")
+    assert caught.value.column == "k"
+    assert data_files(tmp_path) == []
+
+
 def test_files_of_a_table_are_of_even_size(tmp_path):
     rng = np.random.default_rng(1)
     data = pa.table({"x": rng.integers(0, 2**62, 100_000)})
