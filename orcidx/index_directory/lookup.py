@@ -132,21 +132,28 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
     that was a partition), and not at all for files named one by one.
     """
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
-    of_root: dict[tuple[Any, ...], Source | None] = {}
+    of_root: dict[tuple[Any, ...], list[int]] = {}
     for position, source in enumerate(sources):
+        root: tuple[Any, ...] | None = None
         alone = source.root is None and source.kind != "path"
-        if alone or source.kind == "url" or source.listed is None:
-            start = _start(source)
-        else:  # the same for all that were found in one directory, and for local files that lie in one
+        if not (alone or source.kind == "url" or source.listed is None):
+            # The same for all that were found in one directory, and for local files that lie in one.
             place = str(source.location).rpartition(os.sep)[0] if source.root is None else source.root
             root = (source.kind, id(source.filesystem), source.root is None, place)
-            start = of_root[root] if root in of_root else of_root.setdefault(root, _start(source))
-        if start is None or not (everywhere or source.kind == "path" or source.root is not None):
-            continue
-        key = (start.kind, id(start.filesystem), str(start.location))
-        if key not in starts:
-            starts[key] = (start, None if everywhere or source.kind == "path" else _levels_listed(start, source), [])
-        starts[key][2].append(position)
+            if root in of_root:
+                of_root[root].append(position)
+                continue
+        start, positions = _start(source), [position]
+        if start is not None and (everywhere or source.kind == "path" or source.root is not None):
+            key = (start.kind, id(start.filesystem), str(start.location))
+            if key in starts:
+                positions = starts[key][2]
+                positions.append(position)
+            else:
+                levels = None if everywhere or source.kind == "path" else _levels_listed(start, source)
+                starts[key] = (start, levels, positions)
+        if root is not None:
+            of_root[root] = positions
     asked: dict[tuple[Any, ...], IndexStore | None] = {}
     found: dict[int, tuple[IndexStore, list[int]]] = {}
     for start, levels, positions in starts.values():

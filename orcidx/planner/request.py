@@ -133,8 +133,9 @@ class FileJob:
     @property
     def is_whole(self) -> bool:
         """Whether all rows of the file are wanted, but for a predicate."""
-        chosen = self.stripes, self.row_range, self.selection, self.deleted
-        return all(one is None for one in chosen)
+        if self.stripes is not None or self.row_range is not None:
+            return False
+        return self.selection is None and self.deleted is None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "opened": None}
