@@ -377,15 +377,15 @@ def _asked(
 
 
 def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> set[str] | None:
-    """The columns of those parts of the condition on which an index is not silent; None means any. An OR counts for each
-    of its parts, since statistics may rule out the other parts in some files."""
+    """The columns of the parts of the condition on which an index is not silent; None means any. Parts of an OR count
+    as well, since statistics may rule out the other parts in some files."""
     heard: list[Any] = [part for part in parts(where) if not is_silent(part)]
     return asked_columns(all_of(*heard))
 
 
 def _is_not_null(part: Part) -> bool:
-    """Whether statistics of a whole file answer as much as an index does. Spark adds to a join the condition that the key
-    is not null."""
+    """Whether statistics of a whole file answer as much as an index does. Spark adds to a join the condition that the
+    key is not null."""
     return isinstance(part, Leaf) and part.op is Op.IS_NULL and part.negated
 
 
