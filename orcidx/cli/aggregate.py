@@ -38,11 +38,12 @@ explain_option = click.option(
 
 _BETWEEN = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)(?![^()]*\))""")
 """A comma outside of quotes and parentheses."""
-_NAMED = re.compile(r'(.*\S)\s+as\s+("[^"]+"|`[^`]+`|\w+)', re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(r'(.*\S)(?:\s+as|(?<=\)))\s+("[^"]+"|`[^`]+`|\w+)', re.IGNORECASE | re.DOTALL)
+"""A call and its name, before which SQL lets one leave out AS."""
 
 
 def parse_select(text: str) -> dict[str, str]:
-    """``count(*), sum(price) as total`` by name; an aggregate without a name is called as it is written."""
+    """``count(*), sum(price) as total, avg(price) mean`` by name; an aggregate without a name is called as it is written."""
     found: dict[str, str] = {}
     for part in (part.strip() for part in _BETWEEN.split(text)):
         named = _NAMED.fullmatch(part)

@@ -384,5 +384,10 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_select_text() -> None:
     assert parse_select('count(*), sum("a,b") AS x') == {"count(*)": "count(*)", "x": 'sum("a,b")'}
+    assert parse_select('count(*) n, max(b) "x y", sum(`a as b`)') == {
+        "n": "count(*)",
+        "x y": "max(b)",
+        "sum(`a as b`)": "sum(`a as b`)",
+    }
     with pytest.raises(orcidx.InvalidQuery, match="name one with AS"):
         parse_select("sum(v), sum(v)")
