@@ -43,7 +43,7 @@ _NAMED = re.compile(r'(.*\S)(?:\s+as|(?<=\)))\s+("[^"]+"|`[^`]+`|\w+)', re.IGNOR
 
 
 def parse_select(text: str) -> dict[str, str]:
-    """``count(*), sum(price) as total, avg(price) mean`` by name; an aggregate without a name is called as it is written."""
+    """``count(*), sum(price) as total, avg(price) mean`` by name; one without a name is called as it is written."""
     found: dict[str, str] = {}
     for part in (part.strip() for part in _BETWEEN.split(text)):
         named = _NAMED.fullmatch(part)
