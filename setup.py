@@ -54,7 +54,7 @@ macros += [("ORCIDX_HALVES", "1")] if switch("ORCIDX_HALVES") else []
 
 PLAIN = """
     _cython orc.native_codec orc.small_stripe orc.spans orc_writer.columns orc_writer.compressors
-    orc_writer.source scanner.chains storage.cache storage.local_file storage.read_metrics threads.tasks threads.waiting
+    scanner.chains storage.cache storage.local_file storage.read_metrics threads.tasks threads.waiting
 """
 """Modules without a loop over values: -O1 compiles them in half of the time (docs/decisions/0010)."""
 

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orcidx.orc_writer.source import longest_text
+
 __all__ = [
     "decoded_dictionary",
     "hides_values",
@@ -25,6 +27,9 @@ __all__ = [
 
 SHARED = 8 << 20
 """Bytes that the entries of a dictionary may come to, written out row by row, until they are counted exactly."""
+
+FEW_ROWS = 16
+"""Rows are counted one by one where a dictionary has so many entries for each, as it has for small batches."""
 
 
 def is_view(type_: pa.DataType) -> bool:
@@ -175,31 +180,41 @@ def written_bytes(array: pa.Array) -> int:
 
 
 def _longest(values: Any) -> int:
-    """Bytes of the largest of some values; of nested ones their mean."""
+    """Bytes of the largest of some values, or more; of nested ones their mean."""
     if not len(values):
         return 0
     kind = values.type
     if str(kind) in ("string", "large_string", "binary", "large_binary"):
-        return int(pc.max(pc.binary_length(values)).as_py() or 0) + 4
+        return longest_text(values) + 4
     return max(1, written_bytes(values) // len(values))
 
 
 def _entry_bytes(array: Any) -> int:
     """Bytes of the entries that the rows of a dictionary name, where that may be much."""
     values = array.dictionary
+    texts = str(values.type) in ("string", "large_string", "binary", "large_binary")
+    if texts and FEW_ROWS * len(array) < len(values):
+        return _named_bytes(array)
     longest = _longest(values)
     if len(array) * longest <= SHARED:
         return 0
-    if str(values.type) not in ("string", "large_string", "binary", "large_binary"):
+    if not texts:
         return len(array) * longest
     # Counting the rows, several times each while batches are cut, took a tenth of the time of writing (decision 0300).
     offsets = (8 if str(values.type).startswith("large") else 4) * len(values)
     mean: int = math.ceil((values.nbytes - offsets) / len(values))
-    if longest <= 4 * mean:
-        return len(array) * mean
-    lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
-    chosen = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return int(lengths[chosen].sum()) if 0 <= chosen.min() <= chosen.max() < len(lengths) else 0
+    return len(array) * mean if longest <= 4 * mean else _named_bytes(array)
+
+
+def _named_bytes(array: Any) -> int:
+    values, indices = array.dictionary, array.indices
+    number = np.int64 if str(values.type).startswith("large") else np.int32
+    chosen = (indices.fill_null(0) if indices.null_count else indices).to_numpy(zero_copy_only=False)
+    offsets = np.frombuffer(values.buffers()[1], number)[values.offset : values.offset + len(values) + 1]
+    try:
+        return max(0, int((offsets[chosen + np.int64(1)] - offsets[chosen]).sum()))
+    except IndexError:  # which the column's writer tells of
+        return 0
 
 
 def _view_bytes(array: Any) -> int:

@@ -226,11 +226,20 @@ def _decimal(type_: pa.DataType, path: tuple[str, ...]) -> WriteNode:
 
 def _dictionary(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     inner = _of_type(type_.value_type, path, options)
-    if inner.kind is TypeKind.STRING and type_.value_type in (pa.string(), pa.large_string()):
-        target = pa.dictionary(pa.int32(), type_.value_type)
-        convert = () if type_.index_type == pa.int32() else (lambda array: array.cast(target),)
-        return replace(inner, type=target, convert=convert)
-    return replace(inner, convert=(decoded_dictionary, *inner.convert))
+    entries = type_.value_type
+    if is_view(entries):
+        entries = pa.large_string() if entries == pa.string_view() else pa.large_binary()
+    if entries not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
+        return replace(inner, convert=(decoded_dictionary, *inner.convert))
+    target = pa.dictionary(pa.int32(), entries)
+    if entries != type_.value_type:
+        return replace(inner, type=target, convert=(_with_plain_entries, lambda array: array.cast(target)))
+    convert = () if type_.index_type == pa.int32() else (lambda array: array.cast(target),)
+    return replace(inner, type=target, convert=convert)
+
+
+def _with_plain_entries(array: Any) -> Any:
+    return pa.DictionaryArray.from_arrays(array.indices, plain_layout(array.dictionary))
 
 
 def _extension(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNode:

@@ -22,7 +22,7 @@ from orcidx.orc_writer.chunks import OutStream
 from orcidx.orc_writer.columns import BadValue, Column, StructColumn
 from orcidx.orc_writer.decimals import DecimalColumn
 from orcidx.orc_writer.file_layout import StreamData
-from orcidx.orc_writer.gathered_texts import GatheredTexts
+from orcidx.orc_writer.gathered_texts import Entries, GatheredTexts
 from orcidx.orc_writer.messages import row_index_message
 from orcidx.orc_writer.numbers import (
     BooleanColumn,
@@ -208,24 +208,31 @@ are written (0.98 of the time of plain texts for 1.03 with whole row groups, 200
 
 class _TextWriter(ColumnWriter):
     column: TextColumn
+    _entries: Entries | None = None
 
     def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
         if not pa.types.is_dictionary(array.type):
             super()._write(array, pieces)
             return
-        values = Source(array.dictionary)
+        dictionary = array.dictionary
         # A null among the values is a null of every row that names it; values of one size have no offsets.
-        if array.dictionary.null_count or pa.types.is_fixed_size_binary(array.dictionary.type):
+        if dictionary.null_count or pa.types.is_fixed_size_binary(dictionary.type):
             super()._write(array.dictionary_decode(), pieces)
             return
+        if self._entries is None or not self._entries.are_of(dictionary):
+            self._entries = Entries(dictionary)
+        entries = self._entries
+        entries.note(len(array))
         source = Source(array.indices)
         gathered = GatheredTexts()
         for piece in pieces:
             # In a stripe's first row group no entry is known yet, and many of them lie far apart in memory.
-            if self.column.is_dictionary and (len(array.dictionary) < FEW_ENTRIES or self.column.knows_entries):
-                self.column.write_indexes(source, values, piece.start, piece.stop)
+            if not self.column.is_dictionary:
+                self.column.write_entries(source, entries, piece.start, piece.stop)
+            elif len(dictionary) < FEW_ENTRIES or self.column.knows_entries:
+                self.column.write_indexes(source, entries.values, piece.start, piece.stop)
             else:
-                self._write_gathered(gathered, source, values, piece)
+                self._write_gathered(gathered, source, entries.values, piece)
             self._end_piece(piece)
 
     def _write_gathered(self, gathered: GatheredTexts, source: Source, values: Source, piece: Piece) -> None:
@@ -419,6 +426,7 @@ _WRITERS: dict[TypeKind, type[ColumnWriter]] = {
     TypeKind.STRING: _TextWriter,
     TypeKind.VARCHAR: _TextWriter,
     TypeKind.CHAR: _TextWriter,
+    TypeKind.BINARY: _TextWriter,
     TypeKind.STRUCT: _StructWriter,
     TypeKind.LIST: _ListWriter,
     TypeKind.MAP: _ListWriter,

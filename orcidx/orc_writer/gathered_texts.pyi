@@ -1,3 +1,5 @@
+from typing import Any
+
 from orcidx.orc_writer.source import Source
 
 class GatheredTexts:
@@ -5,3 +7,9 @@ class GatheredTexts:
 
 class KnownEntries:
     def __init__(self, values: Source) -> None: ...
+
+class Entries:
+    values: Source
+    def __init__(self, dictionary: Any) -> None: ...
+    def are_of(self, dictionary: Any) -> bool: ...
+    def note(self, rows: int) -> None: ...

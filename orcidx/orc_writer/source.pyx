@@ -21,6 +21,46 @@ cdef extern from *:
 
 cdef const char* EMPTY = ""
 
+ctypedef fused offset_t:
+    int32_t
+    int64_t
+
+
+cdef bint offsets_are_broken(const offset_t* offsets, int64_t count, int64_t size) noexcept nogil:
+    """Whether offsets fall, or leave the data."""
+    cdef int64_t row
+    cdef int falls = 0
+    for row in range(count):
+        falls |= offsets[row + 1] < offsets[row]
+    return falls or offsets[0] < 0 or offsets[count] > size
+
+
+cdef offset_t longest_of(const offset_t* offsets, int64_t count) noexcept nogil:
+    cdef offset_t found = 0
+    cdef int64_t row
+    for row in range(count):
+        found = max(found, offsets[row + 1] - offsets[row])
+    return found
+
+
+def longest_text(array):
+    """Bytes of the longest of some strings or binaries, whether it is null or not."""
+    cdef int64_t count = len(array)
+    cdef int64_t first = array.offset
+    cdef size_t address
+    cdef bint wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    cdef int64_t found
+    buffers = array.buffers()
+    if not count or buffers[1] is None:
+        return 0
+    address = buffers[1].address
+    with nogil:
+        if wide:
+            found = longest_of(<const int64_t*>address + first, count)
+        else:
+            found = longest_of(<const int32_t*>address + first, count)
+    return found
+
 
 cdef class Source:
     """An array of booleans, numbers, decimals, dates, timestamps, texts or binaries; of any other type its validity.
@@ -56,7 +96,6 @@ cdef class Source:
 
     cdef int _take_texts(self, list buffers, bint wide) except -1:
         cdef size_t address
-        cdef int64_t row, before, after
         cdef bint broken = False
         if buffers[2] is not None:
             address = buffers[2].address
@@ -69,12 +108,10 @@ cdef class Source:
         else:
             self.offsets32 = (<const int32_t*>self.values) + self.offset
         with nogil:
-            before = self.begin(0)
-            broken = before < 0 or self.begin(self.length) > self.data_size
-            for row in range(1, self.length + 1):
-                after = self.begin(row)
-                broken |= after < before
-                before = after
+            if wide:
+                broken = offsets_are_broken(self.offsets64, self.length, self.data_size)
+            else:
+                broken = offsets_are_broken(self.offsets32, self.length, self.data_size)
         if broken:
             raise InvalidQuery("the offsets of an array do not fit its data")
         return 0

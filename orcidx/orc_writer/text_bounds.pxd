@@ -29,7 +29,13 @@ cdef extern from *:
         return n >= 8 ? word : word & ~(~(uint64_t)0 >> (8 * n));
     }
 
-    static int text_is_ascii(const uint8_t* p, int64_t n) {
+    static inline uint64_t text_big(const uint8_t* p) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        return TEXT_BIG(word);
+    }
+
+    static inline int text_is_ascii(const uint8_t* p, int64_t n) {
         uint64_t word, any = 0;
         int64_t i = 0;
         for (; i + 8 <= n; i += 8) { memcpy(&word, p + i, 8); any |= word; }
@@ -38,7 +44,7 @@ cdef extern from *:
     }
 
     /* RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF. */
-    static int text_is_utf8(const uint8_t* p, int64_t n) {
+    static inline int text_is_utf8(const uint8_t* p, int64_t n) {
         const uint8_t* end = p + n;
         while (p < end) {
             uint8_t a = *p++;
@@ -55,6 +61,7 @@ cdef extern from *:
     }
     """
     uint64_t text_word(const uint8_t* p, int64_t n, const uint8_t* end) noexcept nogil
+    uint64_t text_big(const uint8_t* p) noexcept nogil
     bint text_is_ascii(const uint8_t* p, int64_t n) noexcept nogil
     bint text_is_utf8(const uint8_t* p, int64_t n) noexcept nogil
 
@@ -85,3 +92,10 @@ cdef inline bint is_less(const Bound* a, const Bound* b) noexcept nogil:
         return a.length < b.length
     order = memcmp(a.data + 8, b.data + 8, min(a.length, b.length) - 8)
     return order < 0 or (order == 0 and a.length < b.length)
+
+
+cdef inline bint is_within(const Bound* value, const Bound* least, const Bound* greatest) noexcept nogil:
+    """Whether the first sixteen bytes tell that a text lies between two others."""
+    return (
+        (value.first > least.first) | ((value.first == least.first) & (value.second > least.second))
+    ) & ((value.first < greatest.first) | ((value.first == greatest.first) & (value.second < greatest.second)))

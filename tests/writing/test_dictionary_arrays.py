@@ -9,9 +9,17 @@ import pyarrow as pa
 import pytest
 
 import orcidx
+from orcidx.orc_writer.array_layouts import decoded_dictionary
 
 ROWS = 25_000
-KINDS = {"string": pa.string(), "large_string": pa.large_string(), "binary": pa.binary()}
+KINDS = {
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "string_view": pa.string_view(),
+    "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    "binary_view": pa.binary_view(),
+}
 
 
 def written(array: pa.Array, pieces: int = 1, **options: object) -> bytes:
@@ -34,14 +42,66 @@ def test_the_same_bytes_as_plain(rng: np.random.Generator, kind: str, distinct: 
     indexes = pa.array(rng.integers(0, len(texts), ROWS).astype(np.int32), mask=mask)
     array = pa.DictionaryArray.from_arrays(indexes, values)
     for part in (array, array.slice(3, 20_001)):
-        wanted = written(part.dictionary_decode(), bloom_filter_columns=["x"])
+        plain = decoded_dictionary(part)
+        wanted = written(plain, bloom_filter_columns=["x"])
         assert written(part, bloom_filter_columns=["x"]) == wanted
         assert written(part, pieces=7, bloom_filter_columns=["x"]) == wanted
         assert (
             orcidx.read_table(wanted)["x"]
             .combine_chunks()
-            .equals(part.dictionary_decode().cast(pa.binary() if kind == "binary" else pa.string()))
+            .equals(plain.cast(pa.binary() if "binary" in kind else pa.string()))
         )
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize(
+    "lengths", [1, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, (0, 31), (1, 32), (0, 63), (9, 64)]
+)
+def test_short_texts_lie_in_slots(rng: np.random.Generator, lengths: int | tuple[int, int], nulls: bool) -> None:
+    """Texts of one length as they lie, others beside each other: with bounds, bytes that are no letters, at both ends
+    of the dictionary, from the middle of a larger one."""
+    least, most = lengths if isinstance(lengths, tuple) else (lengths, lengths)
+    alphabet = np.frombuffer(b"\x00\x01ABCabcz~\x7f", np.uint8)
+    texts = [alphabet[rng.integers(0, len(alphabet), k)].tobytes() for k in rng.integers(least, most + 1, 5_003)]
+    values = pa.array(texts, pa.binary()).cast(pa.string())[2:5_001]
+    rows = np.concatenate([rng.integers(0, len(values), ROWS), [0, len(values) - 1]]).astype(np.int32)
+    mask = rng.random(len(rows)) < 0.1 if nulls else None
+    array = pa.DictionaryArray.from_arrays(pa.array(rows, mask=mask), values)
+    for kind in (pa.string(), pa.large_string(), pa.binary()):
+        part = array.cast(pa.dictionary(pa.int32(), kind)) if kind != pa.string() else array
+        for threshold in (0, "auto"):
+            wanted = written(part.dictionary_decode(), dictionary_key_size_threshold=threshold)
+            assert written(part, dictionary_key_size_threshold=threshold) == wanted
+            assert written(part, pieces=3, dictionary_key_size_threshold=threshold) == wanted
+        assert orcidx.read_table(wanted)["x"].combine_chunks().cast(kind).equals(part.dictionary_decode())
+
+
+def test_batches_with_dictionaries_of_their_own(rng: np.random.Generator) -> None:
+    parts = []
+    for first in (0, 100, 100, 90_000):
+        values = pa.array([f"customer-{first + i:08d}" for i in range(9_000)])
+        for rows in (100, 14_000):
+            indexes = pa.array(rng.integers(0, 9_000, rows).astype(np.int32))
+            parts.append(pa.DictionaryArray.from_arrays(indexes, values))
+    sinks = [io.BytesIO(), io.BytesIO()]
+    for sink, arrays in zip(sinks, (parts, [part.dictionary_decode() for part in parts]), strict=True):
+        orcidx.write_table(pa.table({"x": pa.chunked_array(arrays)}), sink, dictionary_key_size_threshold=0)
+    assert sinks[0].getvalue() == sinks[1].getvalue()
+
+
+@pytest.mark.parametrize("length", [8, 40])
+def test_texts_in_slots_are_checked(length: int) -> None:
+    raw = pa.array([b"%0*d" % (length, i) for i in range(8_000)] + [b"\xff" * length], pa.binary())
+    values = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
+    rows = np.arange(ROWS, dtype=np.int32) % 8_000
+    rows[20_017] = 8_000
+    array = pa.DictionaryArray.from_arrays(pa.array(rows), values)
+    with pytest.raises(orcidx.ValueOutOfRange, match=r"20017.*not UTF-8"):
+        written(array, dictionary_key_size_threshold=0)
+    rows[20_017] = 8_001
+    array = pa.DictionaryArray.from_arrays(pa.array(rows), values, safe=False)
+    with pytest.raises((IndexError, orcidx.InvalidQuery), match=r"dictionary|index"):
+        written(array, dictionary_key_size_threshold=0)
 
 
 @pytest.mark.parametrize("distinct", [5, 30_000])
