@@ -1,1 +1,1 @@
-"""``_orcidx/``, the indexes beside plain files: its catalog, built, described, cleaned, asked."""
+"""``_orcidx/``, the indexes beside plain files: building, describing, cleaning and using them and their catalog."""

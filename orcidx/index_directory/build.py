@@ -1,7 +1,7 @@
-"""Indexing one data file of a directory: its file index written, and its row of the catalog made.
+"""Indexes one data file of a directory: writes its file index, and makes its row of the catalog.
 
-It does the same wherever and however often it runs: the index has a name that tells the file's version and the spec,
-and the same bytes as on any machine. A second run that finds the index in its place takes it.
+The result is the same wherever and however often it runs: the index has the same bytes on every machine, and a name
+that contains the file's version and the spec. A second run uses an index that it finds under that name.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ EMBEDDED_BYTES = 500
 """Paimon's file-index.in-manifest-threshold."""
 _LONGEST_NAME = 200
 _TICK, _COARSE_TICK = 100_000_000, 2_000_000_000
-"""Nanoseconds in which a file may be written twice with one modification time; of file systems with whole seconds."""
+"""Nanoseconds within which a file may be written twice with the same modification time, on file systems with times in
+whole seconds."""
 
 INDEXED = FILE_FIELDS.append(pa.field("statistics", OBSERVED)).append(pa.field("is_final", pa.bool_()))
-"""What is reported of a file: ``is_final`` when doing it again would give the same, be it an error."""
+"""What is reported about a file. ``is_final``: a second run would give the same result, or the same error."""
 
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """What is to be built: ``spec`` and ``types`` as ``paimon.build_file_index`` takes them, as plain JSON values.
+    """The indexes to build: ``spec`` and ``types`` as for ``paimon.build_file_index``, as plain JSON values.
 
-    An index of at most ``embedded_bytes`` stands in the catalog instead of a file of its own.
+    An index of at most ``embedded_bytes`` is stored in the catalog instead of in a file of its own.
     """
 
     spec: Spec
@@ -66,11 +67,12 @@ class IndexSpec:
 
     @property
     def key(self) -> str:
-        """Sixteen hexadecimal digits that another spec does not have; the order of kinds counts, as in the bytes."""
+        """Sixteen hexadecimal digits that identify the spec. The order of kinds matters, as it does for the bytes of an
+        index."""
         return _digest([self.spec, sorted(self.types.items()), self.embedded_bytes])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values; ``IndexSpec(**d)`` is the way back."""
+        """JSON values, from which ``IndexSpec(**d)`` makes the spec again."""
         return {"spec": self.spec, "types": dict(self.types), "embedded_bytes": self.embedded_bytes}
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -83,7 +85,7 @@ def _digest(value: Any) -> str:
 
 
 def index_name(path: str, source: Source, spec: IndexSpec) -> str:
-    """Where the index of a version of a file lies, as a name in ``_orcidx/``."""
+    """The name, in ``_orcidx/``, of the index of one version of a file."""
     version = source.listed
     known = None if version is None else [version.size, version.etag or version.mtime]
     directory, slash, name = path.rpartition("/")
@@ -95,11 +97,11 @@ def index_name(path: str, source: Source, spec: IndexSpec) -> str:
 def index_file(
     folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions, *, reuse: bool = True
 ) -> dict[str, Any]:
-    """Builds and writes what is missing; gives a row of ``INDEXED``, with the error if there was one, and with the last
-    bytes of the file as ``tail_bytes``, which ``keep_tails`` writes.
+    """Builds and writes what is missing. Returns a row of ``INDEXED``, with the error if there was one, and with the
+    last bytes of the file as ``tail_bytes``, which ``keep_tails`` writes.
 
-    ``source`` with the version that was listed, any other is refused; ``path`` below the directory. ``reuse``: an index
-    that lies in its place already is taken.
+    ``source``: with the listed version; any other version is refused. ``path``: that below the directory. ``reuse``:
+    use an index that already exists under its name.
     """
     started = time.perf_counter()
     row: dict[str, Any] = dict.fromkeys(INDEXED.names)
@@ -142,7 +144,7 @@ def _index(
 
 
 def _settle(version: Fingerprint | None) -> None:
-    """Waits until a later change of the file must show in its modification time, where nothing else tells it."""
+    """Waits, where only the modification time shows changes of the file, until a later change must change that time."""
     if version is None or version.etag is not None or version.mtime is None:
         return
     age = time.time_ns() - version.mtime
@@ -152,7 +154,7 @@ def _settle(version: Fingerprint | None) -> None:
 
 
 def present_part(spec: Spec, names: list[str]) -> dict[str, dict[str, Any]]:
-    """The part of a spec whose columns there are."""
+    """The part of a spec whose columns exist."""
     found = {
         kind: {name: options for name, options in columns.items() if split_map_key(name, names)[0] in names}
         for kind, columns in spec.items()
@@ -169,8 +171,8 @@ def _build(
     row: dict[str, Any],
     found: bytes | None,
 ) -> bool:
-    """Whether it was built, rather than ``found``; what there is is noted in the row. ``specs``: what the columns of
-    the file take of the spec, and all of it."""
+    """Builds the index, or uses the one that was ``found``, and describes it in the row. Returns whether it was built.
+    ``specs``: the part of the spec for columns that the file has, and the whole spec."""
     present, spec = specs
     builder = FileIndexBuilder(present, file.schema, {k: v for k, v in spec.types.items() if k in file.schema.names})
     data = found
@@ -179,8 +181,9 @@ def _build(
             builder.add(batch)
         data = builder.finish().to_bytes()
     if len(data) > spec.embedded_bytes:
-        # of the file's readers alone, as it holds values of the file
-        folder.put(name, data, made_of=[source])  # also one that was found: it is young then, and ``clean`` leaves it
+        # readable only by the file's readers, as it holds values of the file
+        # an index that was found is written again too: then it is young, and ``clean`` keeps it
+        folder.put(name, data, made_of=[source])
     entries = read_container(Body.of(data)).entries
     row["indexes"] = [
         {"column": one.column, "kind": one.kind, "bytes": one.length, "type": str(builder.type_of(one.column))}
@@ -195,7 +198,7 @@ def _build(
 
 
 def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
-    """The index that an earlier run wrote, which is whole or not there at all."""
+    """The index that an earlier run wrote; it is either whole or missing."""
     data = whole_object(folder, name)
     if data is None:
         return None

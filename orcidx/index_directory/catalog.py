@@ -1,23 +1,24 @@
-"""The catalog of a directory of ORC files: an ORC file with a row for each, for plans and totals without opening any.
+"""The catalog of a directory of ORC files: an ORC file with a row for each of them. Plans and totals use it without
+opening the files.
 
-    path      its place below the directory, with "/"
-    size, mtime (ns), etag    which version of the file this is, as the listing told; ``tail``: a checksum of the tail
+    path      its path below the directory, with "/"
+    size, mtime (ns), etag    the version of the file according to the listing; ``tail``: a checksum of the tail
     rows      in the file; null where it could not be read
-    error     why there is no index, where the file itself is the reason
-    index     its file index, as a name in ``_orcidx/``; or ``embedded``, the bytes themselves, when they are few
-    indexes   list of (column, kind, bytes, type): what is in it, ``type`` as Paimon's SQL text
-    tails, tail_at, tail_length, tail_crc    where its last bytes are kept (see ``kept_tails``); catalogs may lack these
-    spec      key of the spec that it was built by
+    error     why there is no index, if the file itself is the reason
+    index     its file index, as a name in ``_orcidx/``; or ``embedded``, the bytes of the index if they are few
+    indexes   list of (column, kind, bytes, type): the contents of the index; ``type`` is Paimon's SQL text
+    tails, tail_at, tail_length, tail_crc    where its last bytes are kept (see ``kept_tails``); may be missing
+    spec      key of the spec by which the index was built
     read_bytes, millis    what building it took
     s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high,
-              and the sum of integers or of unscaled decimals, where it is proved and takes 64 bits
+              and the sum of integers or of unscaled decimals, where it is proved and fits 64 bits
 
 The file's metadata (key ``orcidx.rollup``) has the format's version, the time at which it was made, that of the listing
 whose files it knows all, the spec, and column and type of each ``s``. Low and high are whole numbers (days,
-nanoseconds, unscaled decimals), doubles, or bytes cut to 64 with the upper end raised; they bound every value, whatever
-the writer's faults. They are values of the column where ``_ATTAINED`` says so, and the count is that of its values
-where ``_COUNTED`` does (see ``orc.stored_totals``).
-Columns are read alone, so that a plan takes the few that its predicate names.
+nanoseconds, unscaled decimals), doubles, or texts that are cut to 64 bytes, with the upper one raised. They bound every
+value, even after known faults of writers. With the flag ``_ATTAINED`` they are values of the column, and with
+``_COUNTED`` the count is the number of its values (see ``orc.stored_totals``). A plan reads only the columns that its
+predicate names.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ __all__ = [
 
 VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
-"""How the statistics were read; the bounds do not hold for a scan that reads values otherwise."""
+"""The options by which the statistics were read. The bounds are not valid for a scan that reads values differently."""
 MOST_COLUMNS = 32
 LONGEST_BOUND = 64
 _SECOND = 1_000_000_000
 _FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _SECOND
-"""Wall clocks beyond it might leave 64 bits when they are moved to an instant."""
+"""Local times beyond this might overflow 64 bits when they are converted to instants."""
 _MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT, _ATTAINED, _COUNTED = 1, 2, 4, 8, 16, 32, 64
 
 _INDEX = pa.struct([("column", pa.string()), ("kind", pa.string()), ("bytes", pa.int64()), ("type", pa.string())])
@@ -88,7 +89,7 @@ FILE_FIELDS = pa.schema(
         *TAIL_FIELDS,
     ]
 )
-"""What is known of a file, but for its statistics."""
+"""What is known about a file, except its statistics."""
 
 OBSERVED = pa.list_(
     pa.struct(
@@ -145,7 +146,7 @@ def observe(tail: FileTail, columns: Mapping[str, OrcType], wanted: Sequence[str
             raw = file_statistics(tail, node)
             column = bound_statistics(raw, tail.facts, STATISTICS_OPTIONS)
             values = stored_totals(raw, tail.facts, STATISTICS_OPTIONS)
-        except CorruptFile:  # what cannot be read bounds nothing
+        except CorruptFile:  # without readable statistics there are no bounds
             continue
         found.append({"column": name, "type": _type_text(node), **_observed(column, values)})
     return found
@@ -176,7 +177,7 @@ def _value_kind(node: OrcType) -> str:
 
 
 def _number(bounds: NumberBounds) -> int | float | None:
-    """The bound as it is kept; None where there is none, or it takes more than 64 bits."""
+    """The bound in the form that the catalog stores; None where there is none, or where it needs more than 64 bits."""
     if not bounds.valid[0]:
         return None
     value = bounds.values[0].item() if isinstance(bounds.values[0], np.generic) else bounds.values[0]
@@ -212,10 +213,10 @@ class StatisticsKey:
 
     @property
     def node(self) -> OrcType:
-        """The column as if it were read from a file. Raises ``CorruptFile`` for a type that is not known."""
+        """The column in the form in which files are read. Raises ``CorruptFile`` for an unknown type."""
         match = _TYPE.fullmatch(self.type)
         if match is None or match[1] not in _KINDS:
-            message = f"the catalog has statistics of a {self.type!r}, which is no type; build the indexes again"
+            message = f"the catalog has statistics of the unknown type {self.type!r}; build the indexes again"
             raise CorruptFile(message, column=self.column)
         kind, number, scale = _KINDS[match[1]], int(match[2] or 0), int(match[3] or 0)
         decimal = kind is TypeKind.DECIMAL
@@ -231,7 +232,7 @@ class StatisticsKey:
 
     @property
     def storage(self) -> pa.StructType:
-        """How it is kept."""
+        """The Arrow type in which the catalog stores it."""
         values = _VALUES[_value_kind(self.node)]
         known = [("count", pa.int64()), ("flags", pa.int16()), ("low", values), ("high", values), ("sum", pa.int64())]
         return pa.struct(known)
@@ -239,17 +240,17 @@ class StatisticsKey:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Files and their statistics: ``files`` with (some of) the columns of ``FILE_FIELDS``, each statistics array as
-    long. ``spec`` as ``build_file_index`` was given it, ``spec_key`` its key."""
+    """Files and their statistics. ``files`` has (some of) the columns of ``FILE_FIELDS``; each array of statistics has
+    the same length. ``spec`` is that given to ``build_file_index``, ``spec_key`` its key."""
 
     files: pa.Table
     statistics: Mapping[StatisticsKey, pa.Array]
     spec: Mapping[str, Any] = field(default_factory=dict)
     spec_key: str = ""
     made: float = 0.0
-    """When it was made, in seconds since 1970; of several the last."""
+    """When the catalog was made, in seconds since 1970; for several catalogs the last time."""
     listed: float | None = None
-    """When the directory was listed whose files these are, every one of them; None where some may be missing."""
+    """When the directory was listed, if these are all files of that listing; None where some may be missing."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -260,18 +261,19 @@ class Catalog:
 
     @staticmethod
     def observed(files: pa.Table, observed: pa.Array, spec: Mapping[str, Any], spec_key: str) -> Catalog:
-        """Of what the tasks report: ``observed`` (of type ``OBSERVED``) has the statistics of each row of ``files``."""
+        """Makes the catalog from what the tasks report: ``observed`` (of type ``OBSERVED``) has the statistics of each
+        row of ``files``."""
         return Catalog(files.select(FILE_FIELDS.names).cast(FILE_FIELDS), _pivoted(observed), spec, spec_key)
 
     def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> Catalog:
-        """Some rows; null makes a row of nulls."""
+        """The rows with these numbers; a null number gives a row of nulls."""
         statistics = {key: array.take(pa.array(rows)) for key, array in self.statistics.items()}
         return replace(self, files=self.files.take(pa.array(rows)), statistics=statistics)
 
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
-        """One after the other; the spec is the last one's."""
-        if len(parts) == 1:  # Arrow would copy it
+        """Concatenates catalogs; the spec is that of the last one."""
+        if len(parts) == 1:  # Arrow would copy a single one
             return parts[0]
         keys = dict.fromkeys(key for part in parts for key in part.statistics)
         statistics = {
@@ -283,7 +285,7 @@ class Catalog:
         return replace(parts[-1], files=pa.concat_tables([part.files for part in parts]), statistics=statistics)
 
     def latest(self) -> Catalog:
-        """The last row of each path, in the order of the paths' first rows."""
+        """The catalog with only the last row of each path, in the order of the paths' first rows."""
         codes = self.files["path"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
         last[codes] = np.arange(len(codes))
@@ -292,7 +294,8 @@ class Catalog:
     # ------------------------------------------------------------------ bytes
 
     def to_bytes(self, *, whole: bool = True, listed: float | None = None) -> bytes:
-        """The catalog as an ORC file. ``whole``: it needs no catalog before it. ``listed``: the value of that field."""
+        """The catalog as the bytes of an ORC file. ``whole``: readers need no earlier catalog. ``listed``: the value of
+        the field of that name."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):
@@ -300,7 +303,8 @@ class Catalog:
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
         described |= {"whole": whole, "made": time.time(), "listed": listed}
-        described["written"] = uuid.uuid4().hex  # no two writers write the same bytes, see Folder.publish
+        # a random value, so that no two writers write the same bytes (see Folder.publish)
+        described["written"] = uuid.uuid4().hex
         return written_catalog(pa.table(columns), described)
 
     @staticmethod
@@ -327,7 +331,8 @@ class Catalog:
             found = file.read(names, lacking=TAIL_FIELDS)
             found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             _check_places(found)
-            # One after the other: a column is in memory twice while its batches become one array.
+            # The columns are read one after the other, because a column is in memory twice while its batches are joined
+            # into one array.
             statistics = {key: _array_of(file.read([name]), key.storage) for name, key in chosen.items()}
             made = float(described.get("made", 0))
             listed = None if described.get("listed") is None else float(described["listed"])
@@ -340,7 +345,7 @@ class Catalog:
 
     @staticmethod
     def is_whole(source: CatalogFile | bytes | memoryview) -> bool:
-        """Whether a catalog stands alone; raises ``CorruptFile``."""
+        """Whether a catalog needs no earlier ones; raises ``CorruptFile``."""
         described = CatalogFile.of(source).described
         return bool(described.get("whole", True)) if isinstance(described, dict) else False
 
@@ -352,7 +357,8 @@ def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:
 
 
 def _check_places(files: pa.Table) -> None:
-    """Names come from whoever wrote the catalog: an index lies in the folder of indexes, a tail in that of tails."""
+    """Checks names, which the catalog's writer chose: an index must be in the folder of indexes, a tail in that of
+    tails."""
     for column, folder in (("index", "index"), ("tails", TAILS)):
         if column not in files.column_names:
             continue
@@ -367,7 +373,7 @@ def _check_places(files: pa.Table) -> None:
 
 
 def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
-    """An array per column and type, of lists that have an item for each."""
+    """One array for each column and type, from lists that have one item for each."""
     values = observed.flatten()
     parents = pc.list_parent_indices(observed).to_numpy()
     fields = {one.name: values.field(i) for i, one in enumerate(values.type)}
@@ -394,9 +400,10 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
 def statistics_column(
     key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64], options: ReadOptions = STATISTICS_OPTIONS
 ) -> StatisticsColumn:
-    """What the catalog proves of a column in each file; a null in ``kept``: nothing. ``rows`` in each file.
+    """What the catalog proves about a column in each file; a null in ``kept`` means nothing. ``rows``: how many each
+    file has.
 
-    Of the options ``wall_clock_zone`` may be another than the default.
+    Of the options only ``wall_clock_zone`` may differ from the default.
     """
     count, flags, low, high, _ = kept.flatten()
     known = _valid(count)
@@ -420,8 +427,8 @@ def statistics_column(
 
 
 def proved_values(kept: pa.Array, wanted: Wanted) -> npt.NDArray[np.bool_]:
-    """In which files the count of a column is that of its values, and its sum, minimum and maximum are proved, as far
-    as these are asked for."""
+    """In which files the count of a column is the number of its values, and those of sum, minimum and maximum that are
+    wanted are proved."""
     count, flags, _, _, total = kept.flatten()
     bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
     known = (bits & _COUNTED) != 0
@@ -453,7 +460,7 @@ def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> Bo
 
 
 def _instants(bounds: Bounds, zone: Zone, farthest: Callable[[set[int]], int]) -> Bounds:
-    """Bounds of wall clocks (ns) as bounds of the instants at which the zone's clocks showed them."""
+    """Converts bounds of local times (ns) to bounds of the instants that have these local times in the zone."""
     assert isinstance(bounds, NumberBounds)
     hours, places = np.unique(bounds.values // (3600 * _SECOND), return_inverse=True)
     offsets = np.array([farthest(zone.offsets_near(hour * 3600)) for hour in hours.tolist()], np.int64)

@@ -1,10 +1,10 @@
-"""The bytes of a catalog: an ORC file, read by this reader, what it may take in memory, and its checksums.
+"""The bytes of a catalog, an ORC file: reading it with a limit on memory, and its checksums.
 
-A value that is repeated takes nothing in a file: a name of 10 KB for 200,000 rows is a file of some KB, and 2 GB as
-Arrow strings. So rows are counted before they are read, and bytes while they are.
+A repeated value takes almost no bytes in a file: a name of 10 KB in 200,000 rows makes a file of some KB, but 2 GB of
+Arrow strings. So the rows are counted before they are read, and the bytes while they are read.
 
-ORC has no checksums, and a catalog that is believed must be what was written. So the file's metadata (key
-``orcidx.rollup``, JSON) has the CRC-32 of all stripes and types, and under ``orcidx.rollup.crc`` stands its own.
+ORC has no checksums, but a damaged catalog must not be used. So the file's metadata (key ``orcidx.rollup``, JSON) has
+the CRC-32 of all stripes and types, and the key ``orcidx.rollup.crc`` has the CRC-32 of that metadata.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ CHECKSUM = "orcidx.rollup.crc"
 _LEAST_ROWS, _LEAST_BYTES = 50_000, 64 << 20
 _ROW_BYTES = 4
 _BYTES_PER_BYTE = 64
-"""Rows and bytes that a file may have in memory whatever its size, and for each stored byte beyond."""
+"""The most rows and bytes that a catalog may have in memory: a number for every file, and one more for each stored
+byte."""
 
 
 def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
-    """The file of a table and of what is said of it: written twice, since the metadata has the checksum of the rest."""
+    """The file of a table and its description. It is written twice, because the metadata has the checksum of the
+    rest."""
     draft = _written(table, b"")
     text = json.dumps({**described, "crc": _content_crc(open_file(draft), draft)}).encode()
     return _written(table, text)
@@ -46,7 +48,7 @@ def _written(table: pa.Table, text: bytes) -> bytes:
 
 
 def _content_crc(file: OrcFile, data: bytes | memoryview) -> int:
-    """That of everything up to the end of the last stripe, of the types, and of where the stripes lie."""
+    """The checksum of everything up to the end of the last stripe, of the types, and of the stripes' positions."""
     footer = file.tail.footer
     places = [(one.offset, one.index_length, one.data_length, one.footer_length, one.rows) for one in footer.stripes]
     ends = [sum(place[:4]) for place in places]
@@ -55,11 +57,11 @@ def _content_crc(file: OrcFile, data: bytes | memoryview) -> int:
 
 
 class CatalogFile:
-    """A catalog that was opened: ``described`` is what it says of itself. Whatever is wrong is ``CorruptFile``."""
+    """An open catalog; ``described`` is its own description. Every error is raised as ``CorruptFile``."""
 
     @staticmethod
     def of(source: CatalogFile | bytes | memoryview) -> CatalogFile:
-        """A catalog that may be open already."""
+        """Opens a catalog, unless it is already open."""
         return source if isinstance(source, CatalogFile) else CatalogFile(source)
 
     def __init__(self, data: bytes | memoryview) -> None:
@@ -81,7 +83,7 @@ class CatalogFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """The file's size in bytes."""
         return self._file.tail.size
 
     def read(self, columns: Sequence[str], *, lacking: pa.Schema | None = None) -> pa.Table:
@@ -107,14 +109,17 @@ class CatalogFile:
             for batch in found:
                 taken += batch.nbytes
                 if taken > most:
-                    raise CorruptFile(f"a catalog of {self.size} bytes takes {taken} and more, of {most} at most")
+                    raise CorruptFile(
+                        f"a catalog of {self.size} bytes takes more than {taken} bytes of memory; {most} are allowed"
+                    )
                 batches.append(batch)
         schema = pa.schema([self._file.schema.field(name) for name in columns])
         return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
 
 
 def _damage_of(call: Callable[[], T]) -> T:
-    """What a call gives; whatever is wrong with the file is damage of a catalog, which its caller can name."""
+    """The result of a call. Every error in the file becomes one about a damaged catalog, to which the caller can add
+    its name."""
     try:
         return call()
     except (CorruptFile, Unsupported, InvalidQuery) as error:

@@ -1,9 +1,10 @@
-"""The files of a directory as its catalog lists them (``fresh="catalog"``): no listing, and no object a file.
+"""The files of a directory from its catalog (``fresh="catalog"``), without a listing and without an object for each
+file.
 
-A directory is listed by 1,000 names a request; a catalog is one request. It stands for a listing only where it knows
-every file that there was then (``Catalog.listed``). What a file is that a scan opens is compared with the catalog: one
-of another version is refused, and one that is gone is an error. Files that came later are not seen; whoever asks so is
-told the time.
+A listing takes a request for every 1,000 names; a catalog takes one request. It replaces a listing only if it has all
+files of the listing that it was made from (``Catalog.listed``). A scan compares each file that it opens with the
+catalog: a file of another version is refused, and a missing file is an error. Files that were added later are not seen;
+``explain`` and the metadata of totals show the time of the listing.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ def listed_by_catalog(
     hive_partitions: bool,
     case_sensitive: bool,
 ) -> tuple[CatalogFiles, CatalogIndexes]:
-    """The files of one directory. Raises ``InvalidQuery`` where no catalog knows them all, ``CorruptFile`` for one that
-    is damaged."""
+    """The files of one directory. Raises ``InvalidQuery`` where no catalog has all of them, ``CorruptFile`` for a
+    damaged catalog."""
     if not isinstance(path, Source) and isinstance(path, (list, set, frozenset)):
-        raise InvalidQuery('fresh="catalog" takes one directory, whose catalog it reads; several are to be listed')
+        raise InvalidQuery(
+            'fresh="catalog" takes one directory, whose catalog it reads; use fresh="listing" for several'
+        )
     store = IndexStore.open(path, storage_options=storage_options, filesystem=filesystem)
     name = describe_source(path, storage_options=storage_options, filesystem=filesystem).name
     if store is None:
@@ -71,7 +74,8 @@ def listed_by_catalog(
 
 @dataclass(frozen=True, eq=False)
 class CatalogFiles(Sequence[FileJob]):
-    """Jobs of the files of a directory, each made when it is asked for. ``listing`` as ``listing_table`` gives it."""
+    """Jobs for the files of a directory, each made when it is needed. ``listing``: the table that ``listing_table``
+    gives."""
 
     root: Source
     listing: pa.Table
@@ -111,14 +115,14 @@ class CatalogFiles(Sequence[FileJob]):
 
     @cached_property
     def has_acid_folders(self) -> bool:
-        """Whether files lie in directories that Hive's transactions write."""
+        """Whether files are in directories that Hive's transactions write."""
         return bool(pc.any(pc.match_substring_regex(self.listing["path"], ACID_FOLDER)).as_py())
 
 
 @dataclass(frozen=True)
 class CatalogIndexes:
-    """The indexes of that directory; see ``planner.request.FileIndexes``. A copy that is sent elsewhere opens the store
-    anew."""
+    """The indexes of that directory; see ``planner.request.FileIndexes``. A copy in another process opens the store
+    again."""
 
     root: Source
     as_of: float
@@ -142,7 +146,7 @@ class CatalogIndexes:
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The files that the catalog leaves."""
+        """The files that the catalog does not rule out."""
         if request.match != "name" or not jobs:
             return jobs, ()
         plan = self._plan(jobs, request, totalled)
@@ -151,11 +155,11 @@ class CatalogIndexes:
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """``plan``, and the totals that the catalog knows of files that match whole."""
+        """``plan``, and the totals that the catalog has for files in which every row matches."""
         if request.match != "name" or not jobs:
             return KnownTotals(tuple(jobs))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:
-            return KnownTotals(tuple(jobs))  # which are refused
+            return KnownTotals(tuple(jobs))  # such files are refused
         plan = self._plan(jobs, request, tuple(columns))
         eligible = None
         if not isinstance(jobs, CatalogFiles):

@@ -24,7 +24,7 @@ def is_of_version_1(name: str) -> bool:
 
 
 def catalog_number(name: str) -> int:
-    """The number of a catalog by its name; 0: it is none of ours."""
+    """The number of a catalog by its name; 0 if the name is not that of a catalog."""
     match = _CATALOG.fullmatch(name)
     number = 0 if match is None else int(match[1])
     return number if name.rpartition(".")[0] == catalog_name(number).rpartition(".")[0] else 0

@@ -1,7 +1,7 @@
-"""Totals of the files of a directory by its catalog: of those that match whole, all at once.
+"""Totals of the files of a directory from its catalog, for all files in which every row matches.
 
-A file counts where the catalog knows its very version, proves that every row matches, and has of each column that is
-asked for a count, a sum, and a minimum and a maximum that are values (see ``orc.stored_totals``).
+A file is included if the catalog has its exact version, proves that every row matches, and has for each wanted column a
+count, a sum, and a minimum and a maximum that are values (see ``orc.stored_totals``).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Int64s = npt.NDArray[np.int64]
 def known_units(
     plan: FilePlan, columns: Mapping[str, TotalledColumn], options: ReadOptions, eligible: Bools | None = None
 ) -> tuple[list[KnownUnit], Bools]:
-    """The totals that the catalog proves, by partition, and of which files. ``eligible``: files of which all rows are
-    wanted, but for a predicate."""
+    """The totals that the catalog proves, by partition, and the files that they are of. ``eligible``: files in which
+    nothing but the predicate excludes rows."""
     rows = plan.known.rows
     taken = plan.fresh & plan.matching & (rows > 0)
     if eligible is not None:
@@ -54,7 +54,7 @@ def known_units(
 
 
 def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
-    """The files that are taken, in groups of one partition and one type of each column."""
+    """The included files, in groups with one partition and one type of each column."""
     files = np.flatnonzero(taken)
     number = codes[files]
     for key in keys:
@@ -66,7 +66,8 @@ def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column over all files. ``key``: which of ``found`` is that of a file, -1: none proves what is asked."""
+    """One column in all files. ``key``: which of ``found`` has a file's statistics; -1 if none proves the wanted
+    totals."""
 
     name: str
     key: Int64s
@@ -86,7 +87,7 @@ class _Column:
         return _Column(name, key, found)
 
     def over(self, files: Int64s) -> KnownColumn:
-        """The totals over files that have one key."""
+        """The totals over files that have the same key."""
         key, kept = self.found[int(self.key[files[0]])]
         count, _, low, high, total = kept.take(pa.array(files)).flatten()
         has = pc.greater(count, 0)

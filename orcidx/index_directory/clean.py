@@ -1,4 +1,4 @@
-"""Deleting what jobs left behind in a directory's ``_orcidx/``: half-written files, and indexes that nothing names."""
+"""Deletes what jobs left behind in a directory's ``_orcidx/``: half-written files, and indexes that nothing names."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Removed:
 
 @dataclass(frozen=True)
 class Cleaning(Summary):
-    """What ``clean`` deleted, or would delete in a dry run; ``kept``: leftovers that are too young; ``uploads``:
-    unfinished ones of any writer below the directory, which ``clean`` lists and leaves."""
+    """What ``clean`` deleted, or would delete in a dry run. ``kept``: leftovers that are too young. ``uploads``:
+    unfinished uploads of any writer below the directory, which ``clean`` lists but does not delete."""
 
     directory: str
     removed: tuple[Removed, ...]
@@ -62,7 +62,7 @@ class Cleaning(Summary):
         if self.uploads:
             yield Section(
                 "what to do",
-                [("their parts are charged for until they are aborted, as a lifecycle rule of the bucket can",)],
+                [("their parts are charged for until they are aborted, which a lifecycle rule of the bucket can do",)],
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,18 +90,18 @@ def clean_indexes(
 
     Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes and tails that
     the catalog does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago.
-    Unfinished uploads below the directory are listed where the store tells them (S3, given as a URL), and left, as they
-    may be another program's. Raises ``FileNotFoundError`` where there is no such directory, ``CorruptFile`` where the
-    catalog cannot be read.
+    Unfinished uploads below the directory are listed where the store supports that (S3, given as a URL). They are not
+    deleted, as they may belong to another program. Raises ``FileNotFoundError`` where there is no such directory,
+    ``CorruptFile`` where the catalog cannot be read.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
     if not seconds >= 0:
         raise InvalidQuery(f"older_than is {older_than!r}; an age cannot be negative")
     root = describe_source(path, storage_options=storage_options)
     folder = Folder.of(root, FOLDER)
-    stored = folder.list()  # before the catalog is read: what is written after this is not in it
+    stored = folder.list()  # listed before the catalog is read: what is written later is not in this listing
     if not stored:
-        list_sources(path, storage_options=storage_options)  # FileNotFoundError where there is no such directory
+        list_sources(path, storage_options=storage_options)  # raises FileNotFoundError where there is no such directory
     before = time.time_ns() - round(seconds * 1e9)
     removed, kept = [], 0
     for one, since, reason in _leftovers(stored, IndexStore.open(path, storage_options=storage_options), before):
@@ -117,17 +117,18 @@ def clean_indexes(
 def _uploads(root: Source, before: int) -> tuple[Upload, ...]:
     try:
         found = Folder(root).uploads()
-    except (PermissionError, StorageError):  # who may write and delete may be denied this; some servers have no answer
+    # a user who may write and delete may not be allowed to list uploads, and some servers cannot
+    except (PermissionError, StorageError):
         return ()
     return tuple(one for one in found if one.began is None or one.began < before)
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:
-    """What is no longer needed, since when (ns; None: not known), and why.
+    """The objects that are no longer needed, since when (ns; None: not known), and why.
 
-    A catalog is left over since the time when a whole one was written after it: until then queries were planned by it.
-    An index is, and an object of tails, when no catalog names it but those that go now; and since the last catalog was
-    written, when later rows of its files in the catalogs that are in use name another one.
+    A catalog is a leftover since a whole one was written after it: until then queries used it. An index or an object of
+    tails is a leftover when only catalogs that are deleted now name it. It is also one, since the last catalog was
+    written, when later rows in the current catalogs name another one for its files.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()

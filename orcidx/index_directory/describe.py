@@ -1,4 +1,4 @@
-"""Which files of a directory are indexed, by what, and whether that still holds."""
+"""Describes which files of a directory are indexed, by which indexes, and whether these are still valid."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ _FILES = pa.schema(
 class IndexDescription(Summary):
     """The indexes of a directory.
 
-    ``files``: a row for each, with ``state``: "fresh"; "stale", it has changed since; "new", it is not known yet;
-    "error", it could not be indexed; "damaged", its index file is missing, cut or broken; "gone", it was deleted.
-    ``indexes`` are texts such as "bitmap of city", ``index`` is null where they are embedded in the catalog;
-    ``current`` is False where another spec made them. ``spec`` is that of the last build. ``rewrites``: a sentence for
-    each rewrite (``orcidx.spark.rewrite``) whose old files are still there, saying who sees them, and how long.
+    ``files``: a row for each file, with its ``state``: "fresh"; "stale" (the file has changed since); "new" (not
+    indexed yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or broken); "gone"
+    (the file was deleted). ``indexes`` are texts such as "bitmap of city", ``index`` is null where they are embedded in
+    the catalog; ``current`` is False where they were built by another spec. ``spec`` is that of the last build.
+    ``rewrites``: for each rewrite (``orcidx.spark.rewrite``) whose old files still exist, a sentence that says who sees
+    them and how long.
     """
 
     directory: str
@@ -61,13 +62,13 @@ class IndexDescription(Summary):
 
     @property
     def states(self) -> dict[str, int]:
-        """Files in each state that there are any in."""
+        """The number of files in each state that occurs."""
         counts = {one["values"]: one["counts"] for one in pc.value_counts(self.files["state"]).to_pylist()}
         return {state: counts[state] for state in STATES if state in counts}
 
     @property
     def index_bytes(self) -> int:
-        """Of all index files and embedded indexes of fresh files."""
+        """Bytes of all index files and embedded indexes of fresh files."""
         fresh = self.files.filter(pc.equal(self.files["state"], "fresh"))
         return int(pc.sum(fresh["index_size"]).as_py() or 0)
 
@@ -115,7 +116,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _rewrites(folder: Folder) -> tuple[str, ...]:
-    """Old files of rewrites that are there, in words."""
+    """Sentences about old files of rewrites that still exist."""
     told = []
     for name in (one.name for one in folder.list(FOLDER) if one.name.endswith(UNDER_WAY)):
         try:
@@ -126,8 +127,8 @@ def _rewrites(folder: Folder) -> tuple[str, ...]:
         how = "keeps the files that it replaced" if kept else "has not deleted the files that it replaced"
         when = f" until {datetime.datetime.fromtimestamp(until, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC" if kept else ""
         told.append(
-            f"{name}: a rewrite {how}{when}: orcidx's reads take each row once, other readers see rows of old and new "
-            f"files; {'queries that began before end' if kept else 'orcidx.spark.recover deletes them'}"
+            f"{name}: a rewrite {how}{when}: orcidx gives each row once, other readers see rows of old and new files; "
+            f"{'queries that began before end' if kept else 'orcidx.spark.recover deletes them'}"
         )
     return tuple(told)
 
@@ -158,7 +159,7 @@ def describe_indexes(
     for place in np.flatnonzero(state == "fresh").tolist():
         if (entry := int(entries[place])) in broken:
             state[place] = "damaged"
-            errors[place] = broken[entry] or "its index file is missing or cut"
+            errors[place] = broken[entry] or "its index file is missing or truncated"
     columns = {
         "path": pa.concat_arrays(
             [listing["path"].combine_chunks(), known["path"].combine_chunks().take(pa.array(gone))]

@@ -1,7 +1,8 @@
-"""What a query would read of a directory of ORC files, who rules out the rest, and what each evidence would alone.
+"""Explains what a query would read of a directory of ORC files, which evidence rules out the rest, and what each kind
+of evidence would rule out alone.
 
-A file that the catalog rules out is not opened. Of the others tails, row indexes and bloom filters are read, of all the
-file indexes; never data.
+A file that the catalog rules out is not opened. For the others, tails, row indexes and bloom filters are read, and for
+all files the file indexes; data is never read.
 """
 
 from __future__ import annotations
@@ -51,20 +52,22 @@ EXAMINED = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""What is found of one file: ``alone`` the rows that each evidence keeps by itself, ``skipped`` the rows of row groups
-that each ruled out first. Of a file that the catalog rules out only the indexes are asked; the numbers are null."""
+"""The result for one file. ``alone``: the rows that each kind of evidence keeps by itself. ``skipped``: the rows of row
+groups that each ruled out first. For a file that the catalog rules out only the indexes are asked, and the other
+numbers are null."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of each file. ``request`` as a scan's, over the schema of all files; ``folder`` is ``_orcidx/``."""
+    """What is asked about each file. ``request``: like that of a scan, over the schema of all files. ``folder``:
+    ``_orcidx/``."""
 
     request: ScanRequest
     folder: Folder
 
 
 def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of ``EXAMINED`` for one file. An error is not raised but put into the row.
+    """The row of ``EXAMINED`` for one file. An error is put into the row, not raised.
 
     ``row``: its path, ``kept`` (the catalog does not rule it out), ``known_rows``, and of its index ``index``,
     ``embedded``, ``indexes`` and ``tail`` as in the catalog, and the pickled ``constants`` of its partition or None.
@@ -86,7 +89,7 @@ def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[
 
 
 def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | None, bytes | None]:
-    """The index with its bytes, read once; with none where it is gone."""
+    """The index with its bytes, which are read once; without bytes where it is missing."""
     hidden = Partitions.of(pa.array([row["path"]], pa.string()), pa.schema([]))
     types = {one["column"]: one["type"] for one in row["indexes"] or () if not hidden.hides(one["column"])}
     if row["embedded"] is not None:
@@ -98,7 +101,7 @@ def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | N
 
 
 def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
-    """Rows that each index keeps when only it is asked."""
+    """The number of rows that each index keeps if it is the only one that is asked."""
     assert request.where is not None
     try:
         entries = read_container(Body.of(data)).entries
@@ -134,7 +137,8 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
 
 
 def _skipped(explanation: Explanation) -> dict[str, int]:
-    """Rows of row groups by the evidence that ruled them out; all of a file where its own evidence did."""
+    """Rows of row groups, by the evidence that ruled them out; all rows of a file that evidence ruled out as a
+    whole."""
     counts = Counter(explanation.skipped_by)
     for file in explanation.files:
         if not file.kept and file.reasons and not counts:
@@ -147,8 +151,8 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Alone:
-    """What one evidence would do if there were no other: ``files`` that have it, ``skipped_files`` that it rules out
-    whole, ``kept_rows`` of all files that would be left."""
+    """The effect of one kind of evidence if there were no other. ``files``: how many have it. ``skipped_files``: how
+    many it rules out as a whole. ``kept_rows``: how many rows of all files would remain."""
 
     name: str
     files: int
@@ -160,9 +164,10 @@ class Alone:
 class DirectoryExplanation(Summary):
     """What a query would read of a directory, and why the rest is skipped.
 
-    ``funnel``: files, rows, stripes, row groups and bytes before and after (stripes and row groups of the files that
-    the catalog leaves); ``skipped_by``: rows by the evidence that ruled them out first; ``alone``: each evidence by
-    itself, to choose indexes by; ``files``: a row each (path, size, rows, kept_rows, skipped_by, error).
+    ``funnel``: files, rows, stripes, row groups and bytes before and after pruning (stripes and row groups only of
+    files that the catalog does not rule out). ``skipped_by``: rows by the evidence that ruled them out first.
+    ``alone``: the effect of each kind of evidence by itself, which helps to choose indexes. ``files``: a row for each
+    (path, size, rows, kept_rows, skipped_by, error).
     """
 
     directory: str
@@ -187,7 +192,9 @@ class DirectoryExplanation(Summary):
         yield Section("funnel", stages, ("", "before", "after", "left"))
         rows = self.funnel[1].before
         skipped = [(name, count, _share(count, rows)) for name, count in self.skipped_by.items()]
-        yield Section("rows skipped, by what ruled them out first", skipped, ("evidence", "rows", "of all"))
+        yield Section(
+            "skipped rows, by the evidence that ruled them out first", skipped, ("evidence", "rows", "of all")
+        )
         alone = [
             (one.name, one.files, one.skipped_files, one.kept_rows, _share(one.kept_rows, rows)) for one in self.alone
         ]
@@ -196,7 +203,7 @@ class DirectoryExplanation(Summary):
         failed = self.files["error"].drop_null().to_pylist()
         title = "errors" if len(failed) <= _SHOWN else f"errors, the first {_SHOWN} of {len(failed):,}"
         yield Section(title, [(error,) for error in failed[:_SHOWN]])
-        read = [f"{size_text(self.index_bytes)} of indexes and metadata were read to tell"]
+        read = [f"{size_text(self.index_bytes)} of indexes and metadata were read for this explanation"]
         yield Section("notes", [(note,) for note in (*self.notes, *read)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -219,7 +226,8 @@ def _share(part: int, whole: int) -> str:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What the catalog says of the files of a listing: by all it knows, by partitions alone, by statistics alone."""
+    """What the catalog says about the files of a listing: by all its evidence, by partitions alone, by statistics
+    alone."""
 
     listing: pa.Table
     plan: FilePlan
@@ -234,7 +242,7 @@ class Pruned:
 
 
 def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Table) -> DirectoryExplanation:
-    """All of it, from the catalog's pruning and the rows that tasks found."""
+    """Makes the explanation from the catalog's pruning and the rows that tasks found."""
     found = {row["path"]: row for row in examined.to_pylist()}
     paths, sizes = pruned.listing["path"].to_pylist(), pruned.listing["size"].to_pylist()
     kept, in_partition = pruned.mask(pruned.plan), pruned.mask(pruned.by_partition)
@@ -271,7 +279,7 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
 
 
 def _told_by(pruned: Pruned, file: int, in_partition: bool) -> str:
-    """Who rules out a file that is not opened."""
+    """The evidence that rules out a file that is not opened."""
     if pruned.plan.rows[file] == 0:
         return NO_ROWS
     if in_partition:
@@ -307,7 +315,7 @@ def _funnel(files: pa.Table, examined: pa.Table) -> tuple[Stage, ...]:
 
 
 def _alone_of_all(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
-    """Each evidence over all files; a file without it keeps its rows."""
+    """The effect of each kind of evidence over all files; a file without it keeps its rows."""
     rows = files["rows"].to_numpy()
     total = int(rows.sum())
     alone = []

@@ -1,6 +1,8 @@
-"""Which files of a directory may hold a row that matches, told by its catalog: all at once, without an object a file.
+"""Finds the files of a directory that may hold a matching row, by its catalog: for all files at once, without an object
+for each.
 
-The span of this evidence is the list of files, one "row" a file, so that it combines per leaf like any other.
+The span of this evidence is the list of files with one "row" for each, so that it is combined per leaf like other
+evidence.
 """
 
 from __future__ import annotations
@@ -65,11 +67,11 @@ Bools = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
 MOST_ASKED = 20_000
-"""So many embedded indexes are asked by a plan, at about 0.05 ms each; of more files the tasks do it."""
+"""At most this many embedded indexes are asked by a plan, at about 0.05 ms each; with more files the tasks ask them."""
 MOST_PARTS = 16
-"""So many questions below an OR are each asked of the statistics, at some milliseconds for a thousand files."""
+"""At most this many leaves below an OR are each tested by the statistics, at some milliseconds for a thousand files."""
 FEW_FILES = 10_000
-"""Statistics of one column of so many files take half a megabyte."""
+"""At most this many files count as few: the statistics of one column then take half a megabyte."""
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _OTHERWISE = {
@@ -79,14 +81,14 @@ _OTHERWISE = {
     "calendar": _TIMES,
     "decimal_zero_precision": (TypeKind.DECIMAL,),
 }
-"""Options by which values of these kinds are read otherwise than the statistics were."""
+"""Options that change how values of these types are read, so that the statistics do not apply."""
 
 
 @dataclass(frozen=True)
 class Partitions:
     """The ``key=value`` directories of files: ``values[key][codes[i]]`` is the value of file ``i``.
 
-    ``keys``: all of them, also those whose values have no known type.
+    ``keys``: all keys, including those whose values have no known type.
     """
 
     codes: Int64s
@@ -99,9 +101,10 @@ class Partitions:
 
     @staticmethod
     def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
-        """Of paths below the directory that was listed.
+        """The partitions of paths below the listed directory.
 
-        Types are those of ``schema``, and keys that it lacks have none; without it as ``partition_values`` finds them.
+        Types are those of ``schema``; keys that it lacks have none. Without a schema the types are those that
+        ``partition_values`` finds.
         """
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         distinct = directories.dictionary.to_pylist()
@@ -116,7 +119,7 @@ class Partitions:
 
     @staticmethod
     def as_columns(paths: pa.Array, schema: pa.Schema | None, *, case_sensitive: bool) -> Partitions:
-        """As a scan has them: each key is a column, of its type in the schema where that has one."""
+        """The partitions of a scan: each key is a column, with its type in the schema if that has one."""
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         sources = [
             Source(directory, "path", f"/{directory}file", root="/") for directory in directories.dictionary.to_pylist()
@@ -131,8 +134,8 @@ class Partitions:
         return frozenset(key.casefold() for key in self.keys)
 
     def hides(self, column: str) -> bool:
-        """Whether a column of the files may be one whose values are those of directories: whatever is known of the
-        stored values says nothing then. Letters may differ, since the reader's rule of letters is not known here."""
+        """Whether a column of the files may have its values from directories; then statistics of the stored values say
+        nothing about it. Names may differ in case, because the reader's case rule is not known here."""
         return bool(self.keys) and column.casefold() in self._folded
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
@@ -142,8 +145,8 @@ class Partitions:
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """What is known of the files of a listing: a row of ``catalog`` for each, null where nothing is (or it
-    is stale)."""
+    """What is known about the files of a listing: a row of ``catalog`` for each; a null row where nothing is known or
+    the row is stale."""
 
     catalog: Catalog
     partitions: Partitions
@@ -155,12 +158,12 @@ class KnownFiles:
 
     @cached_property
     def rows(self) -> Int64s:
-        """Rows of each file; -1 where they are not known."""
+        """The number of rows of each file; -1 where it is not known."""
         rows: Int64s = self.catalog.files["rows"].combine_chunks().fill_null(-1).to_numpy()
         return rows
 
     def types_of(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """Paimon's types of the columns that the index of a file can be asked for; ``row``: of the catalog."""
+        """Paimon's types of the columns that the index of a file has. ``row``: that of the catalog."""
         types = {one["column"]: one["type"] for one in row["indexes"] or ()}
         return {name: kind for name, kind in types.items() if not self.partitions.hides(name)}
 
@@ -169,10 +172,10 @@ class KnownFiles:
 class FilePlan:
     """What a query reads of a listing.
 
-    ``kept``: positions of the files that may hold a row that matches; ``fresh``: files that the catalog knows in the
-    version listed; ``rows`` of each, -1 where they are not known; ``outcomes``: over the files, each of some of them:
-    who ruled them out (none without a predicate), ``by_index``: those that then an index embedded in the catalog did;
-    ``notes``: what was stale or missing; ``tails``: where tails of files are kept.
+    ``kept``: positions of the files that may hold a matching row. ``fresh``: files that the catalog has in the listed
+    version. ``rows``: those of each file, -1 where not known. ``outcomes``: results of pruning, each over some of the
+    files (none without a predicate). ``by_index``: files that an index embedded in the catalog then ruled out.
+    ``notes``: what was stale or missing. ``tails``: where tails of files are kept.
     """
 
     kept: Int64s
@@ -187,7 +190,7 @@ class FilePlan:
 
     @cached_property
     def matching(self) -> Bools:
-        """The files of which every row surely matches; all without a predicate."""
+        """The files in which every row certainly matches; all files without a predicate."""
         if self.predicate is None:
             return np.ones(self.known.count, np.bool_)
         found = np.zeros(self.known.count, np.bool_)
@@ -200,20 +203,20 @@ class FilePlan:
         return self.known.rows
 
     def reasons(self, file: int) -> tuple[Reason, ...]:
-        """Why a file holds no row that matches; empty for those that are kept."""
+        """Why a file holds no matching row; empty for files that are kept."""
         if file in self.by_index:
-            return (Reason("Paimon file index", "", "no row of the file matches by its index in the catalog"),)
+            return (Reason("Paimon file index", "", "by its index in the catalog, no row of the file matches"),)
         for outcome in self.outcomes:
             if not outcome.span.slice(file, file + 1).is_empty:
                 return outcome.reasons(file, file + 1)
         return (Reason("catalog", "", "the file has no rows"),) if self.rows[file] == 0 else ()
 
     def index_of(self, file: int) -> StoredIndex | None:
-        """The file index of a file, as ``FileJob.file_index`` takes it; None where it has none that may help."""
+        """The file index of a file, for ``FileJob.file_index``; None where the file has none that may help."""
         return stored_index(self.known, file) if self.has_index and self.fresh[file] else None
 
     def tails_of(self, files: Int64s) -> list[KeptTail | None]:
-        """The kept tails of files that are opened in this order."""
+        """The kept tails of the files, which are opened in this order."""
         return [None] * len(files) if self.tails is None or not len(files) else self.tails.of(files)
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
@@ -234,8 +237,8 @@ def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
 
 
 def files_with_index_of(known: KnownFiles, columns: set[str] | None, keys: set[str] | None) -> Bools:
-    """Which files have an index that may answer: a bloom filter of one of the ``keys``, one of another kind of one of
-    the ``columns``; None: any."""
+    """Which files have an index that may answer: a bloom filter of one of the ``keys``, or an index of another kind of
+    one of the ``columns``; None means any."""
     indexes = known.catalog.files["indexes"].combine_chunks()
     entries = pc.list_flatten(indexes)
     names, kinds = pc.struct_field(entries, "column"), pc.struct_field(entries, "kind")
@@ -255,8 +258,8 @@ def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> 
 
 
 def asked_columns(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
-    """Top-level columns that a predicate may name (``a``, ``a.b`` and ``a.b.c`` of ``a.b.c``), and those of totals;
-    None: any."""
+    """Names of top-level columns that a predicate may mean (for ``a.b.c``: ``a``, ``a.b`` and ``a.b.c``), and those of
+    totals; None means any."""
     if predicate is None:
         return set(totalled)
     if any(isinstance(part, External) and part.columns is None for part in parts(predicate)):
@@ -277,9 +280,10 @@ def plan_files(
     has_index: bool,
     ask_indexes: bool = True,
 ) -> FilePlan:
-    """Prunes all files; without a predicate all but those without rows are kept.
+    """Prunes all files; without a predicate only files without rows are left out.
 
-    ``has_index``: indexes of some of its columns are known; ``ask_indexes``: ask those that are embedded.
+    ``has_index``: whether there are indexes of some columns of the predicate. ``ask_indexes``: whether to ask embedded
+    indexes.
     """
     span = known.rows != 0
     if predicate is None:
@@ -297,7 +301,7 @@ def plan_files(
 
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
-    """Files that their embedded index rules out, where there are few enough to ask each."""
+    """Files that their embedded indexes rule out, where these are few enough to ask each."""
     columns = known.catalog.files.select(["embedded", "indexes", "rows"]).take(pa.array(files))
     has = np.flatnonzero(columns["embedded"].is_valid().to_numpy())
     if not 0 < len(has) <= MOST_ASKED:
@@ -313,7 +317,7 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
             bound[key] = bind_to_index(asked, dict(types), options)
         try:
             index = read_file_index(row["embedded"], types=dict(types), rows=row["rows"])
-        except CorruptFile:  # the scan will tell
+        except CorruptFile:  # the scan reports the damage
             continue
         if index.evaluate(bound[key]).is_empty:
             out.append(int(files[place]))
@@ -321,10 +325,11 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
 
 
 def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions) -> list[Predicate]:
-    """What of a predicate is still to be asked in each file: parts of an OR that statistics rule out there are gone.
+    """The part of a predicate that is still undecided in each file: without the parts of an OR that statistics rule out
+    there.
 
-    An index of ``a`` says nothing of ``a = 1 OR b = 2``, unless ``b`` is known to be without a 2. Files in which the
-    same is open share one object.
+    An index of ``a`` says nothing about ``a = 1 OR b = 2``, unless ``b`` is known not to have a 2. Files with the same
+    undecided part share one object.
     """
     asked = list(dict.fromkeys(_leaves_below_or(predicate)))
     if not 0 < len(asked) <= MOST_PARTS:
@@ -342,7 +347,7 @@ def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions
 
 
 def _leaves_below_or(predicate: Predicate) -> Iterator[Leaf]:
-    """Of the plain leaves those that one OR or more stand above."""
+    """Those of the plain leaves that are below at least one OR."""
     found = fold(
         predicate,
         lambda part: [(part, False)] if isinstance(part, Leaf) else [],
@@ -357,9 +362,9 @@ def _without(predicate: Predicate, gone: set[Leaf]) -> Any:
 
 
 def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
-    """What partitions and statistics say of a predicate, one outcome for all files with the same types of columns.
+    """What partitions and statistics say about a predicate: one outcome for all files with the same types of columns.
 
-    A question means what it means in the type that the file has: ``x = 7.5`` is never true where ``x`` is an integer.
+    A leaf has the meaning that it has for the file's type: ``x = 7.5`` is never true where ``x`` is an integer.
     """
     off = changed_statistics(known.catalog, options)
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
@@ -378,15 +383,15 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
             evidence.append(StatisticsEvidence("file statistics", own, bounds, reading, keeps=False))
         root, is_whole = _bound(predicate, known.partitions, keys, options)
         outcome = evaluate(root, evidence, RowSelection.from_mask(files & span))
-        if not is_whole:  # what could not be asked may be false
+        if not is_whole:  # leaves that could not be bound may be false
             outcome = replace(outcome, must=RowSelection.none(known.count))
         outcomes.append(replace(outcome, notes=(*outcome.notes, *off.values())))
     return outcomes
 
 
 class _KnownColumns(Mapping[Path, StatisticsColumn]):
-    """The statistics of columns of all files, in the form in which they are asked: of few files for the whole question,
-    of many while one leaf is asked, since that takes as much memory as what is stored."""
+    """The statistics of columns of all files, in the form that tests use. With few files the form is kept for the whole
+    predicate, with many only while one leaf is tested, because it takes as much memory as the stored statistics."""
 
     def __init__(self, known: KnownFiles, keys: Mapping[Path, StatisticsKey], reading: ReadOptions) -> None:
         self._known = known
@@ -411,12 +416,12 @@ class _KnownColumns(Mapping[Path, StatisticsColumn]):
 
 
 def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
-    """The statistics that do not hold with these options."""
+    """The columns whose statistics do not apply with these options."""
     changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
     if options.utf8 != "replace" and "utf8" in changed:
         changed.remove("utf8")
     return {
-        key: Note("file statistics", "off", f"the catalog's do not hold with the option {name}", key.column)
+        key: Note("file statistics", "off", f"the catalog's statistics do not apply with the option {name}", key.column)
         for key in catalog.statistics
         for name in changed
         if key.node.kind in _OTHERWISE[name] and (name != "decimal_zero_precision" or not key.node.precision)
@@ -424,7 +429,7 @@ def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[Statistic
 
 
 def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[list[StatisticsKey], Bools]]:
-    """Files in groups in which every column has one type, or is not known in any, with these types."""
+    """Groups of files in which each column has the same type or is unknown, with these types."""
     if not known.count:
         return
     if all(known.catalog.statistics[key].null_count == 0 for key in keys):
@@ -442,8 +447,8 @@ def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[l
 def _bound(
     predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions
 ) -> tuple[Bound, bool]:
-    """The root of the predicate, with True for what names something else or does not fit: the scan will tell; and
-    whether it is all of the predicate."""
+    """The root of the predicate, with True in place of leaves that name other columns or do not fit their type (the
+    scan reports these); and whether nothing was replaced."""
     fields = [pa.field(name, values.type) for name, values in partitions.values.items()]
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     fields += [pa.field(key.column, arrow_type(key.node, reading)) for key in keys]
@@ -456,7 +461,7 @@ def _bound(
 
 
 class PartitionEvidence:
-    """Partition columns: one value in all rows of a file."""
+    """Evidence from partition columns, which have one value in all rows of a file."""
 
     name = "partition"
 

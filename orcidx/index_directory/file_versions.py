@@ -1,4 +1,4 @@
-"""Versions of files as tables: a listing compared with what a catalog knows of the same paths."""
+"""Versions of files as tables: compares a listing with a catalog's versions of the same paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orcidx.storage.folder import Folder, Stored
 __all__ = ["FRESH", "LISTING", "STALE", "UNKNOWN", "among", "behind", "later", "states"]
 
 LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
-"""Paths below a directory, with what tells the version of each file."""
+"""Columns of a listing: paths below a directory, with the version of each file."""
 UNKNOWN, FRESH, STALE = 0, 1, 2
 """States of a listed file."""
 _SECOND = 1_000_000_000
@@ -26,9 +26,9 @@ Bools = npt.NDArray[np.bool_]
 def states(
     listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_], *, unit: int | None = None
 ) -> npt.NDArray[np.int8]:
-    """``Fingerprint.matches`` for all files at once, but that something besides the size must be known to be equal.
+    """``Fingerprint.matches`` for all files at once, except that the etag or the time must be known and equal too.
 
-    ``unit``: nanoseconds to which the listing cuts its times."""
+    ``unit``: nanoseconds to which the listing truncates its times."""
     same_size = _true(pc.equal(listing["size"], known["size"]))
     same_etag = pc.equal(listing["etag"], known["etag"])
     ours, theirs = listing["mtime"], known["mtime"]
@@ -43,7 +43,7 @@ def states(
 
 
 def among(files: pa.Table, others: pa.Table) -> Bools:
-    """Which rows of ``files`` are about a version of a file that is among ``others``."""
+    """Which rows of ``files`` have a version of a file that is among ``others``."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     found = others.take(place)
     same = np.asarray(place.is_valid().to_numpy(zero_copy_only=False), np.bool_)
@@ -54,7 +54,7 @@ def among(files: pa.Table, others: pa.Table) -> Bools:
 
 
 def later(files: pa.Table, others: pa.Table) -> Bools:
-    """Of which rows of ``files`` ``others`` have the same path with a later modification time."""
+    """Which rows of ``files`` have, in ``others``, the same path with a later modification time."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     return _true(pc.greater(others["mtime"].take(place), files["mtime"]))
 
@@ -64,7 +64,8 @@ def _true(values: Any) -> npt.NDArray[np.bool_]:
 
 
 def behind(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
-    """What a catalog is made of, which holds values of the files: the files of ``news``, and the catalogs before it."""
+    """The files from which a new catalog's mode is taken, as it holds values of them: the files of ``news`` and the
+    earlier catalogs."""
     below = Folder(root)
     return [
         *(below.source(path) for path in news["path"].to_pylist()),

@@ -1,4 +1,4 @@
-"""Whether the index files of a directory are there, and whole."""
+"""Checks whether the index files of a directory exist and are whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["broken_indexes", "damaged_indexes"]
 
 
 def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
-    """For each file of the catalog: its index file is missing, or is not as long as it was when it was written."""
+    """For each file of the catalog: whether its index file is missing, or has another length than when it was
+    written."""
     files = store.catalog(files=("index", "index_size"), columns=()).files
     sizes = {one.name: one.version.size for one in store.folder.list(INDEXES)} if len(files) else {}
     pairs = zip(files["index"].to_pylist(), files["index_size"].to_pylist())
@@ -23,13 +24,13 @@ def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
 
 
 def broken_indexes(store: IndexStore) -> dict[int, str]:
-    """What is wrong with the index of some files of the catalog, when all of each is read and checked."""
+    """Reads and checks whole indexes of some files of the catalog; returns what is wrong with them."""
     found = {}
     names = ("index", "index_size", "embedded", "indexes", "rows")
     for number, row in enumerate(store.catalog(files=names, columns=()).files.to_pylist()):
         data = row["embedded"] if row["index"] is None else whole_object(store.folder, row["index"])
         if row["index"] is not None and (data is None or len(data) != row["index_size"]):
-            found[number] = f"its index file {row['index']} is missing or cut"
+            found[number] = f"its index file {row['index']} is missing or truncated"
         elif data is not None:
             damage = _damage_in(data, {one["column"]: one["type"] for one in row["indexes"] or ()}, row["rows"])
             if damage is not None:
@@ -38,7 +39,7 @@ def broken_indexes(store: IndexStore) -> dict[int, str]:
 
 
 def _damage_in(data: bytes, types: Mapping[str, str], rows: int | None) -> str | None:
-    """What breaks the format in an index file, read whole; None: nothing."""
+    """What is wrong with the format of an index file, which is read whole; None if nothing is."""
     try:
         index = read_file_index(data, types=types, rows=rows)
         for entry in index.entries:

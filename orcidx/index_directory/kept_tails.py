@@ -1,13 +1,13 @@
-"""The last bytes of the files of a directory in a store: their footers, in a few objects beside the catalog.
+"""Keeps the last bytes of a directory's files (their footers) in a few objects beside the catalog.
 
     _orcidx/tails/<digest>.tails    the last bytes of some files as they are stored, one after the other
 
-A row of the catalog says where those of its file lie, and their CRC-32. They hold what opening a file takes: its
-footer, the statistics of its stripes, and the footer of its last stripe. They are believed of the very version of the
-file that the catalog knows. Where they cannot be read, the file's own are. A file of which one request brings
-everything has none, nor one on this machine, nor one whose tail is longer than ``LONGEST_TAIL``.
+A row of the catalog says where the tail of its file is kept, with its CRC-32. A tail has what opening a file needs: the
+footer, the statistics of the stripes, and the footer of the last stripe. It is used only for the version of the file
+that the catalog has. Where a kept tail cannot be read, the file's own tail is read. There is no kept tail for a file
+that one request reads whole, for a local file, and for a tail that is longer than ``LONGEST_TAIL``.
 
-The name is a digest of the content: a job that runs again writes the same object. ``clean`` deletes those that no
+The name is a digest of the content, so a job that runs again writes the same object. ``clean`` deletes objects that no
 catalog names.
 """
 
@@ -36,11 +36,11 @@ LONGEST_TAIL = 32 << 10
 TAIL_FIELDS = pa.schema(
     [("tails", pa.string()), ("tail_at", pa.int64()), ("tail_length", pa.int64()), ("tail_crc", pa.int64())]
 )
-"""What a row of the catalog says of them: the object's name in ``_orcidx/``, and which of its bytes."""
+"""Fields of a catalog's row about the tail: the object's name in ``_orcidx/``, and which of its bytes."""
 
 
 def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | None:
-    """What is kept of a file that is open; None of one of which nothing is."""
+    """The tail to keep of an open file; None for a file without one."""
     if source.kind == "path" or tail.size <= TAIL_REQUEST or not tail.footer.stripes:
         return None
     said = tail.postscript
@@ -54,7 +54,8 @@ def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | N
 
 
 def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None:
-    """Writes the tails of some files, which stand in their rows as ``tail_bytes``, and notes there where they lie."""
+    """Writes the tails of some files, which are in their rows as ``tail_bytes``, and adds to the rows where they are
+    kept."""
     kept = [row for row in rows if row.get("tail_bytes")]
     if not kept:
         return
@@ -70,8 +71,8 @@ def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None
 
 @dataclass(frozen=True)
 class TailPlaces:
-    """Where the tails of the files of a plan are kept. ``entry``: of each file its row in what ``read`` gives (columns
-    of ``TAIL_FIELDS``), ``fresh``: whether that is of its version."""
+    """Where the tails of the files of a plan are kept. ``entry``: the row of each file in the table that ``read`` gives
+    (columns of ``TAIL_FIELDS``). ``fresh``: whether that row has the file's version."""
 
     folder: Folder
     entry: npt.NDArray[np.int64]
@@ -80,10 +81,10 @@ class TailPlaces:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        return self.read().select(TAIL_FIELDS.names)  # parts of a catalog come with their paths
+        return self.read().select(TAIL_FIELDS.names)  # a catalog in parts is read with its paths
 
     def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
-        """The tails of these files, which are opened in this order; None of those that have none."""
+        """The tails of these files, which are opened in this order; None for files without one."""
         known = files[self.fresh[files]]
         rows = self._rows.take(pa.array(self.entry[known]))
         found: dict[int, KeptTail] = {}

@@ -16,9 +16,9 @@ __all__ = ["listing_table", "place_below", "seen_paths"]
 
 
 def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
-    """Paths below ``root``, sizes and versions of listed files, as ``LISTING`` says.
+    """A table with the columns of ``LISTING``: paths below ``root``, sizes and versions of listed files.
 
-    The files may have been listed from ``root``, from a directory in it, or one by one.
+    The files may have been listed from ``root`` or a directory in it, or given one by one.
     """
     base = _base_of(root)
     rows = [(_place(source).removeprefix(base), source.listed or Fingerprint(-1)) for source in sources]
@@ -32,21 +32,21 @@ def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
 
 
 def place_below(root: Source, places: pa.Array) -> pa.Array:
-    """Paths or URLs of files, spelled as the directory's, below it."""
+    """The part below the directory of paths or URLs that are spelled like the directory's."""
     base = _base_of(root)
     trimmed = pc.utf8_trim(places, "/")
     return pc.if_else(pc.starts_with(trimmed, base), pc.utf8_slice_codeunits(trimmed, start=len(base)), trimmed)
 
 
 def _base_of(root: Source) -> str:
-    """The path of a directory in its storage, as a listing spells it, with a slash at its end."""
+    """The path of a directory in its storage, spelled as in listings, with a slash at its end."""
     base = _place(root) + "/"
     return base if base != "/" else ""
 
 
 def _place(source: Source) -> str:
     location = str(source.location)
-    if source.kind == "url":  # a listing names objects without the URL's scheme
+    if source.kind == "url":  # listings give names of objects without the URL's scheme
         location = store_of(source)[1]
     return _slashed(location, source)
 
@@ -56,7 +56,7 @@ def _slashed(location: str, source: Source) -> str:
 
 
 def seen_paths(sources: Iterable[Source]) -> pa.Array:
-    """Paths below what was listed, whose ``key=value`` folders are columns; those above it are none."""
+    """Paths below the listed directory. Only their ``key=value`` folders are columns, not those above the directory."""
     found = []
     for source in sources:
         place = _place(source)

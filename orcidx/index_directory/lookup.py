@@ -1,8 +1,9 @@
-"""Finding the indexes that a listing of files may be pruned by, however the files were named.
+"""Finds the indexes for pruning a listing of files, however the files were named.
 
 An index belongs to a directory, and a query may name that directory, a partition's folder in it, a glob, single files,
-or a list of these. So it is looked for from each place upwards: at the table's directory first (without the
-``key=value`` folders at the end), then at the place itself, then above that, up to ``LEVELS``. The first one wins.
+or a list of these. So the index is searched from each place upwards: first in the table's directory (the path without
+the ``key=value`` folders at its end), then in the place itself, then in up to ``LEVELS`` directories above it. The
+first one that is found is used.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
 
 LEVELS = 8
-"""Directories above a place that are asked, each with one listing where the storage is remote."""
+"""How many directories above a place are searched, each with one listing where the storage is remote."""
 _ASKERS = 8
 
 
 @dataclass(frozen=True)
 class ListingPlan:
-    """What indexes say of a listing.
+    """What indexes say about a listing.
 
-    ``kept``: positions of the files that may hold a row that matches, in order; ``indexes``: the file index of some of
-    them; ``reasons``: why each other file holds none; ``covered``: how many files lie below an indexed directory;
-    ``tails``: kept tails of some; ``notes``: what was stale, damaged or missing; ``units``: totals that are known of
-    files that match whole, which are those of ``totalled``.
+    ``kept``: positions of the files that may hold a matching row, in order. ``indexes``: file indexes of some of them.
+    ``reasons``: why each other file holds no such row. ``covered``: how many files are below an indexed directory.
+    ``tails``: kept tails of some files. ``notes``: what was stale, damaged or missing. ``units``: known totals of the
+    files ``totalled``, in which every row matches.
     """
 
     kept: tuple[int, ...]
@@ -68,11 +69,11 @@ def plan_listing(
     totals: Mapping[str, TotalledColumn] | None = None,
     eligible: npt.NDArray[np.bool_] | None = None,
 ) -> ListingPlan:
-    """Which of the files ``where`` leaves, by the indexes of their directories; ``schema`` and ``totalled`` as for
-    ``IndexStore.plan``, ``everywhere`` as for ``stores_of``. ``totals``: the columns whose totals are asked for (none:
-    counts of rows alone), of files that are ``eligible``, as for ``known_units``.
+    """The files that may match ``where``, by the indexes of their directories. ``schema`` and ``totalled`` mean what
+    they mean for ``IndexStore.plan``, ``everywhere`` for ``stores_of``, ``eligible`` for ``known_units``. ``totals``:
+    the columns whose totals are wanted (empty: only counts of rows).
 
-    An index that is damaged rules nothing out, and a note says so.
+    A damaged index rules nothing out, and a note says so.
     """
     kept = np.ones(len(sources), np.bool_)
     indexes: dict[int, StoredIndex] = {}
@@ -115,8 +116,8 @@ def plan_listing(
 def index_of_file(
     source: Source, column: Sequence[str], *, options: ReadOptions | None = None
 ) -> tuple[StoredIndex | None, tuple[Note, ...]]:
-    """The index of one file that its directory has, if it is of this column and of this version of the file; and what
-    was stale or damaged. An index directory that cannot be reached is a note."""
+    """The index of one file in its directory's indexes, if it is for this column and this version of the file; and
+    notes on what was stale or damaged, or could not be reached."""
     asked = col(*column)
     try:
         found = plan_listing([source], asked.is_null() | asked.is_not_null(), options=options)
@@ -126,10 +127,10 @@ def index_of_file(
 
 
 def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tuple[IndexStore, list[int]]]:
-    """The indexed directories that the files lie in, each with the positions of its files.
+    """The indexed directories that contain the files, each with the positions of its files.
 
-    Without ``everywhere`` a remote storage is asked no further up than what was listed (or the table's directory, if
-    that was a partition), and not at all for files named one by one.
+    Without ``everywhere``, remote storage is searched no higher than the listed directory (or the table's directory, if
+    a partition was listed), and not at all for files named one by one.
     """
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
     of_root: dict[tuple[Any, ...], list[int]] = {}
@@ -137,7 +138,7 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
         root: tuple[Any, ...] | None = None
         alone = source.root is None and source.kind != "path"
         if not (alone or source.kind == "url" or source.listed is None):
-            # The same for all that were found in one directory, and for local files that lie in one.
+            # The result is the same for all files that a listing of one directory found, and for local files in one.
             place = str(source.location).rpartition(os.sep)[0] if source.root is None else source.root
             root = (source.kind, id(source.filesystem), source.root is None, place)
             if root in of_root:
@@ -164,7 +165,7 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
 
 
 def store_above(directory: str | Source) -> IndexStore | None:
-    """The indexes that the files of a directory are pruned by, without listing it; None where it has none.
+    """The indexes for the files of a directory, found without listing it; None where there are none.
     ``directory``: a local one's path, or a source that has a store."""
     if isinstance(directory, Source):
         return _search(_directory(directory, str(directory.location)), {}, None)
@@ -172,7 +173,7 @@ def store_above(directory: str | Source) -> IndexStore | None:
 
 
 def _start(source: Source) -> Source | None:
-    """The directory that a file was found in, or that it lies in; None where nothing can be beside it."""
+    """The directory whose listing found a file, or that contains it; None where no other files can be beside it."""
     if source.listed is None or not source.in_store:
         return None
     location = str(source.location)
@@ -191,7 +192,8 @@ def _directory(like: Source, location: str) -> Source:
 
 
 def _levels_listed(start: Source, source: Source) -> int:
-    """How far above the start lies what was listed; 0 but for URLs, which start beside the file."""
+    """How many levels the listed directory is above the start; 0 except for URLs, where the search starts beside the
+    file."""
     if start.kind != "url" or source.root is None:
         return 0
     below = store_of(start)[1].strip("/")
@@ -217,7 +219,8 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
 
 
 def _candidates(start: Source, levels: int | None) -> list[Source]:
-    """Directories in the order in which they are asked; with ``levels`` none above both that and the table's own."""
+    """Directories in the order in which they are searched; with ``levels`` none that is above both that many levels and
+    the table's directory."""
     upwards = list(_upwards(start))[: LEVELS + 1]
     plain = [n for n, one in enumerate(upwards) if "=" not in str(one.location).rpartition("/")[2]]
     table = plain[0] if plain else 0

@@ -33,8 +33,8 @@ def build_file_index(
     ``orcidx.open``, ``options`` those of ``ReadOptions``); or a Table, a record batch, batches, a RecordBatchReader,
     anything with the Arrow stream interface. ``spec``: per kind of index and column its options, such as ``{"bitmap":
     {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp": 0.01}}}``, or a table's ``FileIndexOptions``; the key k
-    of a map m is the column ``m[k]``. ``types``: the columns' Paimon types; those left out follow from the Arrow types
-    (a timestamp in ns, as ORC files give it, is then TIMESTAMP(9), which few indexes take).
+    of a map m is the column ``m[k]``. ``types``: the columns' Paimon types; missing ones follow from the Arrow types (a
+    timestamp in ns, which ORC files give, becomes TIMESTAMP(9), which few indexes support).
 
     Batches go through one at a time; bloom filters take constant memory, the other formats keep the indexed columns'
     keys. Raises ``InvalidQuery`` for an unknown column or option and for values that are not of their type,

@@ -1,4 +1,4 @@
-"""``orcidx.scan`` and ``orcidx.read_table``: the rows of many files as one, with the indexes that lie beside them."""
+"""``orcidx.scan`` and ``orcidx.read_table``: the rows of many files as one table, with the indexes beside the files."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def scan(
     sources : path, URL, directory, glob, or an iterable of them
         Read in the order given. Files of a directory are sorted by path; hidden and empty ones are left out.
     columns, where, limit, top, row_numbers
-        As of ``OrcFile.scan``. ``row_numbers`` counts in each file.
+        As for ``OrcFile.scan``. ``row_numbers`` start again in each file.
     file_path : bool or str
         Adds the source of each row: ``file_path``, or the name given.
     selection, deletion_vector, file_index : dict, optional
-        As of ``OrcFile.scan``, for each file by its path: ``{path: ...}``.
+        As for ``OrcFile.scan``, for each file by its path: ``{path: ...}``.
     schema : pyarrow.Schema, optional
-        Every file is read into it. None: into the first file's.
+        The schema into which every file is read; None means the first file's.
     match : {"name", "position", "field_id"}
         How columns of a file are found in the schema. Missing ones are null; types are widened where no value can be
         lost.
@@ -74,13 +74,13 @@ def scan(
         rules out by them are not opened.
     indexes : {"auto", "all", "none"}
         Which indexes (``_orcidx/``) are asked when there is a condition. "auto": those beside and above local files,
-        and where files of a remote storage were listed. "all": also those beside and above remote files that are named
-        one by one, which takes a few requests. What is known of an older version of a file is not used.
+        and in listed directories of remote storage. "all": also those beside and above remote files that are named one
+        by one, which takes a few requests. Indexes of an older version of a file are not used.
     fresh : {"listing", "catalog"}
         Which files there are. "listing": those that a listing finds now. "catalog": those of the one directory
         ``sources`` that its catalog knows, without a listing, as of the time that ``explain`` and the metadata of
-        totals tell. Of these a file that was changed or deleted since is an error where it is opened; later ones are
-        not seen.
+        totals tell. If one of these was changed or deleted since, opening it is an error; files that were added later
+        are not seen.
     storage_options : dict, optional
         Given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
@@ -129,7 +129,7 @@ def scan(
     )
     if fresh == "catalog":
         if indexes == "none" or any(one is not None for one in (selection, deletion_vector, file_index)):
-            raise InvalidQuery('fresh="catalog" goes with neither indexes="none" nor anything that is given by file')
+            raise InvalidQuery('fresh="catalog" cannot be combined with indexes="none" or with options by file')
         known, asked = listed_by_catalog(
             sources,
             schema=schema,
@@ -175,7 +175,7 @@ def read_table(
     Parameters
     ----------
     sources, columns, where, **arguments
-        As of ``orcidx.scan``.
+        As for ``orcidx.scan``.
 
     Returns
     -------
@@ -203,8 +203,8 @@ def aggregate(
     """Totals of the rows of one file or many, from statistics where those prove them.
 
     A file, stripe or row group that matches whole, and whose statistics prove every total that is asked for, is not
-    read. One that surely does not match is not read either. What is left is decoded: the columns of the aggregates, of
-    ``by`` and of the condition only.
+    read. One in which surely no row matches is not read either. The rest is decoded, but only the columns of the
+    aggregates, of ``by`` and of the condition.
 
     Parameters
     ----------
@@ -219,18 +219,19 @@ def aggregate(
     by : str or sequence of str, optional
         Columns to group by. The result holds every group in memory.
     **arguments
-        Those of ``orcidx.scan`` and the options of ``ReadOptions``, but for ``limit`` and ``top``.
+        Those of ``orcidx.scan`` and the options of ``ReadOptions``, except ``limit`` and ``top``.
 
     Returns
     -------
     pyarrow.Table
         One row a group, sorted by its key; one row in all where there is no ``by``. Counts are int64, sums of integers
         decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double, minima, maxima and
-        quantiles of the column's type. A quantile is a value of the column: the least that at least this share of its
-        values are not above. Without a value counts are 0 and the others null. Sums of floats are exact and rounded
-        once. NaN is the largest value with ``nan="largest"``, else minima, maxima and quantiles leave it out where
-        there is another value. Equal values are one group: -0.0 is 0.0, CHAR values come without the spaces at their
-        end. The metadata of the schema says under ``orcidx``, in JSON, how many rows came from which evidence.
+        quantiles of the column's type. A quantile is a value of the column: the smallest one such that at least this
+        share of the values are less than or equal to it. Where there are no values, counts are 0 and the other
+        aggregates are null. Sums of floats are exact and rounded once. With ``nan="largest"`` NaN is the largest value;
+        else minima, maxima and quantiles ignore it if there is another value. Equal values are one group: -0.0 equals
+        0.0, and CHAR values are returned without trailing spaces. The metadata of the schema says under ``orcidx``, in
+        JSON, how many rows came from which evidence.
 
     Raises
     ------
@@ -251,7 +252,7 @@ def aggregate(
 
 
 def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-    """For each file, what was given for its path."""
+    """What was given for the path of each file."""
     numbers: dict[str, int] = {}
     for number, source in enumerate(files):
         numbers.setdefault(source.name, number)
@@ -273,9 +274,9 @@ def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list
 
 @dataclass(frozen=True)
 class DirectoryIndexes:
-    """The ``_orcidx/`` of the directories that files lie in; see ``planner.request.FileIndexes``.
+    """The ``_orcidx/`` of the files' directories; see ``planner.request.FileIndexes``.
 
-    ``everywhere``: also beside and above remote files that were named one by one.
+    ``everywhere``: search also beside and above remote files that were named one by one.
     """
 
     everywhere: bool = False
@@ -288,10 +289,11 @@ class DirectoryIndexes:
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The files that their indexes leave. Raises ``CorruptFile`` for a damaged catalog with ``strict_index``.
+        """The files that their indexes do not rule out. Raises ``CorruptFile`` for a damaged catalog with
+        ``strict_index``.
 
-        A catalog goes by names of columns, so that nothing is asked where they are matched otherwise. One that cannot
-        be reached keeps the files.
+        A catalog identifies columns by name, so it is not used where columns are matched differently. A catalog that
+        cannot be reached rules nothing out.
         """
         found = self._asked(jobs, request, totalled=totalled)
         return (jobs, found.notes) if not found.covered else (_jobs_left(jobs, found), found.notes)
@@ -304,17 +306,18 @@ class DirectoryIndexes:
         found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
             return KnownTotals(jobs, notes=found.notes)
-        if any(_was_replaced(jobs[one].source) for one in found.totalled):  # rare: whatever was known is asked again
+        # a rare case: the totals are computed without the catalog
+        if any(_was_replaced(jobs[one].source) for one in found.totalled):
             found = self._asked(jobs, request, totalled=tuple(columns))
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
     def _asked(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
-        """What the indexes say; nothing where they cannot be asked."""
+        """What the indexes say; nothing where they cannot be used."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":
             return ListingPlan(everything)
         sources = [job.source for job in jobs]
-        # The scan's own columns of directories, in its types; of any other directory nothing is ruled out.
+        # Uses the scan's own columns of directories, in its types; keys of other directories rule nothing out.
         values = jobs[0].constants if jobs else {}
         schema = pa.schema([(name, value.type) for name, value in values.items()])
         try:
@@ -345,11 +348,12 @@ def _jobs_left(jobs: Sequence[FileJob], found: ListingPlan) -> tuple[FileJob, ..
 
 
 def _was_replaced(source: Source) -> bool:
-    """Whether a local file is no longer what was listed, perhaps long ago; of a remote one that takes a request."""
+    """Whether a local file has changed since it was listed. For a remote file this would take a request, so the answer
+    is False."""
     if source.kind != "path" or source.listed is None:
         return False
     try:
         now = os.stat(source.location)
-    except OSError:  # opening it says what is wrong
+    except OSError:  # opening the file reports the error
         return True
     return not Fingerprint(now.st_size, None, now.st_mtime_ns).matches(source.listed)

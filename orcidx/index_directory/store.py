@@ -1,19 +1,18 @@
 """``IndexStore``: the indexes of a plain directory of ORC files, which lie in ``_orcidx/`` inside it.
 
-    _orcidx/rollup/00000007.catalog          what is known of every file (see ``catalog``)
+    _orcidx/rollup/00000007.catalog          the row of every file (see ``catalog``)
     _orcidx/rollup/00000008.catalog          files that were added or changed since
     _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the catalog
     _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
-Spark and ``orcidx.scan`` do not look into names that begin with "_". A catalog is written in one piece, by whoever gets
-the next number, and says whether it is whole or stands on those before it. Valid are the last whole one and those after
-it; older ones wait for ``clean``. The identity in an index's name is that of the data file's version and of the spec,
-so that a changed file never meets an old index.
+Spark and ``orcidx.scan`` do not look into names that begin with "_". A catalog is written in one piece, by the job that
+gets the next number, and says whether it is whole or adds to those before it. The last whole one and those after it are
+valid; ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and the spec,
+so that an old index is never used for a changed file.
 
-Their names do not end in ".orc", so
-that ``**/*.orc`` finds data alone. Catalogs of version 1 were Parquet files (``00000007.parquet``). They are not read:
-their files count as unknown until the indexes are refreshed, which finds the index files in their places. Their numbers
-stay taken.
+Their names do not end in ".orc", so that ``**/*.orc`` finds data alone. Catalogs of version 1 were Parquet files
+(``00000007.parquet``). They are not read: their files count as unknown until the indexes are refreshed, which uses the
+existing index files. Their numbers stay taken.
 
 To read with it (``path`` is the directory; None where it has no catalog)::
 
@@ -23,12 +22,12 @@ To read with it (``path`` is the directory; None where it has no catalog)::
     for i in plan.kept.tolist():                               # positions in ``sources``; the others cannot match
         FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
 
-``index_of`` gives a ``StoredIndex`` or None: where the file has none, or none of a column that ``where`` names.
+``index_of`` gives a ``StoredIndex``, or None where the file has no index of a column that ``where`` names.
 ``plan.fresh`` tells which files the catalog knows in exactly the version listed, ``plan.rows`` how many rows those have
-(-1 elsewhere), ``plan.reasons(i)`` who ruled a file out, ``plan.tails`` the last bytes of those that are kept,
-``plan.notes`` what was stale. Nothing of a file that is not
-fresh is used. Columns are matched by name. A plan takes two requests, whatever the number of files: the listing of
-``_orcidx/rollup`` and the catalog (one more for each part; several for one above 32 MiB).
+(-1 elsewhere), ``plan.reasons(i)`` which evidence ruled a file out, ``plan.tails`` where last bytes of files are kept,
+and ``plan.notes`` what was stale. Nothing is used for a file that is not fresh. Columns are matched by name. A plan
+takes two requests, whatever the number of files: the listing of ``_orcidx/rollup`` and the catalog (one more for each
+part; several for one above 32 MiB).
 """
 
 from __future__ import annotations
@@ -79,21 +78,21 @@ __all__ = [
 FOLDER = "_orcidx"
 INDEXES = "index"
 MOST_PARTS = 8
-"""A catalog with more parts is written anew in one piece."""
+"""A catalog with more parts than this is written again in one piece."""
 REWRITTEN_AT_ONCE = 1 << 20
-"""Files up to which a catalog is written anew to drop a single one."""
+"""A catalog of at most this many files is written again to drop a single file."""
 READ_AT_ONCE = 32 << 20
 COMMIT_ATTEMPTS = 16
 MANY_FILES = 100_000
 
 LONGEST_CHAIN = 1000
-"""Catalogs after the last whole one; writers start anew long before."""
+"""The most catalogs after the last whole one; writers write a whole one long before."""
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Match:
-    """For each listed file its row in the catalog (-1: none), and whether that is about this version."""
+    """For each listed file its row in the catalog (-1: none), and whether that row has the listed version."""
 
     entry: Int64s
     state: npt.NDArray[np.int8]
@@ -104,18 +103,18 @@ class Match:
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Files that have a row, be it of another version."""
+        """Files that have a row, possibly of another version."""
         return np.asarray(self.state != UNKNOWN, np.bool_)
 
 
 class IndexStore:
-    """The indexes of one directory, as of the moment it was opened."""
+    """The indexes of one directory at the time when it was opened."""
 
     def __init__(self, root: Source, folder: Folder, catalogs: Sequence[Stored]) -> None:
         self.root = root
         self.folder = folder
         self.opened = time.time()
-        """Before any listing that the store is compared with."""
+        """When the store was opened, which is before any listing that it is compared with."""
         self._written = tuple(catalogs)
         self._loaded: dict[tuple[Any, Any], Catalog] = {}
         self._files: dict[str, CatalogFile] = {}
@@ -124,7 +123,7 @@ class IndexStore:
     def open(
         path: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None, create: bool = False
     ) -> IndexStore | None:
-        """The store of a directory; None where there is no catalog, unless ``create`` wants an empty one."""
+        """The store of a directory; None where there is no catalog, or an empty store with ``create``."""
         root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
         if not root.in_store:
             return None
@@ -135,11 +134,11 @@ class IndexStore:
         return IndexStore(root, folder, catalogs) if catalogs or create else None
 
     def again(self) -> IndexStore:
-        """The store as it is now."""
+        """The store opened again, with the catalogs that exist now."""
         return IndexStore(self.root, self.folder, in_order(self.folder.list(CATALOGS)))
 
     def forgotten(self) -> IndexStore:
-        """The store as if its catalogs knew nothing: what is committed to it stands alone, after them."""
+        """The store without the contents of its catalogs: what is committed to it needs none of them."""
         found = IndexStore(self.root, self.folder, self._written)
         found.__dict__["_catalogs"] = ()
         found.opened = self.opened
@@ -147,7 +146,7 @@ class IndexStore:
 
     @property
     def generation(self) -> int:
-        """The number of the last catalog; 0 without one."""
+        """The number of the last catalog; 0 if there is none."""
         return catalog_number(self._written[-1].name) if self._written else 0
 
     @property
@@ -157,7 +156,7 @@ class IndexStore:
 
     @cached_property
     def _catalogs(self) -> tuple[Stored, ...]:
-        """The last whole catalog and those after it, found by reading from the last one backwards."""
+        """The last whole catalog and those after it, found by reading catalogs from the last one backwards."""
         chain: list[Stored] = []
         for stored in reversed(self._written[-LONGEST_CHAIN:]):
             if is_of_version_1(stored.name):
@@ -167,11 +166,11 @@ class IndexStore:
                 return tuple(reversed(chain))
         if not chain:
             return ()
-        message = "the catalogs have lost their beginning; build the indexes again"
+        message = "the last whole catalog is missing; build the indexes again"
         raise CorruptFile(message, file=self.folder.source(chain[-1].name).name)
 
     def is_whole(self, stored: Stored) -> bool:
-        """Whether a catalog does not stand on those before it."""
+        """Whether a catalog needs none of those before it."""
         if is_of_version_1(stored.name):
             return False
         with self._opened(stored) as source:
@@ -180,7 +179,7 @@ class IndexStore:
     def catalog(
         self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None, paths: bool = True
     ) -> Catalog:
-        """What is known: these columns of the files, and statistics of these data columns (None: all), latest rows.
+        """The latest rows of the catalog: these columns of the files, and statistics of these data columns (None: all).
         ``paths``: with the paths, which take a third of the time.
 
         Raises ``CorruptFile`` for a damaged catalog.
@@ -188,7 +187,7 @@ class IndexStore:
         asked = None if files is None else (*files, paths)
         key = (asked, None if columns is None else frozenset(columns))
         if key not in self._loaded:
-            paths |= len(self._catalogs) > 1  # the latest rows are found by them
+            paths |= len(self._catalogs) > 1  # the paths are needed to find the latest rows
             names = None if files is None else list(dict.fromkeys([*(["path"] if paths else []), *files]))
             parts = [self._read(stored, names, key[1]) for stored in self._catalogs]
             whole = Catalog.concat(parts) if parts else Catalog.empty()
@@ -220,7 +219,7 @@ class IndexStore:
 
     @property
     def listing(self) -> Catalog:
-        """Every file that is known, and of which version; ``Catalog.listed`` says of which listing they are all."""
+        """All known files and their versions. ``Catalog.listed`` says which listing had exactly these files."""
         return self._identities
 
     @property
@@ -230,11 +229,11 @@ class IndexStore:
 
     @property
     def spec_key(self) -> str:
-        """A key of the spec: files with another one in their row were built by another spec."""
+        """The key of the spec. Files with another key in their row were indexed by another spec."""
         return self._identities.spec_key
 
     def names_in(self, catalogs: Iterable[Stored]) -> set[str]:
-        """The index files and tails that some catalogs name; one that is damaged names none."""
+        """The index files and tails that some catalogs name; a damaged catalog names none."""
         found: set[str] = set()
         for stored in catalogs:
             try:
@@ -248,10 +247,12 @@ class IndexStore:
     # ------------------------------------------------------------------ planning
 
     def match(self, listing: pa.Table, *, unit: int | None = None) -> Match:
-        """Compares a listing (``listing_table``) with the catalog. ``unit``: nanoseconds to which its times are cut."""
+        """Compares a listing (``listing_table``) with the catalog. ``unit``: nanoseconds to which its times are
+        truncated."""
         known = self._identities.files
         versions = known.select(["size", "mtime", "etag"])
-        if listing["path"].equals(known["path"]):  # as both are sorted: a third of the time of finding each
+        # both are sorted: this takes a third of the time of looking up each path
+        if listing["path"].equals(known["path"]):
             entry = np.arange(len(listing), dtype=np.int64)
             return Match(entry, states(listing, versions, entry >= 0, unit=unit))
         found = pc.index_in(listing["path"].combine_chunks(), value_set=known["path"].combine_chunks())
@@ -267,12 +268,12 @@ class IndexStore:
         options: ReadOptions | None = None,
         totalled: Collection[str] = (),
     ) -> FilePlan:
-        """Which files may hold a row that matches, by their partitions and statistics, and where their indexes are.
+        """Plans which files may hold a matching row, by their partitions and statistics, and where their indexes are.
 
-        ``files``: sources of a listing of the directory, or a table as ``listing_table`` gives it. ``schema`` names the
-        types of partition columns, and those that it lacks rule nothing out; without it types follow from the values. A
-        predicate that cannot be bound here (an unknown column, a literal that does not fit) rules nothing out; the scan
-        will say what is wrong with it. ``totalled``: columns of totals, whose indexes help too.
+        ``files``: sources of a listing of the directory, or a table as ``listing_table`` gives it. ``schema`` has the
+        types of partition columns; columns that it lacks rule nothing out. Without a schema the types follow from the
+        values. A predicate that cannot be bound here (an unknown column, a literal that does not fit) rules nothing
+        out; the scan raises the error. ``totalled``: columns of totals, whose indexes help too.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
         seen = None if isinstance(files, pa.Table) else seen_paths(files)
@@ -301,13 +302,13 @@ class IndexStore:
         indexes: bool = True,
         seen: pa.Array | None = None,
     ) -> KnownFiles:
-        """What is known of the listed files, with statistics of some columns, and where their indexes are.
+        """What is known about the listed files: statistics of some columns, and where their indexes are.
 
-        ``seen``: the paths whose folders are partition columns, where the query sees less of them than the listing.
+        ``seen``: the paths whose folders are partition columns, where the query has fewer of them than the listing.
         """
         names = ("rows", "tail", "index", "index_size", "embedded", "indexes") if indexes else ("rows",)
         partitions = Partitions.of(listing["path"].combine_chunks() if seen is None else seen, schema)
-        _give_back(len(listing))  # paths are the largest column: they go before statistics come
+        _give_back(len(listing))  # paths are the largest column, so they are freed before statistics are read
         catalog = self.catalog(files=names, columns=columns, paths=False)
         if not (match.fresh.all() and np.array_equal(match.entry, np.arange(len(catalog)))):
             catalog = catalog.take(pa.array(match.entry, mask=~match.fresh))
@@ -316,16 +317,16 @@ class IndexStore:
     # ------------------------------------------------------------------ writing
 
     def commit(self, news: Catalog, *, listed: pa.Array | None = None, single_writer: bool = False) -> IndexStore:
-        """Adds rows to the catalog and returns the store as it is then.
+        """Adds rows to the catalog and returns the new store.
 
-        ``listed``: the paths that there were after this store was opened; given, rows of other files that it had then
-        drop out (of a very large catalog when it is written anew anyway). When another job was faster, its rows stay,
-        also those of files that came later, and ours come after them, but for files that it has in a later version; a
-        catalog that is damaged is replaced. ``single_writer`` as in ``Folder.create``. Raises ``StorageError`` when
-        another job used another spec, since the two would replace each other's work for ever.
+        ``listed``: the paths that a listing found after this store was opened. If it is given, rows of other files are
+        dropped (from a very large catalog only when it is written again anyway). If another job was faster, its rows
+        stay, and ours are added after them, except for files of which it has a later version. A damaged catalog is
+        replaced. ``single_writer`` means what it means in ``Folder.create``. Raises ``StorageError`` when another job
+        used another spec, because the two would keep replacing each other's work.
 
-        Each number is taken once: by one exclusive name, whatever the catalog is. ``clean`` frees numbers, but below
-        the last whole catalog alone; who takes such a number finds the later ones afterwards, and writes once more.
+        Each number is taken once, because its name is created exclusively. ``clean`` frees only numbers below the last
+        whole catalog. A job that takes such a number then finds the later catalogs, and writes again.
         """
         store, gone = self, _not_listed(self._versions(), listed)
         for attempt in range(COMMIT_ATTEMPTS):
@@ -334,7 +335,7 @@ class IndexStore:
                 other = moved and _is_of_another_spec(store, news)
                 mine = _unless_later(news, store._versions(), self._versions()) if moved else news
                 content, whole = store._with_news(mine, gone)
-            except (FileNotFoundError, StorageError):  # a catalog was replaced and cleaned away since it was listed
+            except (FileNotFoundError, StorageError):  # a catalog was replaced and deleted since the listing
                 if attempt == COMMIT_ATTEMPTS - 1 or store.generation == (store := store.again()).generation:
                     raise
                 continue
@@ -356,8 +357,8 @@ class IndexStore:
     def _listing_time(
         self, content: Catalog, store: IndexStore, listed: pa.Array | None, *, whole: bool, moved: bool
     ) -> float | None:
-        """When the directory was listed, if every file of that listing, and no other, is in the catalog with the
-        content that is written next. Without a listing of one's own that of ``store`` still holds."""
+        """When the directory was listed, if the catalog has exactly the files of that listing after the next write.
+        Without a new listing, that of ``store`` is still valid."""
         try:
             before = store._identities if store._written else Catalog.empty()
         except CorruptFile:
@@ -372,11 +373,11 @@ class IndexStore:
     def _names_in_use(self) -> Sequence[str]:
         try:
             return self.catalog_names
-        except CorruptFile:  # of a later writer: it stands on ours, or replaces all
+        except CorruptFile:  # of a later writer: its catalog adds to ours, or replaces all
             return [stored.name for stored in self._written]
 
     def _versions(self) -> pa.Table:
-        """Paths and versions of the files known here; none of a damaged catalog, which is to be replaced."""
+        """Paths and versions of the known files; none for a damaged catalog, which will be replaced."""
         try:
             known = self._identities.files if self._written else Catalog.empty().files
         except CorruptFile:
@@ -384,7 +385,7 @@ class IndexStore:
         return known.select(LISTING.names)
 
     def _with_news(self, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
-        """The next catalog, and whether it is whole: the news alone, or everything when the parts have become many."""
+        """The next catalog, and whether it is whole: only the new rows, or all rows when there are many parts."""
         try:
             known = self._identities if self._written else None
             if known is None or not self._catalogs:
@@ -398,13 +399,13 @@ class IndexStore:
 
 
 def _give_back(files: int) -> None:
-    """What Arrow has freed goes back to the system, of many files: a tenth of what planning takes at most (0251)."""
+    """Returns memory that Arrow has freed to the system after planning many files: a tenth of the peak (0251)."""
     if files > MANY_FILES:
         pa.default_memory_pool().release_unused()
 
 
 def _all_of(reader: RangeReader) -> memoryview:
-    """The bytes of a catalog: in one request, or some side by side, which are then copied into one."""
+    """The bytes of a catalog, read by one request, or by several at the same time whose results are joined."""
     if reader.is_local:
         return memoryview(reader.read_ranges([(0, reader.size())])[0])
     last, size = reader.read_tail(READ_AT_ONCE)
@@ -421,7 +422,7 @@ def identity_of(store: IndexStore) -> tuple[Any, ...]:
 
 
 def memory_of(store: IndexStore) -> int:
-    """What the catalogs that a store has read so far take in memory."""
+    """Bytes of memory of the catalogs that a store has read so far."""
     catalogs = store._loaded.values()
     tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in catalogs)
     return int(tables) + sum(one.size for one in store._files.values())
@@ -435,33 +436,33 @@ def _is_of_another_spec(store: IndexStore, news: Catalog) -> bool:
 
 
 def _not_listed(known: pa.Table, listed: pa.Array | None) -> pa.Table:
-    """Those of the known files that are not listed; none without a listing."""
+    """Known files that are not in the listing; none without a listing."""
     return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
 
 
 def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
-    """The news without files of which another job has committed a later version: those that it knows and we did not."""
+    """The new rows without files of which another job has meanwhile committed a later version."""
     outdated = later(news.files, theirs.filter(pa.array(~among(theirs, ours))))
     return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
 
 
 def _is_a_part(changes: int, known: Catalog, gone: pa.Table, *, parts: int) -> bool:
-    """Whether so many new rows are few beside those that are known, so that they are written by themselves."""
+    """Whether the new rows are few compared with the known ones, so that they are written as a catalog of their own."""
     if dropped := int(among(known.files, gone).sum()):
         changes = len(known) if len(known) <= REWRITTEN_AT_ONCE else changes + dropped
     return 0 < 4 * changes < len(known) and parts <= MOST_PARTS
 
 
 def _refuse_pattern(root: Source) -> None:
-    """A directory is made by writing into it; one with a wildcard in its name must have been there before."""
+    """Refuses patterns. Writing into a directory creates it, but one with a wildcard in its name must already exist."""
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
-    raise InvalidQuery("a directory is wanted, not a pattern: its indexes lie in it", file=root.name)
+    raise InvalidQuery("give a directory, not a pattern: the indexes are stored in it", file=root.name)
 
 
 def whole_object(folder: Folder, name: str) -> bytes | None:
-    """All bytes of an index file, None where it is missing. An answer that ends early is asked for again: what is left
-    of an index may look like one."""
+    """All bytes of an index file, None where it is missing. An answer that ends early is requested again, because a
+    truncated index may look like a whole one."""
     try:
         reader = folder.source(name).open()
         try:
@@ -473,7 +474,7 @@ def whole_object(folder: Folder, name: str) -> bytes | None:
 
 
 def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
-    """What of the catalog could not be used, in two lines at most."""
+    """Notes on what could not be used of the catalog, at most two."""
     found = []
     for state, kind, text in ((STALE, "stale", "changed since it was made"), (UNKNOWN, "absent", "are not in it")):
         files = np.flatnonzero(match.state == state)

@@ -1,1 +1,1 @@
-"""Paimon tables: snapshots, manifests, what to read of them, and the scan."""
+"""Paimon tables: their snapshots and manifests, scans and changes."""

@@ -1,7 +1,8 @@
-"""What a table says that a scan here does not do: refused where it gives other rows than Paimon's Java, else a note.
+"""Options of a table that a scan does not support: they are refused where Paimon's Java would give other rows, else
+noted.
 
-A change has an allow-list (``option_gates``); a scan refuses what is known to change rows alone, so that a table of a
-newer Paimon stays readable.
+A change has an allow-list (``option_gates``). A scan refuses only options that are known to change rows, so that a
+table of a newer Paimon stays readable.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "scan.fallback-snapshot-branch": ((), _BRANCHES),
     "scan.fallback-delta-branch": ((), _BRANCHES),
 }
-"""Options with which the rows are others, unless they have one of these values."""
-_CHOOSES = "it has a query read other rows than those of the newest snapshot; say which one by snapshot_id="
+"""Options that change the rows, unless they have one of these values."""
+_CHOOSES = "queries of the table then read other rows than those of the newest snapshot; choose one by snapshot_id="
 _OF_NEWEST: Mapping[str, tuple[str, ...]] = {
     "scan.mode": ("default", "latest", "latest-full", "full"),
     **dict.fromkeys(
@@ -52,10 +53,11 @@ def check_reading(schema: TableSchema, *, latest: bool) -> None:
 
 
 def unknown_notes(schema: TableSchema, keys: Iterable[str]) -> list[Note]:
-    """A note that names what is not known here: options, keys of the schema, and ``keys`` of snapshot and manifests."""
+    """A note that names what orcidx does not know: options, keys of the schema, and ``keys`` of snapshot and
+    manifests."""
     options = [f"option {name!r}" for name in schema.options if not is_known(name)]
     found = [*options, *(f"key {key!r} of schema {schema.id}" for key in schema.unknown), *keys]
     if not found:
         return []
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return [Note("table", "distrusted", f"not known here, and passed over: {', '.join(found[:5])}{more}")]
+    return [Note("table", "distrusted", f"not known, and ignored: {', '.join(found[:5])}{more}")]

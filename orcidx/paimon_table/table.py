@@ -1,6 +1,6 @@
-"""Whole Paimon tables: one snapshot, its data files with their indexes and deletion vectors, and what a scan reads.
+"""Whole Paimon tables: one snapshot with its data files, indexes and deletion vectors, and scans of it.
 
-Append tables, and primary-key tables as far as their files need no merging. Planning reads metadata only.
+Supports append tables, and primary-key tables whose files need no merging. Planning reads metadata only.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Table:
 
     @property
     def view(self) -> TableView:
-        """The snapshot as plans and changes take it."""
+        """The snapshot in the form that plans and changes use."""
         return self._view
 
     @property
     def path(self) -> str:
-        """As it was given."""
+        """The path as it was given."""
         return self._view.files.root.name
 
     @property
@@ -66,7 +66,7 @@ class Table:
 
     @property
     def is_latest(self) -> bool:
-        """Whether it was opened at its newest snapshot, rather than at one of the caller's."""
+        """Whether the table was opened at its newest snapshot, and not at one that the caller chose."""
         return self._view.is_latest
 
     @property
@@ -76,7 +76,7 @@ class Table:
 
     @property
     def snapshot_id(self) -> int | None:
-        """Its number."""
+        """The snapshot's number."""
         return self._view.snapshot_id
 
     @property
@@ -119,9 +119,10 @@ class Table:
         case_sensitive: bool = True,
         jvm_zone: str | None = None,
     ) -> TablePlan:
-        """Which files a scan reads, pruned by partition, bucket and the manifests' statistics, and which not, and why.
+        """Plans which files a scan reads, by partition, bucket and the manifests' statistics, which files it leaves
+        out, and why.
 
-        ``jvm_zone`` as in ``scan``.
+        ``jvm_zone`` means what it means in ``scan``.
         Raises ``InvalidQuery`` for a predicate that does not fit the schema, and ``Unsupported``, saying why, where
         files cannot be read one by one.
         """
@@ -144,19 +145,20 @@ class Table:
         jvm_zone: str | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> TableScan:
-        """The rows of the snapshot, in the table's schema; plans at once, reads data when it is iterated.
+        """A scan of the rows of the snapshot, in the table's schema. It is planned now, and reads data when it is
+        iterated.
 
         ``columns``: names of whole columns, None for all; ``where``: as everywhere (see ``orcidx.col``); ``limit``: at
         most so many rows; ``top``: the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``:
         column, direction, place of nulls. ``options`` and any option by name: see ``ReadOptions``; timestamps come in
         the unit of their column's precision, and ``strings="dictionary"`` gives plain strings. ``jvm_zone``: the zone
         of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files, such as "America/New_York": Paimon's Java
-        moves such instants by it, and they are put back; "UTC" says that none was moved. None: they come as the files
-        have them, and a note says so. Raises ``InvalidQuery``, and ``Unsupported`` where rows must be merged.
+        moves such instants by it, and they are put back; "UTC" says that none was moved. None: they are returned as the
+        files have them, and a note says so. Raises ``InvalidQuery``, and ``Unsupported`` where rows must be merged.
 
-        Of a table that was opened without ``snapshot_id`` a scan is planned again on the newest snapshot, and a note
-        says so, where a compaction and an expiry took files that it was going to read. A scan that has given rows, or
-        is of a snapshot by its number, raises ``FileGone`` then.
+        If a compaction and an expiry have deleted files that the scan was going to read, and the table was opened
+        without ``snapshot_id``, the scan is planned again on the newest snapshot, and a note says so. If the scan has
+        already given rows, or the table was opened by ``snapshot_id``, it raises ``FileGone``.
         """
         options = (options or ReadOptions()).override(**option_overrides)
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
@@ -171,7 +173,7 @@ class Table:
         zone = check_zone(jvm_zone)
         try:
             plan = self.plan(predicate, nan=options.nan, case_sensitive=options.case_sensitive, jvm_zone=zone)
-        except FileGone:  # the snapshot expired before anything was planned
+        except FileGone:  # the snapshot expired before the scan was planned
             newer = _newest(self.table_files) if self.is_latest else self
             if newer.snapshot_id == self.snapshot_id:
                 raise
@@ -211,8 +213,8 @@ class Table:
         """Builds file indexes for data files of the newest snapshot, and commits them as one COMPACT snapshot.
 
         ``spec``: kinds, columns and options as in ``build_file_index``, by the newest schema's names; None: the table's
-        own ``file-index`` options. ``where``: a predicate over partition keys. ``only_missing``: files that have every
-        index already are left as they are. ``dry_run``: only plans. ``commit``: see ``CommitOptions``. Files that
+        own ``file-index`` options. ``where``: a predicate over partition keys. ``only_missing``: files that already
+        have every index are left unchanged. ``dry_run``: only plans. ``commit``: see ``CommitOptions``. Files that
         disappear or change meanwhile are left out and named in the result; this object stays at its snapshot. Raises
         ``Unsupported`` for what cannot be kept right here, ``CommitConflict`` and ``CommitUncertain``.
         """
@@ -231,16 +233,16 @@ class Table:
         """Deletes the rows for which ``where`` is true, by deletion vectors, as one OVERWRITE snapshot.
 
         ``everything=True`` instead of ``where``: every row. For append tables with ``deletion-vectors.enabled``.
-        ``isolation``: rows that others append meanwhile are not looked at ("snapshot"), or are ("serializable").
-        ``dry_run``: only counts. ``commit``: see ``CommitOptions``. Nothing to delete makes no snapshot; this object
-        stays at its snapshot. Raises ``Unsupported``, ``CorruptFile`` for a damaged deletion vector,
+        ``isolation``: with "serializable" rows that others append meanwhile are searched too, with "snapshot" they are
+        not. ``dry_run``: only counts. ``commit``: see ``CommitOptions``. If there is nothing to delete, no snapshot is
+        made. This object stays at its snapshot. Raises ``Unsupported``, ``CorruptFile`` for a damaged deletion vector,
         ``CommitConflict`` and ``CommitUncertain``.
         """
         return delete_rows(self._view, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
 
     @lists_options(CommitOptions)
     def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
-        """Appends rows as one APPEND snapshot: to tables without a primary key, with buckets or without.
+        """Appends rows as one APPEND snapshot, to tables without a primary key, with or without buckets.
 
         ``data``: a Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``; columns by name,
         those that are missing are null. Values must fit the table's types. Statistics and the file indexes that the
@@ -289,8 +291,8 @@ def open_table(
 
     ``path``: the table's directory, as a path or URL, or a path in ``filesystem``. ``external_paths``: directories and
     URL prefixes outside of the table's own store (scheme and bucket or host) in which its manifests may name files;
-    they are read with ``storage_options`` like the rest. Raises ``FileNotFoundError`` where no table is,
-    ``InvalidQuery`` for a snapshot that is not there, ``CorruptFile`` and ``Unsupported``.
+    they are read with ``storage_options`` like the rest. Raises ``FileNotFoundError`` where there is no table,
+    ``InvalidQuery`` for a snapshot that does not exist, ``CorruptFile`` and ``Unsupported``.
     """
     for name in unknown:
         raise unknown_keyword(name, ("snapshot_id", "external_paths", "storage_options", "filesystem"), READING)

@@ -161,8 +161,8 @@ def test_a_part_tells_of_the_last_listing(directory: Path) -> None:
     ("sources", "more", "message"),
     [
         ("list", {}, "one directory"),
-        ("directory", {"indexes": "none"}, "goes with neither"),
-        ("directory", {"selection": {}}, "goes with neither"),
+        ("directory", {"indexes": "none"}, "cannot be combined with"),
+        ("directory", {"selection": {}}, "cannot be combined with"),
         ("directory", {"fresh": "now"}, "is none of"),
     ],
 )

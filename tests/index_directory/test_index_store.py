@@ -124,7 +124,7 @@ def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: py
     sources = list_sources(directory)
     plan = store.plan(sources, "CITY = 'c1-300' AND Id > 5", options=ReadOptions(case_sensitive=False))
     assert plan.kept.tolist() == [3]
-    assert str(plan.reasons(1)[0]) == "no row of the file matches by its index in the catalog (Paimon file index)"
+    assert str(plan.reasons(1)[0]) == "by its index in the catalog, no row of the file matches (Paimon file index)"
     assert "file statistics" in str(store.plan(sources, "city = 'c1-300' AND id > 350").reasons(1)[0])
     assert store.plan(sources, "city LIKE '%300' AND day = 2").kept.tolist() == [4, 5]
     monkeypatch.setattr("orcidx.index_directory.file_pruning.MOST_ASKED", 2)
@@ -506,7 +506,7 @@ def test_what_stands_on_a_catalog_that_is_gone_is_an_error(tmp_path: Path) -> No
     store = store.commit(catalog_of([_row("new", 7)], spec))
     assert store.catalog_names == ("rollup/00000001.catalog", "rollup/00000002.catalog")
     store.folder.delete("rollup/00000001.catalog")
-    with pytest.raises(CorruptFile, match=r"lost their beginning.*build the indexes again"):
+    with pytest.raises(CorruptFile, match=r"last whole catalog is missing.*build the indexes again"):
         opened(tmp_path).catalog()
     store = opened(tmp_path).commit(catalog_of([_row("x", 1)], spec))
     assert opened(tmp_path).catalog().files["path"].to_pylist() == ["x"]

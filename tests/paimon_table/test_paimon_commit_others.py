@@ -155,7 +155,7 @@ def test_a_commit_below_a_gap_would_be_hidden(folder: Path, operation: str) -> N
     (folder / "snapshot" / "snapshot-3").unlink()
     (folder / "snapshot" / "LATEST").write_text("2")
     before = every_file(folder)
-    with pytest.raises(CorruptFile, match="snapshot 3 is missing, and 4 is there"):
+    with pytest.raises(CorruptFile, match="snapshot 3 is missing, but 4 exists"):
         OPERATIONS[operation](open_table(folder))
     assert every_file(folder) == before
 

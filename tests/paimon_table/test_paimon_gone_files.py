@@ -47,7 +47,7 @@ def test_a_scan_is_planned_again_where_its_files_are_gone(table: PaimonTable, ki
     opened, pinned = open_table(table.path), open_table(table.path, snapshot_id=1)
     scan = opened.scan(None, "a = 1")
     (table.path / "bucket-0" / f"data-1.{kind}").unlink()
-    with pytest.raises(FileGone, match="is not there, and snapshot 1, the newest, names it"):
+    with pytest.raises(FileGone, match="is missing, although the newest snapshot 1 names it"):
         asks[call](opened)
     table.delete(entry)
     table.add(f"data-2.{kind}", ints(a=[1, 2, 1]))  # a compaction
@@ -76,7 +76,7 @@ def test_a_scan_that_has_given_rows_does_not_go_on_on_another_snapshot(table: Pa
     table.add("data-3.orc", ints(a=[1, 2]))
     table.commit()
     (table.path / "bucket-0" / "data-1.orc").unlink()
-    with pytest.raises(FileGone, match=r"open the table again\. Rows of the snapshot were given already.*data-1"):
+    with pytest.raises(FileGone, match=r"open the table again\. Rows of the snapshot were already given.*data-1"):
         list(batches)
 
 
@@ -158,5 +158,5 @@ def test_a_file_that_the_newest_snapshot_names_is_no_reason_to_plan_again(
     overtaken(table, monkeypatch, kind, "find" if kind is DeleteTask else "build", commits=False)
     opened = open_table(table.path)
     change = opened.delete if kind is DeleteTask else partial(opened.rewrite_file_index, spec={"bitmap": {"a": {}}})
-    with pytest.raises(FileGone, match=r"is not there, though snapshot 1.* names it.*data-1"):
+    with pytest.raises(FileGone, match=r"is missing, although snapshot 1.* names it.*data-1"):
         change("a >= 3" if kind is DeleteTask else None)

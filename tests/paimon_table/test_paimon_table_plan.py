@@ -561,7 +561,7 @@ def test_what_is_not_known_is_noted(table: PaimonTable) -> None:
     snapshot.write_text(json.dumps(json.loads(snapshot.read_text()) | {"fieldOfTomorrow": 1, "nothing": None}))
     scan = open_table(table.path).scan()
     assert [note.text for note in scan.notes] == [
-        "not known here, and passed over: option 'option.of.tomorrow', key 'keyOfTomorrow' of schema 0, "
+        "not known, and ignored: option 'option.of.tomorrow', key 'keyOfTomorrow' of schema 0, "
         "field 'fieldOfTomorrow' of snapshot 1"
     ]
     assert scan.to_table()["a"].to_pylist() == [1]
@@ -606,7 +606,7 @@ def test_partition_directories(text: str, value: Any, legacy: str, plain: str | 
 
 
 def test_partitions_that_a_jvm_names_have_no_known_directory() -> None:
-    with pytest.raises(Unsupported, match=r"FLOAT is named by the JVM that writes it: Java before 19"):
+    with pytest.raises(Unsupported, match=r"FLOAT depends on the JVM that writes it: Java before 19"):
         partition_path([DataField(0, "p", parse_type("FLOAT"))], [1.0], default_name="x", legacy=True)
     with pytest.raises(Unsupported, match="years 1 to 9999"):
         partition_path([DataField(0, "p", parse_type("DATE"))], [10**7], default_name="x", legacy=False)

@@ -1,11 +1,12 @@
-"""Avro object container files, as Paimon writes its manifests: opened here, their records decoded by ``fastavro``.
+"""Avro object container files, the format of Paimon's manifests. This module parses the file; ``fastavro`` decodes the
+records.
 
     "Obj\\x01"  metadata map {"avro.schema": JSON, "avro.codec": text}  sync marker 16 bytes
     blocks: record count long, byte length long, bytes (compressed), sync marker
 
-The schema in an untrusted file must not let a few bytes stand for endless work: no type may be recursive, the items of
-arrays and maps take at least a byte, and what all values will take in memory is counted before they are made
-(``values``). Logical types are dropped: values come as stored.
+The schema of an untrusted file must not make a few bytes cause endless work. So no type may be recursive, each item of
+an array or map must take at least a byte, and the memory of all values is computed before they are made (``values``).
+Logical types are dropped: values are returned as stored.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ _LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 
 _PIECE = 1 << 18
 _LEAST_MEMORY = 64 << 20
 _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
-"""What the values of a file may take in memory for each of its bytes, and for each that is not compressed any more, or
-``_LEAST_MEMORY`` if that is more. An entry for a data file takes some 3 KiB; that is 14 for each of its bytes, and 140
-to 830 for each of a compressed manifest, the most where one writer has named all files (decision 0090)."""
+"""The most bytes of memory that the values of a file may take: for each byte of the file, and for each decompressed
+byte, and in any case ``_LEAST_MEMORY``. An entry for a data file takes some 3 KiB. That is 14 bytes for each
+decompressed byte, and 140 to 830 for each byte of a compressed manifest, most where one writer has named all files
+(decision 0090)."""
 _DEEPEST = 32
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
-"""Schemas that are kept parsed, and bytes of the text of one: those of manifests have 1 to 5 KB, and parsed twenty
-times as much."""
+"""How many parsed schemas are kept, and the most bytes of a schema's text. The texts of manifests' schemas have 1 to 5
+KB; parsed they take twenty times as much."""
 _XZ_MEMORY = 1 << 27
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
@@ -50,9 +52,10 @@ _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, Overflo
 
 @dataclass(frozen=True)
 class AvroFile:
-    """A whole file as it is stored: the text of its schema, to write more of the same, and every record's every field.
+    """A whole file as it is stored: the text of its schema, for writing another file like it, and all records with all
+    fields.
 
-    The records are not to be changed: they may be shared."""
+    The records must not be changed, as they may be shared."""
 
     schema_text: bytes
     codec: str
@@ -60,14 +63,14 @@ class AvroFile:
 
 
 def read_avro_file(data: memoryview) -> AvroFile:
-    """The file with its schema's text; raises as ``read_avro``."""
+    """The file with its schema's text; raises the errors of ``read_avro``."""
     header = _header(data)
     return AvroFile(header[0], header[1], tuple(_records_behind(header, data)))
 
 
 def parsed_schema(schema_text: bytes) -> Any:
-    """A schema as fastavro takes it, checked, and without logical types, which is not to be changed; raises
-    ``CorruptFile``. One writer's files of a kind have the same, so that the last ones are kept."""
+    """A checked schema for fastavro, without logical types; it must not be changed. Raises ``CorruptFile``. The last
+    schemas are kept, because one writer's files of a kind all have the same."""
     return (_parsed_schema if len(schema_text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__)(schema_text)
 
 
@@ -152,7 +155,7 @@ def _metadata(data: memoryview, at: int) -> tuple[dict[str, bytes], int]:
         count, at = read_long(data, at)
         if count == 0:
             return metadata, at
-        if count < 0:  # a negative count is followed by the block's size in bytes
+        if count < 0:  # after a negative count comes the block's size in bytes
             count = -count
             _, at = read_long(data, at)
         if count > len(data) - at:
@@ -176,11 +179,12 @@ def _checked_schema(text: bytes) -> dict[str, Any]:
 
 
 _Checked = tuple[Any, int, int]
-"""A schema, rebuilt from what is known; the least bytes of a value; how deep its types are nested."""
+"""Returns the schema, rebuilt from known parts only; the least bytes of a value; and how deep its types are nested."""
 
 
 def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
-    """``named``: least bytes and depth of the types that are complete; ``depth``: levels that are left."""
+    """``named``: least bytes and depth of the named types that are complete. ``depth``: how many more levels are
+    allowed."""
     if depth <= 0:
         raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
     if isinstance(schema, list):
@@ -195,11 +199,11 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
         if schema not in named:
             raise CorruptFile(f"Avro type {schema!r:.60} is unknown or contains itself")
         smallest, levels = named[schema]
-        if levels > depth:  # types that only name each other go as deep as those that hold each other
+        if levels > depth:  # types that refer to each other by name count as nested, like those that contain each other
             raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
         return schema, smallest, levels
     if not isinstance(schema, dict):
-        raise CorruptFile(f"{schema!r:.60} is no Avro type")
+        raise CorruptFile(f"{schema!r:.60} is not an Avro type")
     kind = schema.get("type")
     if kind == "record":
         return _checked_record(schema, named, depth)
@@ -211,7 +215,7 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
         return {"type": kind, part: inner}, 1, 1 + levels
     if isinstance(kind, str) and kind in _PRIMITIVES:
         return kind, _PRIMITIVES[kind], 1
-    raise CorruptFile(f"Avro type {kind!r:.60} has no place in a manifest")
+    raise CorruptFile(f"Avro type {kind!r:.60} is not allowed in a manifest")
 
 
 def _checked_record(schema: dict[str, Any], named: dict[str, tuple[int, int]], depth: int) -> _Checked:
@@ -252,7 +256,8 @@ def _deflate(block: memoryview) -> bytes:
 def _zstandard(block: memoryview) -> bytes:
     pieces, size = [], 0
     with zstandard.ZstdDecompressor().stream_reader(bytes(block)) as stream:
-        while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE)):  # a read takes the room of all it may give
+        # a read allocates as many bytes as it may return
+        while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE)):
             pieces.append(piece)
             size += len(piece)
     return b"".join(pieces)

@@ -1,7 +1,7 @@
-"""Avro object container files, written with the text of a schema that is given, byte for byte.
+"""Writes Avro object container files with the given text of a schema, unchanged.
 
-The records are encoded by ``fastavro`` and read back before anything is stored: a record that would not come back as it
-is (a field that the schema lacks, a union that is read otherwise) is an error, not a loss.
+``fastavro`` encodes the records, and they are read back before anything is stored. A record that reads back differently
+(because the schema lacks a field, or a union is read differently) is an error, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orcidx.paimon_table.avro.container import MAGIC, SYNC, parsed_schema, read_
 __all__ = ["write_avro"]
 
 _BLOCK = 64_000
-"""Bytes after which a block ends, as other writers do."""
+"""Bytes after which a block ends; other writers use the same number."""
 
 
 def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]) -> bytes:
@@ -39,7 +39,9 @@ def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]
         parts += [_long(count), _long(len(packed)), packed, sync]
     data = b"".join(parts)
     if list(read_avro(memoryview(data))) != records:
-        raise Unsupported("a manifest's records do not come back as they were written; its Avro schema is not known")
+        raise Unsupported(
+            "a manifest's records read back differently from what was written; orcidx does not know its Avro schema"
+        )
     return data
 
 

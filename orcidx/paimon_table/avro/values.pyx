@@ -1,8 +1,8 @@
-"""What the values of an Avro block will take as Python objects, counted before any of them is made.
+"""Computes how much memory the values of an Avro block will take as Python objects, before any of them is made.
 
-A few bytes can stand for much: a record of one byte becomes a dict, a null takes no byte at all, and records in records
-double with each level. So the block is walked by its schema first, which makes nothing, and ends where the memory that
-the values would take passes a bound.
+A few bytes can become many objects: a record of one byte becomes a dict, a null takes no byte, and nested records can
+double with each level. So the block is first walked by its schema without making objects. The walk ends where the
+values would take more memory than a limit.
 
     null nothing | boolean a byte | int, long varint | float 4 | double 8 | bytes, string: long length, bytes
     array, map: blocks of long count (negative: its byte size, a long, follows), items; a count of 0 ends it
@@ -31,7 +31,7 @@ cdef enum:  # outcomes
     WRONG = 2
     TOO_MUCH = 3
 
-# Bytes of objects of CPython 3.11, of which none is counted with less than a pointer.
+# Sizes of objects of CPython 3.11 in bytes. Each value counts at least as a pointer.
 cdef enum:
     POINTER = 8
     NUMBER = 32
@@ -47,7 +47,7 @@ _PRIMITIVES = {
 
 
 def read_bytes(const unsigned char[::1] data, Py_ssize_t at):
-    """Bytes behind their length, and where they end. Raises ``CorruptFile``."""
+    """The bytes after a length, and the position of their end. Raises ``CorruptFile``."""
     length, at = read_long(data, at)
     if not 0 <= length <= data.shape[0] - at:
         raise CorruptFile(f"Avro text of {length} bytes does not fit the file", offset=at)
@@ -55,7 +55,7 @@ def read_bytes(const unsigned char[::1] data, Py_ssize_t at):
 
 
 def read_long(const unsigned char[::1] data, Py_ssize_t at):
-    """A zigzag varint of at most 64 bits, and where it ends. Raises ``CorruptFile``."""
+    """A zigzag varint of at most 64 bits, and the position of its end. Raises ``CorruptFile``."""
     cdef unsigned long long raw = 0
     cdef Py_ssize_t start = at
     cdef int shift = 0
@@ -73,7 +73,7 @@ def read_long(const unsigned char[::1] data, Py_ssize_t at):
 
 
 cdef class ValueSizes:
-    """Of the values of a (checked) schema, in which no type contains itself."""
+    """Walks values of a (checked) schema, in which no type contains itself."""
 
     cdef int[::1] kinds
     cdef int[::1] firsts
@@ -94,7 +94,8 @@ cdef class ValueSizes:
         self.children = np.array([*children, 0], np.int32)
 
     def check(self, const unsigned char[::1] block, long long records, long long most):
-        """Walks ``records`` records, which fill ``block``: the bytes of memory that they will take; -1 above ``most``.
+        """Walks the ``records`` records that fill ``block``. Returns the bytes of memory that they will take, or -1 if
+        that is more than ``most``.
 
         Raises ``CorruptFile`` where the block ends before or after its records. Not for several threads at once.
         """

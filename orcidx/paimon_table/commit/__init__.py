@@ -1,1 +1,1 @@
-"""Changing a table: its state, the next snapshot and the commit, and each kind of change."""
+"""Changes of a table: the table's state, the next snapshot, the commit, and each kind of change."""

@@ -1,7 +1,7 @@
-"""The files of the next snapshot: what a change puts into manifests, lists and the index manifest, and into its JSON.
+"""Writes the files of the next snapshot: manifests, manifest lists, the index manifest and the snapshot's JSON.
 
-In a manifest the entry that deletes a file stands right before the one that adds it again: Paimon's expiry goes by path
-and in order, and would delete a data file whose ADD comes first.
+In a manifest the entry that deletes a file comes right before the one that adds it again. Paimon's expiry reads entries
+in order and by path, and would delete a data file whose ADD comes first.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class NewFile:
 
 @dataclass(frozen=True)
 class Change:
-    """What a snapshot changes. ``replaced``: live files and their new records; ``added``: records of new data files,
-    and the schema that they are of; ``index_records``: all of the new index manifest, None when it stays;
-    ``new_files``: what the records name and the change wrote."""
+    """What a snapshot changes. ``replaced``: live files and their new records. ``added``: records of new data files,
+    and the schema of these records. ``index_records``: all records of the new index manifest, None when it does not
+    change. ``new_files``: files that the change wrote and the records name."""
 
     kind: str
     replaced: tuple[tuple[LiveFile, dict[str, Any]], ...] = ()
@@ -58,13 +58,13 @@ class Change:
 
     @property
     def delta_rows(self) -> int:
-        """Rows more than before; deletion vectors do not count."""
+        """How many rows are added; deletion vectors do not count."""
         return sum(record["_FILE"]["_ROW_COUNT"] for record in self.added)
 
 
 @dataclass
 class Candidate:
-    """A snapshot that is not there yet: its JSON, and the files below ``manifest/`` that were written for it."""
+    """A snapshot that is not created yet: its JSON, and the files below ``manifest/`` that were written for it."""
 
     document: dict[str, Any]
     written: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Candidate:
 def write_candidate(
     state: TableState, change: Change, folder: Folder, written: list[str], *, user: str, identifier: int
 ) -> Candidate:
-    """Writes all that the snapshot names; the paths go into ``written`` before they are."""
+    """Writes all files that the snapshot names. A path is added to ``written`` before its file is written."""
     writer = _Writer(state, folder, written)
     added = [*writer.replacements(change), *writer.additions(change)]
     base = writer.merged(state.infos)
@@ -112,7 +112,7 @@ def write_candidate(
 
 
 def _kept_statistics(state: TableState) -> str | None:
-    """The statistics of the table, as long as they are of its newest schema."""
+    """The table's statistics, if they are of its newest schema."""
     name = (state.document or {}).get("statistics")
     if name is None:
         return None
@@ -124,7 +124,7 @@ def _kept_statistics(state: TableState) -> str | None:
 
 
 class _Writer:
-    """Manifests of one attempt, which share a UUID."""
+    """Writes the manifests of one attempt, which share a UUID."""
 
     def __init__(self, state: TableState, folder: Folder, written: list[str]) -> None:
         self.state = state
@@ -158,7 +158,8 @@ class _Writer:
         return write_avro(index.schema_text, index.codec, records)
 
     def replacements(self, change: Change) -> list[dict[str, Any]]:
-        """Each with the schema of the manifest that its entry comes from, so that no field is lost."""
+        """Manifests of the replaced files. Each has the schema of the manifest that its entries come from, so that no
+        field is lost."""
         groups: dict[tuple[bytes, str], list[list[dict[str, Any]]]] = {}
         for old, record in change.replaced:
             pair = [{**old.record, "_KIND": DELETE}, record]
@@ -171,7 +172,7 @@ class _Writer:
         return self.manifests(change.added_schema, codec, [[record] for record in change.added])
 
     def manifests(self, schema: bytes, codec: str, groups: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Manifests of about the target size; the records of a group stay together."""
+        """Writes manifests of about the target size; the records of a group stay together."""
         if not groups:
             return []
         records = [record for group in groups for record in group]
@@ -202,8 +203,8 @@ class _Writer:
         return completed(self.list_schema, known | present)
 
     def merged(self, infos: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The previous snapshot's manifests; a long run of small neighbours of one schema is written as one, so that
-        tables that nobody else writes to do not collect them for ever."""
+        """The previous snapshot's manifests. A long run of small adjacent ones with the same schema is written as one,
+        because otherwise they would accumulate in tables that only orcidx writes to."""
         out: list[dict[str, Any]] = []
         for (small, _, _), run in itertools.groupby(infos, key=self._mergeable):
             members = list(run)
@@ -221,7 +222,7 @@ class _Writer:
             for entry, record in zip(manifest.entries, manifest.avro.records):
                 if entry.kind == DELETE and kept.get(entry.identity, record)["_KIND"] != DELETE:
                     del kept[entry.identity]
-                else:  # a DELETE stays whose ADD is in none of these
+                else:  # a DELETE stays if its ADD is in none of these manifests
                     kept[entry.identity] = record
         avro = manifests[0].avro
         return self.manifests(avro.schema_text, avro.codec, [[record] for record in kept.values()])

@@ -1,5 +1,5 @@
-"""Reading a candidate snapshot back from the storage, before it becomes the table: all that it names is there, and is
-what was meant. A mismatch commits nothing."""
+"""Reads a candidate snapshot back from the storage before it is committed, and checks that every file that it names
+exists and has the intended contents. After a mismatch nothing is committed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["check_candidate"]
 
 
 def check_candidate(state: TableState, change: Change, candidate: Candidate) -> None:
-    """Raises ``StorageError`` saying what reads back otherwise."""
+    """Raises ``StorageError`` saying what differs from what was written."""
     document = candidate.document
     lists = [_read_list(state, document, name) for name in ("baseManifestList", "deltaManifestList")]
     infos = [info for found in lists for info in found.records]
@@ -40,9 +40,7 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
     live, _ = live_entries([manifests[info["_FILE_NAME"]] for info in infos])
     found = {identity: file.record for identity, file in live.items()}
     if found != _expected(state, change):
-        raise StorageError(
-            "the manifests that were written do not have the files that were meant; nothing is committed"
-        )
+        raise StorageError("the manifests that were written do not name the intended files; nothing is committed")
     rows = sum(file.entry.rows for file in live.values())
     if rows != document["totalRecordCount"]:
         raise StorageError(f"the manifests that were written have {rows} rows, not {document['totalRecordCount']}")
@@ -80,7 +78,8 @@ def _expected(state: TableState, change: Change) -> dict[tuple[Any, ...], dict[s
 
 
 def _check_order(delta: list[ManifestFile]) -> None:
-    """Expiry goes by path, in order: the entry that deletes a file must stand before the one that adds it."""
+    """Checks the order of entries: the one that deletes a file must come before the one that adds it, as expiry reads
+    them in order and by path."""
     for manifest in delta:
         added = set()
         for entry in manifest.entries:
@@ -93,11 +92,13 @@ def _check_order(delta: list[ManifestFile]) -> None:
 def _check_index(state: TableState, change: Change, document: Mapping[str, Any], live: Mapping[Any, LiveFile]) -> None:
     if change.index_records is None:
         if document.get("indexManifest") != (state.document or {}).get("indexManifest"):
-            raise StorageError("the index manifest got lost on the way; nothing is committed")
+            raise StorageError("the new snapshot does not name the index manifest; nothing is committed")
         return
     index = state.files.parsed(f"manifest/{document['indexManifest']}", read_avro_file)
     if index.records != tuple(change.index_records):
-        raise StorageError("the index manifest that was written is not what was meant; nothing is committed")
+        raise StorageError(
+            "the index manifest that was written does not have the intended records; nothing is committed"
+        )
     known = set(state.index_entries)
     covered: set[tuple[bytes, int, str]] = set()
     for entry in map(index_entry, index.records):
@@ -120,6 +121,7 @@ def _check_vectors(state: TableState, entry: IndexEntry, live: Mapping[Any, Live
         if data_file is None:
             raise StorageError(f"a deletion vector for {name}, which is no file of the table; nothing is committed")
         positions = vector.positions
-        cardinality = len(vector) if where.cardinality is None else where.cardinality  # none in manifests before 1.0
+        # manifests before 1.0 do not have it
+        cardinality = len(vector) if where.cardinality is None else where.cardinality
         if len(vector) != cardinality or (len(positions) and int(positions[-1]) >= data_file.entry.rows):
-            raise StorageError(f"the deletion vector of {name} reads back otherwise; nothing is committed")
+            raise StorageError(f"the deletion vector of {name} reads back differently; nothing is committed")

@@ -15,13 +15,13 @@ __all__ = ["Changed"]
 class Changed:
     """The result of ``Table.rewrite_file_index``, ``delete`` and ``append``.
 
-    ``snapshot_id``: the snapshot that was made; None when there was nothing to do, or nothing was to be done
-    (``dry_run``). ``kind``: APPEND, COMPACT or OVERWRITE. ``files``: names of data files by what became of them:
-    rewrite: ``done``, ``complete`` (had every index), ``gone``, ``changed``, ``new`` (came while it ran), ``skipped``;
-    delete: ``done``; append: ``new``. ``rows``: rows deleted, appended, or of the files that got indexes. ``bytes``:
-    of the indexes, deletion vectors or data files that were written. ``planned_on``: the snapshot whose rows the change
-    saw. ``repeated``: the snapshot was there already, made by an earlier call with the same user and identifier.
-    ``notes``: what one should know about the outcome.
+    ``snapshot_id``: the snapshot that was made; None when there was nothing to do, or with ``dry_run``. ``kind``:
+    APPEND, COMPACT or OVERWRITE. ``files``: names of data files by their outcome. Outcomes of a rewrite: ``done``,
+    ``complete`` (had every index), ``gone``, ``changed``, ``new`` (added while it ran), ``skipped``; of a delete:
+    ``done``; of an append: ``new``. ``rows``: how many rows were deleted or appended, or are in the files that got
+    indexes. ``bytes``: the size of the indexes, deletion vectors or data files that were written. ``planned_on``: the
+    snapshot whose rows the change saw. ``repeated``: an earlier call with the same user and identifier had already made
+    the snapshot. ``notes``: remarks on the outcome.
     """
 
     snapshot_id: int | None

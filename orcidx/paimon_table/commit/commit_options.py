@@ -1,4 +1,4 @@
-"""``CommitOptions``: who commits to a table, how often it is tried, and what the caller vouches for."""
+"""``CommitOptions``: who commits to a table, how often a commit is tried, and what the caller guarantees."""
 
 from __future__ import annotations
 
@@ -19,32 +19,35 @@ LARGEST_IDENTIFIER = (1 << 63) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class CommitOptions:
-    """Options of every change of a table, each given by keyword. Raises ``InvalidQuery`` for values that cannot be."""
+    """Options of every change of a table, each given by keyword. Raises ``InvalidQuery`` for invalid values."""
 
     commit_user: str | None = None
-    """Who commits, as snapshots record it; None: ``commit.user-prefix`` or "orcidx", and a random UUID."""
+    """The user that snapshots record; None means ``commit.user-prefix`` or "orcidx", and a random UUID."""
     identifier: int | None = None
-    """Together with ``commit_user`` makes a change happen once: made again with the same two, it returns the first
-    commit. Where snapshots have expired, ``since`` must say from which on to look."""
+    """Together with ``commit_user`` it makes a change happen only once: a second call with the same two returns the
+    first commit. Where snapshots have expired, ``since`` must say at which one to start looking."""
     since: int | None = None
     """The newest snapshot before the first call with this ``commit_user`` and ``identifier`` (0: there was none)."""
     retries: int | None = None
-    """How often a lost race is run again; None: the table's ``commit.max-retries``, 10."""
+    """How often a commit is tried again after another writer was first; None means the table's ``commit.max-retries``,
+    by default 10."""
     timeout: float | None = None
-    """Seconds after which no other try begins; None: the table's ``commit.timeout``, none."""
+    """Seconds after which no other try begins; None means the table's ``commit.timeout``, by default no limit."""
     lock: AbstractContextManager[Any] | None = None
-    """Held while the snapshot is written, for a storage that cannot create a file exclusively."""
+    """A lock that is held while the snapshot is written, for a storage that cannot create a file exclusively."""
     single_writer: bool = False
-    """The caller vouches that nobody else commits meanwhile: such a storage is then written to without a lock."""
+    """The caller guarantees that nobody else commits meanwhile. Then a storage that cannot create a file exclusively
+    needs no lock."""
     allow_options: tuple[str, ...] = ()
-    """Names of table options and snapshot fields that are not known here and that the caller knows to be harmless."""
+    """Names of table options and snapshot fields that orcidx does not know and that the caller knows to be harmless."""
     jvm_zone: str | None = None
-    """"UTC": the caller vouches that every JVM that writes or reads the table's ORC files with TIMESTAMP WITH LOCAL
+    """"UTC": the caller guarantees that every JVM that writes or reads the table's ORC files with TIMESTAMP WITH LOCAL
     TIME ZONE runs in UTC. Elsewhere their instants depend on its zone, unless ``orc.timestamp-ltz.legacy.type`` is
     false."""
 
     progress: Callable[[int, int], Any] | None = None
-    """Called with the number of files that are done, and of all, as an index rewrite or a delete goes through them."""
+    """A function that an index rewrite or a delete calls after each file, with the number of files that are done and of
+    all."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow_options", tuple(self.allow_options))
@@ -53,37 +56,38 @@ class CommitOptions:
         if self.identifier is not None and not 0 <= self.identifier < LARGEST_IDENTIFIER:
             raise InvalidQuery(f"identifier is {self.identifier}, not in 0 to {LARGEST_IDENTIFIER - 1}")
         if self.since is not None and (self.identifier is None or self.since < 0):
-            raise InvalidQuery("since is the number of a snapshot, or 0, and belongs to an identifier")
+            raise InvalidQuery("since must be the number of a snapshot, or 0, and needs an identifier")
         if self.retries is not None and self.retries < 0:
-            raise InvalidQuery(f"retries must not be negative, and is {self.retries}")
+            raise InvalidQuery(f"retries must not be negative, but is {self.retries}")
         object.__setattr__(self, "jvm_zone", check_zone(self.jvm_zone))
         if self.jvm_zone not in (None, "UTC"):
             raise InvalidQuery(
-                f'jvm_zone is {self.jvm_zone!r}; "UTC" is the only zone in which it is known what is stored'
+                f'jvm_zone is {self.jvm_zone!r}, but must be "UTC": for other zones it is not known which '
+                "instants are stored"
             )
 
     @classmethod
     def of(cls, given: CommitOptionsByName) -> CommitOptions:
-        """From keywords; an unknown one raises ``InvalidQuery``."""
+        """The options from keywords; an unknown keyword raises ``InvalidQuery``."""
         names = [field.name for field in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
             raise unknown_keyword(unknown[0], names, READING)
         return cls(**given)
 
     def counted(self, tasks: Sequence[T]) -> Iterator[T]:
-        """The tasks in turn; ``progress`` hears when each is done."""
+        """Yields the tasks in turn, and calls ``progress`` when each is done."""
         for number, task in enumerate(tasks, 1):
             yield task
             if self.progress is not None:
                 self.progress(number, len(tasks))
 
     def named(self, user: str) -> CommitOptions:
-        """With a user where none was given."""
+        """The options with a user, which is made up where none was given."""
         return self if self.commit_user else replace(self, commit_user=user)
 
 
 class CommitOptionsByName(TypedDict, total=False):
-    """The fields of ``CommitOptions`` as keywords; a test holds the two together."""
+    """The fields of ``CommitOptions`` as keywords; a test checks that the two agree."""
 
     commit_user: str | None
     identifier: int | None

@@ -1,7 +1,7 @@
-"""The commit: one more snapshot, whole or not at all, made on top of the newest one.
+"""The commit: creates one more snapshot on top of the newest one, whole or not at all.
 
-Everything that the snapshot names is written and read back first. Then it is created (``snapshot_creation``). A race
-that is lost is run again on the new newest snapshot.
+Everything that the snapshot names is written and read back first. Then the snapshot is created (``snapshot_creation``).
+If another writer is faster, the commit is tried again on the new newest snapshot.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["Committed", "Committer"]
 
 @dataclass(frozen=True)
 class Committed:
-    """A snapshot that is there; ``document`` is its JSON. ``repeated``: an earlier call made it. ``overwritten``:
-    snapshots of this change that another writer's rename replaced before."""
+    """A snapshot that exists; ``document`` is its JSON. ``repeated``: an earlier call made it. ``overwritten``: earlier
+    snapshots of this change that another writer's rename replaced."""
 
     document: dict[str, Any]
     attempts: int
@@ -57,7 +57,7 @@ class Committer:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a snapshot was being created when an error came, so that its files may be in use."""
+        """Whether an error came while a snapshot was being created, so that its files may be in use."""
         return self._creation.in_doubt
 
     def read(self) -> TableState:
@@ -85,13 +85,13 @@ class Committer:
             if document.get("commitKind") != kind:
                 raise InvalidQuery(
                     f"snapshot {number} was made by {self.name.user} with identifier {self.name.identifier}, and is "
-                    f"{document.get('commitKind')}, not {kind}: another change has used them"
+                    f"{document.get('commitKind')}, not {kind}: another change has used this user and identifier"
                 )
             return Committed(document, 0, repeated=True)
         if missing is not None:
             raise CommitUncertain(
-                f"snapshots up to {missing} have expired, and one of them may be this very change; give since= the "
-                "newest snapshot before the first call, or look whether the rows are there and use a new identifier",
+                f"snapshots up to {missing} have expired, and one of them may be this change; give since= the newest "
+                "snapshot before the first call, or check whether the rows are there and use a new identifier",
                 commit_user=self.name.user,
                 identifier=self.name.identifier,
                 snapshot_id=missing,
@@ -102,18 +102,20 @@ class Committer:
     # ------------------------------------------------------------------ the loop
 
     def commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
-        """Commits what ``change``, which is of ``kind``, makes of the newest snapshot; None where that is nothing.
+        """Commits the change that ``change`` makes from the newest snapshot, with the commit kind ``kind``; None where
+        there is nothing to change.
 
-        ``change`` is called again after each race that is lost, where another writer's rename took its snapshot away,
-        or where it raises ``CommitConflict`` itself. Raises
-        ``CommitConflict`` when the tries are used up, ``CommitUncertain`` when nobody can tell.
+        ``change`` is called again after another writer was faster, after another writer's rename replaced the snapshot,
+        and where ``change`` itself raises ``CommitConflict``. Raises ``CommitConflict`` when the tries are used up,
+        ``CommitUncertain`` when it is unknown whether the commit succeeded.
         """
         self.state = self.read()  # others may have committed, or changed the schema, since the change was planned
         retries, deadline = _limits(self.options, self.state.schema.options)
         number = 0
         while True:
             number += 1
-            if found := self.earlier(kind):  # also one that another process made with our name since the last try
+            # also finds a snapshot that another process has made with our name since the last try
+            if found := self.earlier(kind):
                 return found
             attempt = Attempt(self.state, self.folder, number)
             lost = len(self._creation.overwritten)
@@ -134,8 +136,8 @@ class Committer:
             return Committed(document, number, overwritten=tuple(self._creation.overwritten))
 
     def _check_not_carried(self) -> None:
-        """Raises ``CommitUncertain`` where the table has what a snapshot of ours changed that is not there any more:
-        run again, the change would be there twice."""
+        """Raises ``CommitUncertain`` where a snapshot of ours was replaced after another one was built on it. The table
+        then has the change, and trying again would make it twice."""
         for one in self._creation.overwritten:
             if one.carried(self.state):
                 raise self.name.signed(one.uncertain(self.state))
@@ -163,7 +165,7 @@ class Committer:
 
 
 def _limits(asked: CommitOptions, options: Mapping[str, str]) -> tuple[int, float | None]:
-    """How often a lost race is run again, and when no more: as the caller says, else the table's ``options``."""
+    """How often and how long a commit is tried again: as the caller says, else by the table's ``options``."""
     retries = asked.retries
     if retries is None:
         retries = parse_whole("commit.max-retries", options.get("commit.max-retries", "10"), least=0)

@@ -1,7 +1,7 @@
-"""Index files of deletion vectors: new positions merged with those there, and the index manifest that follows.
+"""Index files of deletion vectors: merges new positions with existing ones, and makes the new index manifest.
 
-Append tables without buckets: a vector belongs to its data file; the index files that held one of the files' vectors
-are replaced, their other vectors written anew. Tables with buckets: one index file a bucket, with all its vectors.
+In append tables without buckets, every index file that holds a vector of a changed data file is replaced, and its other
+vectors are written again. In tables with buckets, each bucket has one index file with all its vectors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _UNAWARE = -1
 
 @dataclass(frozen=True)
 class Merged:
-    """The new index manifest's records; the data files with more deletions than before, and how many."""
+    """Returns the new index manifest's records, the data files that have more deletions than before, and how many
+    more."""
 
     records: tuple[dict[str, Any], ...]
     new_files: tuple[NewFile, ...]
@@ -68,14 +69,14 @@ def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
     for entry in state.index_entries:
         for name, where in entry.deletion_ranges if entry.index_type == DELETION_VECTORS else ():
             place = (entry.partition, entry.bucket, name)
-            if place in found:  # merging one of them would bring back what the other deletes
+            if place in found:  # using only one of them would bring back rows that the other deletes
                 raise CorruptFile(f"two deletion vectors for {name}: in {found[place][0].name} and {entry.name}")
             found[place] = (entry, where)
     return found
 
 
 def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
-    """A vector that is there. Damage is an error: what it deletes would come back."""
+    """Reads an existing vector. Damage is an error, because the deleted rows would come back."""
     if entry.external_path is not None:
         raise Unsupported(f"index file {entry.name} is outside the table; delete with Paimon's Java")
     source = state.files.source(index_path(state.schema, entry))
@@ -88,7 +89,7 @@ def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
 
 
 class _Writer:
-    """The index manifest as it becomes."""
+    """The new index manifest."""
 
     def __init__(self, attempt: Attempt, bitmap64: bool) -> None:
         self.attempt = attempt
@@ -104,9 +105,9 @@ class _Writer:
         self.live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in self.state.live.values()}
 
     def replace(self, partition: bytes, bucket: int, grown: Mapping[str, DeletionVector], *, unaware: bool) -> None:
-        """New index files of one bucket, in place of those that they make superfluous.
+        """Writes new index files of one bucket, which replace the old ones.
 
-        Vectors of data files that are no more, which Paimon's compaction has left behind at times, are dropped.
+        Paimon's compaction sometimes leaves vectors of data files that no longer exist; these are dropped.
         """
         vectors: dict[str, DeletionVector] = {}
         for number, entry in enumerate(self.state.index_entries):
@@ -133,7 +134,7 @@ class _Writer:
         self.added.append(_index_record(schema, partition, bucket, name, len(data), ranges))
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """All of the new index manifest: what was not replaced as it was, to the last field."""
+        """All records of the new index manifest. Those that were not replaced keep all their fields."""
         old = () if self.state.index is None else self.state.index.records
         return [*(record for number, record in enumerate(old) if number not in self.replaced), *self.added]
 

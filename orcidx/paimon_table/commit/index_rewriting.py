@@ -1,8 +1,9 @@
-"""``Table.rewrite_file_index``: file indexes for data files that are there already, committed as COMPACT.
+"""``Table.rewrite_file_index``: builds file indexes for existing data files and commits them as COMPACT.
 
-Tasks build (here one after the other, in Spark each on its own machine) and one commit gives every file its new entry:
-the same data file, with an index in the manifest or in a sidecar whose name comes from its content, so that no file
-is ever written over. A file that compaction or another rewrite took meanwhile is left out, and the rest is committed.
+Tasks build the indexes (here one after the other, in Spark on several machines), and one commit gives every file its
+new entry. The entry names the same data file, with an index in the manifest or in a sidecar. The sidecar's name comes
+from its content, so that no file is ever overwritten. A file that compaction or another rewrite has replaced meanwhile
+is left out, and the rest is committed.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class BuiltIndex:
 
 @dataclass(frozen=True)
 class IndexTask:
-    """Building the index of one data file; picklable. ``spec`` and ``types`` in the file's own names; ``directory``:
-    that of the data file in the table."""
+    """A task that builds the index of one data file; it pickles. ``spec`` and ``types`` use the file's own column
+    names. ``directory``: that of the data file in the table."""
 
     root: Source
     source: Source
@@ -82,8 +83,8 @@ class IndexTask:
     threshold: int
 
     def build(self) -> BuiltIndex | None:
-        """Reads the file's columns, and writes the sidecar where the index is too large for the manifest; None where
-        the file is not there any more, since a compaction and an expiry took it."""
+        """Reads the file's columns, builds the index, and writes a sidecar where the index is too large for the
+        manifest. Returns None where the file was deleted by a compaction and an expiry."""
         try:
             with located(file=self.source.name):
                 data = self._container()
@@ -122,7 +123,7 @@ _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 @dataclass
 class RewritePlan:
-    """What a rewrite is going to do: ``tasks``, and the files that need none, by status."""
+    """The plan of a rewrite: its ``tasks``, and the files that need no task, by status."""
 
     committer: Committer
     tasks: list[IndexTask]
@@ -135,7 +136,7 @@ class RewritePlan:
 def plan_rewrite(
     table: TableView, where: Where, spec: Spec | None, *, only_missing: bool, given: CommitOptionsByName
 ) -> RewritePlan:
-    """Which files get which indexes; reads metadata, and the heads of sidecars."""
+    """Plans which files get which indexes. Reads only metadata and the headers of sidecars."""
     committer = begin(table, "rewrite_file_index", given)
     state = committer.state
     options = FileIndexOptions.parse(state.schema.options)
@@ -183,7 +184,9 @@ def _task(
     """None where the file has none of the columns."""
     check_inside(file.entry)
     if file.format not in ("orc", "parquet"):
-        raise Unsupported(f"data files of format {file.format!r} get no index here; use Paimon", file=file.path)
+        raise Unsupported(
+            f"orcidx builds no index for data files of format {file.format!r}; use Paimon", file=file.path
+        )
     written_with = table.schema_of(file.schema_id)
     spec, types = _in_file(wanted, table.schema, written_with)
     if not spec:
@@ -207,7 +210,8 @@ def _task(
 
 
 def _in_file(wanted: Spec, table: TableSchema, file: TableSchema) -> tuple[Spec, dict[str, DataType]]:
-    """The spec in the names of the file's schema, by field id, and the types there; without columns it lacks."""
+    """The spec with the column names of the file's schema (found by field id), and the types there; columns that the
+    file lacks are left out."""
     by_id = {entry.id: entry for entry in file.fields}
     spec: dict[str, dict[str, Any]] = {}
     types: dict[str, DataType] = {}
@@ -223,7 +227,7 @@ def _in_file(wanted: Spec, table: TableSchema, file: TableSchema) -> tuple[Spec,
 
 
 def _is_complete(file: TableFile, task: IndexTask) -> bool:
-    """Whether the file has every index that is wanted; a damaged one is made anew."""
+    """Whether the file has every wanted index; a damaged index counts as missing."""
     source = file.embedded_index if file.embedded_index is not None else file.index
     if source is None or (file.embedded_index is not None and file.index is not None):
         return False
@@ -238,7 +242,8 @@ def _is_complete(file: TableFile, task: IndexTask) -> bool:
 
 
 def commit_rewrite(plan: RewritePlan, results: Sequence[BuiltIndex | None]) -> Changed:
-    """Commits what tasks built; files that are gone or changed meanwhile are left out, and named."""
+    """Commits the indexes that tasks built. Files that are gone or have changed meanwhile are left out and named in the
+    result."""
     built = [index for index in results if index is not None]
     status: dict[str, list[str]] = {}
     rows: list[int] = []
@@ -264,8 +269,8 @@ def commit_rewrite(plan: RewritePlan, results: Sequence[BuiltIndex | None]) -> C
 
 @contextmanager
 def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
-    """Names in an error the sidecars that it leaves behind: they are not deleted, since they are named by their content
-    and another job may have committed the same ones."""
+    """Adds to an error the names of the sidecars that are left behind. They are not deleted: they are named by their
+    content, so another job may have committed the same ones."""
     try:
         yield
     except BaseException as error:
@@ -284,21 +289,22 @@ def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex | None]) -> I
 
 @contextmanager
 def naming_what_tasks_left(plan: RewritePlan) -> Iterator[None]:
-    """Names in an error the sidecars that tasks of other processes left behind, which it has to look for."""
+    """Adds to an error the names of the sidecars that tasks of other processes left behind, which are found by
+    listing."""
     try:
         yield
     except BaseException as error:
         try:
             left = _sidecars_there(plan)
         except (OrcidxError, OSError):
-            left = ["nobody can list what: the storage fails"]
+            left = ["the sidecars cannot be listed, because the storage fails"]
         if left:
             error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
         raise
 
 
 def _sidecars_there(plan: RewritePlan) -> list[str]:
-    """Sidecars of the planned files that the snapshot they were planned on does not name."""
+    """Sidecars of the planned files that are not named by the snapshot on which the rewrite was planned."""
     named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}
     planned = {f"{task.directory}/{task.name}" for task in plan.tasks}
     found = []
@@ -336,7 +342,7 @@ def _change(attempt: Attempt, plan: RewritePlan, built: Sequence[BuiltIndex], st
     for task in plan.tasks:
         if task.identity not in made:
             if _place(task.identity) in by_name:
-                text = f"is not there, though snapshot {attempt.state.snapshot_id}, the newest, names it"
+                text = f"is missing, although the newest snapshot {attempt.state.snapshot_id} names it"
                 raise FileGone(text, file=task.source.name)
             status["gone"].append(task.name)
     status["new"] = [place[2] for place in by_name if place not in planned]
@@ -349,9 +355,10 @@ def _place(identity: tuple[Any, ...]) -> tuple[bytes, int, str]:
 
 
 def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[dict[str, Any], NewFile | None]:
-    """The file's new record: exactly one of embedded index and sidecar, other extra files as they were.
+    """The file's new record, with either an embedded index or a sidecar; other extra files stay the same.
 
-    An identity that a manifest deletes stays dead, so an index that a file had before comes back under another name.
+    An identity that a manifest deletes can never be added again, so an index that the file had before gets another
+    name.
     """
     schema = attempt.state.schema
     others = [name for name in old["_FILE"]["_EXTRA_FILES"] if not name.endswith(".index")]

@@ -1,8 +1,8 @@
-"""Which options of a table a change honours, which mean nothing to it, and which it refuses: an allow-list.
+"""An allow-list of table options: which ones a change honours, which do not concern it, and which it refuses.
 
-Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below; one that is in none
-may change what a commit has to do, and is refused by name. A gate says for which operations an option must have which
-values. docs/guides/paimon-tables.md shows the lists.
+Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below. An option that is in
+none of them may change what a commit has to do, so it is refused by name. A gate says which values an option must have
+for which operations. docs/guides/paimon-tables.md shows the lists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ APPEND, DELETE, ROWS = ("append",), ("delete",), ("delete", "append")
 
 @dataclass(frozen=True)
 class Gate:
-    """An option that ``operations`` take only with one of ``values`` (or not set at all), and why."""
+    """An option that the ``operations`` accept only with one of ``values`` (or unset), and the reason."""
 
     operations: tuple[str, ...]
     values: tuple[str, ...]
@@ -100,7 +100,7 @@ HONOURED = _names(
     orc.row.index.stride orc.stripe.size orc.timestamp-ltz.legacy.type partition.default-name
     partition.legacy-name target-file-row-num target-file-size"""
 )
-"""Options that a change obeys."""
+"""Options that a change honours."""
 
 HARMLESS = _names(
     """add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
@@ -210,7 +210,7 @@ HARMLESS = _names(
     parquet.block.size parquet.bloom.filter.enabled parquet.compression parquet.compression.codec.zstd.level
     parquet.dictionary.page.size parquet.page.row.count.limit parquet.page.size parquet.writer.version"""
 )
-"""Options that mean nothing to a change: they are about reading, compaction, expiry, engines, or speed."""
+"""Options that do not concern a change: they are about reading, compaction, expiry, engines, or speed."""
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
     (re.compile(r"file-index\.(bloom-filter|bitmap|bsi|range-bitmap)\..+"), None),
@@ -233,7 +233,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
 
 
 def classify(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
-    """What an operation makes of an option with a value."""
+    """How an operation treats an option with a value."""
     gate = GATES.get(option)
     if gate is None:
         if option in HONOURED:
@@ -262,8 +262,8 @@ def check_options(options: Mapping[str, str], operation: Operation, admitted: Se
         found = classify(option, value, operation)
         if found == "unknown":
             raise Unsupported(
-                f"the table option {option!r} is not known here, and may change what a commit has to do; if it does "
-                f"not, admit it: allow_options=[{option!r}]"
+                f"orcidx does not know the table option {option!r}, which may change what a commit has to do; if it "
+                f"does not, pass allow_options=[{option!r}]"
             )
         if found == "refused":
             gate = GATES.get(option) or next(g for p, g in _PATTERNS if g is not None and p.fullmatch(option))

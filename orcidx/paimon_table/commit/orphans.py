@@ -1,4 +1,4 @@
-"""Files that were written for a change and that no snapshot came to name: they are deleted, or named to the caller."""
+"""Files that were written for a change but that no snapshot names: they are deleted, or reported to the caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["discard", "take_back", "taking_back"]
 
 
 def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
-    """Deletes them, and returns those that could not be."""
+    """Deletes files, and returns those that could not be deleted."""
     left = []
     for path in paths:
         try:
@@ -23,14 +23,14 @@ def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
 
 
 def take_back(folder: Folder, paths: Sequence[str], error: BaseException) -> None:
-    """Deletes what was written before the error; what stays is noted in it."""
+    """Deletes what was written before the error; adds to the error what could not be deleted."""
     if left := discard(folder, paths):
         error.add_note(f"left behind, named by no snapshot: {', '.join(left)}")
 
 
 @contextmanager
 def taking_back(folder: Folder, written: Sequence[str]) -> Iterator[None]:
-    """Deletes what is ``written`` by the time that the block fails."""
+    """Deletes the files in ``written`` if the block fails."""
     try:
         yield
     except BaseException as error:

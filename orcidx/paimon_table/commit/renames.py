@@ -1,5 +1,5 @@
-"""Writers that look whether a snapshot is there and then rename theirs to it, over one that came in between: Paimon's
-Java on a disk (``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``)."""
+"""Writers that check whether a snapshot exists and then rename their own file to it, replacing one that was created in
+between. Paimon's Java does so on a local disk (``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from orcidx.paimon_table.commit.table_state import TableState
 __all__ = ["PATIENCE", "Overwritten", "await_renames"]
 
 PATIENCE = 20.0
-"""Seconds to wait for another writer's rename that may have looked before our snapshot was there. Beside Java on a busy
-machine it was over in milliseconds; what a killed writer has left lies for ever, and is waited for by one commit."""
+"""Seconds to wait for the rename of another writer that may have checked before our snapshot existed. With Java on a
+busy machine this took milliseconds. A file that a killed writer left stays for ever; each commit waits for it this
+long."""
 
 
 def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
-    """Waits until no writer on this disk can put its snapshot over one of these ``numbers`` that is there now.
+    """Waits until no writer on this disk can replace a snapshot of one of these ``numbers`` that exists now.
 
-    Such a writer makes ``.snapshot-N.<uuid>.tmp``, looks, and renames without another look. Who makes that file after
-    snapshot N finds it; so only those that lie there now can be in between, and each is renamed or deleted at the end.
-    ``deadline``: when to stop, of ``time.monotonic``.
+    Such a writer makes ``.snapshot-N.<uuid>.tmp``, checks for snapshot N, and renames without checking again. A writer
+    that makes its file after snapshot N was created finds the snapshot. So only temporary files that exist now can
+    belong to a writer between check and rename, and each is renamed or deleted in the end. ``deadline``: when to stop,
+    by ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
-    temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")  # ours has no dash: it replaces nothing
+    # a temporary file of ours has no dash in its name, and replaces nothing
+    temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")
     pause = 0.001
-    with suppress(OSError):  # reading back tells of a disk that fails
+    with suppress(OSError):  # reading the snapshot back reports a disk that fails
         while any(map(temporary.fullmatch, os.listdir(folder))) and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(2 * pause, 0.1)
@@ -39,8 +42,8 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
 
 @dataclass(frozen=True)
 class Overwritten:
-    """A snapshot of ours that was there until another writer's rename replaced it. Its files stay: who saw it in that
-    time may be at work with them."""
+    """A snapshot of ours that existed until another writer's rename replaced it. Its files stay, because a reader that
+    saw it in that time may be using them."""
 
     candidate: Candidate
     change: Change
@@ -48,11 +51,11 @@ class Overwritten:
 
     @property
     def number(self) -> int:
-        """The snapshot's."""
+        """The number of the snapshot."""
         return int(self.candidate.document["id"])
 
     def carried(self, state: TableState) -> bool:
-        """Whether a later snapshot was made of ours, so that the table has the change."""
+        """Whether a later snapshot was built on ours, so that the table has the change."""
         manifests = {f"manifest/{info['_FILE_NAME']}" for info in state.infos}
         if not manifests.isdisjoint(self.candidate.written):
             return True
@@ -63,7 +66,7 @@ class Overwritten:
         return self.change.index_records is not None and index == self.candidate.document.get("indexManifest")
 
     def conflict(self) -> CommitConflict:
-        """What a caller is told when there is no further try."""
+        """The message to the caller when there is no further try."""
         return CommitConflict(
             f"snapshot {self.number} was created and then overwritten by another writer, which does not create its "
             "snapshots exclusively; this change is lost, and its files are orphans",
@@ -73,16 +76,16 @@ class Overwritten:
         )
 
     def uncertain(self, state: TableState) -> CommitUncertain:
-        """What a caller is told of a change that is carried."""
+        """The message to the caller about a change that the table has."""
         return CommitUncertain(
             f"snapshot {self.number} was overwritten by {self.other_user} when snapshot {state.snapshot_id} or one "
-            "below it had been made of it: the table has this change, and not what the other one says; do not run it "
+            "below it had been built on it: the table has this change, and not the other writer's; do not run it "
             "again",
             snapshot_id=self.number,
         )
 
     def note(self) -> str:
-        """What the result of the change says in the end."""
+        """The note in the result of the change."""
         return (
             f"snapshot {self.number} was overwritten by {self.other_user}, and the change was made again; left behind, "
             f"named by no snapshot: {', '.join(self.candidate.written)}"

@@ -1,4 +1,4 @@
-"""``Table.append``: rows added to an append table, committed as APPEND.
+"""``Table.append``: adds rows to an append table and commits them as APPEND.
 
 Data files are written once, however often the commit is tried; what depends on the other files of the table, such as
 the
@@ -41,13 +41,13 @@ _NO_KEY = bytes(12)
 
 @dataclass
 class AppendPlan:
-    """What an append is going to do: rows of ``schema`` into ``buckets`` (-1: none)."""
+    """The plan of an append: rows of ``schema`` go into ``buckets`` buckets (-1: the table has none)."""
 
     committer: Committer
     schema: TableSchema
     buckets: int
     dense: bool
-    """Whether statistics leave out columns that have none."""
+    """Whether columns without statistics are left out of the statistics' record."""
 
 
 def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
@@ -59,7 +59,7 @@ def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
         raise Unsupported("rows of a primary-key table must be merged by their keys; append with Spark or Flink")
     buckets = schema.buckets
     if buckets != UNAWARE and buckets < 1:
-        raise Unsupported(f"rows are not appended to bucket = {buckets} here; append with Paimon")
+        raise Unsupported(f"orcidx does not append rows to tables with bucket = {buckets}; append with Paimon")
     if buckets > 0 and not schema.bucket_fields:
         raise CorruptFile("the table has buckets, but no bucket-key", file=committer.files.root.name)
     form = check_writable(schema)
@@ -75,7 +75,8 @@ def _newest_schema(state: TableState) -> bytes:
 
 
 def write_rows(plan: AppendPlan, data: object, files: DataFiles | None) -> tuple[int, list[WrittenFile]]:
-    """Writes rows to data files that nothing names yet (None: only checks them); how many, and the files."""
+    """Writes rows to data files that no snapshot names yet (with None it only checks the rows). Returns the number of
+    rows and the files."""
     given, batches = arrow_batches(data)
     check_columns(given, plan.schema)
     count = 0
@@ -130,7 +131,7 @@ def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile])
 
 
 def _check_buckets(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile]) -> None:
-    """The number of buckets of a partition is that of its files."""
+    """Checks that the files of each partition have the table's number of buckets."""
     touched = {file.partition for file in written}
     for live in state.live.values():
         if live.entry.partition in touched and live.entry.total_buckets != plan.buckets:
@@ -189,7 +190,8 @@ def _record(schema_text: bytes, plan: AppendPlan, file: WrittenFile, first: int)
 
 
 def _wall_clock() -> int:
-    """Milliseconds of the local time of day, as if it were UTC: so Paimon stores when a file was made."""
+    """The current local time in milliseconds, as if it were UTC: Paimon stores the creation time of a file like
+    this."""
     now = time.time()
     return int((now + time.localtime(now).tm_gmtoff) * 1000)
 

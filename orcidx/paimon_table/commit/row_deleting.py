@@ -1,8 +1,8 @@
-"""``Table.delete``: rows of an append table, deleted by deletion vectors and committed as OVERWRITE.
+"""``Table.delete``: deletes rows of an append table by deletion vectors and commits them as OVERWRITE.
 
-Each file is scanned at most once, however often the commit is tried, for its rows never change. Vectors are merged with
-those that are there on each try, so that a delete that came first is never undone; a file that compaction took
-meanwhile has its rows elsewhere, and the whole delete is planned again on the newest snapshot.
+Each file is scanned at most once, however often the commit is tried, because its rows never change. On each try the
+vectors are merged with the existing ones, so that an earlier delete is never undone. The rows of a file that was
+compacted meanwhile are in other files; then the whole delete is planned again on the newest snapshot.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_del
 
 KIND = "OVERWRITE"
 LARGEST_FILE = (1 << 31) - 1
-"""Rows of a file whose positions a vector takes; Java's readers hold them in an int."""
+"""The most rows of a file that a vector can have positions for; Java's readers keep positions in an int."""
 
 _AS_READ = ReadOptions()
 Place = tuple[bytes, int, str]
 Isolation = Literal["snapshot", "serializable"]
 Find = Callable[[list["DeleteTask"]], Iterable[tuple[Place, DeletionVector | None]]]
-"""What a delete asks of files: the vector of each that is there."""
+"""The function that gives a delete the existing vector of each file."""
 _TRIES = 4
 
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Finding the rows to delete in one file; picklable. ``scan`` is None when every row goes."""
+    """A task that finds the rows to delete in one file; it pickles. ``scan`` is None when every row is deleted."""
 
     place: Place
     rows: int
@@ -54,8 +54,8 @@ class DeleteTask:
     scan: TableScan | None = field(repr=False)
 
     def find(self) -> DeletionVector | None:
-        """Positions of the rows for which the predicate is true, those deleted already, too; None where the file is not
-        there any more, since a compaction and an expiry took it."""
+        """Positions of the rows for which the predicate is true, including rows that are already deleted. None where
+        the file was deleted by a compaction and an expiry."""
         if self.scan is None:
             return DeletionVector(np.arange(self.rows))
         try:
@@ -70,7 +70,7 @@ class DeleteTask:
 
 @dataclass
 class DeletePlan:
-    """What a delete looks at: ``tasks`` on the snapshot ``planned_on``."""
+    """The plan of a delete: ``tasks`` on the snapshot ``planned_on``."""
 
     committer: Committer
     table: TableView
@@ -81,7 +81,7 @@ class DeletePlan:
     schema_id: int
 
     def again(self, state: TableState) -> None:
-        """Plans on another snapshot."""
+        """Plans the delete on another snapshot."""
         self.tasks = _tasks(view_of(self.table, state), self.where, self.options, self.committer.options.jvm_zone)
         self.planned_on = state.snapshot_id
 
@@ -89,9 +89,10 @@ class DeletePlan:
 def plan_delete(
     table: TableView, where: Where, *, everything: bool, given: CommitOptionsByName, options: ReadOptions = _AS_READ
 ) -> DeletePlan:
-    """Which files can have rows to delete; reads metadata only. ``options``: how values and names compare."""
+    """Plans which files can have rows to delete; reads metadata only. ``options``: how values and names are
+    compared."""
     if (where is None) != everything:
-        raise InvalidQuery("say which rows by where, or everything=True for all of them; one of the two")
+        raise InvalidQuery("give either where, which selects the rows, or everything=True for all rows")
     committer = begin(table, "delete", given)
     predicate = None if where is None else _deterministic(parse(where))
     plan = DeletePlan(committer, table, predicate, options, [], 0, committer.state.schema.id)
@@ -101,11 +102,11 @@ def plan_delete(
 
 
 def _check(state: TableState, plan: DeletePlan) -> None:
-    """Raises ``Unsupported`` where such a table does not take deletes here."""
+    """Raises ``Unsupported`` for tables from which orcidx cannot delete."""
     options = plan.committer.options
     check_table(state, "delete", options)
     if state.schema.primary_keys:
-        raise Unsupported("a primary-key table is deleted from by Spark or Flink; deletes here are for append tables")
+        raise Unsupported("orcidx deletes only from append tables; delete from a primary-key table with Spark or Flink")
     if not state.schema.is_on("deletion-vectors.enabled"):
         raise Unsupported(
             "the table has no deletion vectors, without which files would have to be rewritten: set "
@@ -116,7 +117,8 @@ def _check(state: TableState, plan: DeletePlan) -> None:
 
 
 def _check_instants(state: TableState, plan: DeletePlan, where: Predicate) -> None:
-    """Raises ``Unsupported`` where instants are compared that depend on the zone of the JVM that wrote a file."""
+    """Raises ``Unsupported`` where the predicate compares instants that depend on the zone of the JVM that wrote a
+    file."""
     schema = state.schema
     bound = bind(
         where,
@@ -134,7 +136,7 @@ def _check_instants(state: TableState, plan: DeletePlan, where: Predicate) -> No
 
 
 def _deterministic(where: Predicate) -> Predicate:
-    """Raises ``Unsupported`` for an expression that may answer otherwise when it is asked again."""
+    """Raises ``Unsupported`` for an expression that may give another result when it is evaluated again."""
     waiting: list[Any] = [where]
     while waiting:
         node = waiting.pop()
@@ -174,7 +176,8 @@ def commit_delete(
     isolation: Isolation,
     find: Find,
 ) -> Changed:
-    """Commits vectors with the rows that were ``found``, by file; ``find`` is asked for files that come in anew."""
+    """Commits vectors with the rows that were ``found``, by file; ``find`` is called for files that other writers
+    add."""
     outcome = _Outcome()
 
     def change(attempt: Attempt) -> Change | None:
@@ -198,7 +201,7 @@ def _renew(
     isolation: Isolation,
     find: Find,
 ) -> None:
-    """Looks into the files that the newest snapshot has and the plan has not, where the delete has to see them."""
+    """Searches files that are in the newest snapshot but not in the plan, where the delete has to see them."""
     if state.schema.id != plan.schema_id:
         raise CommitConflict(
             "the table's schema changed meanwhile; run the delete again", snapshot_id=state.snapshot_id
@@ -215,12 +218,15 @@ def _renew(
 
 
 def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
-    """Without the files that a compaction and an expiry took: the commit plans the delete again."""
+    """The rows that were found, without files that a compaction and an expiry deleted; for these the commit plans the
+    delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
 
 def _gone(task: DeleteTask, snapshot_id: int | None) -> FileGone:
-    text = f"is not there, though snapshot {snapshot_id} names it; where that was the newest one, run the delete again"
+    text = (
+        f"is missing, although snapshot {snapshot_id} names it; if that was the newest snapshot, run the delete again"
+    )
     return FileGone(text, file=task.file.file.path)
 
 
@@ -251,9 +257,9 @@ def delete_rows(
     given: CommitOptionsByName,
     options: ReadOptions = _AS_READ,
 ) -> Changed:
-    """See ``Table.delete``; ``options`` as in ``plan_delete``."""
+    """See ``Table.delete``; ``options`` are those of ``plan_delete``."""
     if isolation not in ("snapshot", "serializable"):
-        raise InvalidQuery(f'isolation is "snapshot" or "serializable", not {isolation!r}')
+        raise InvalidQuery(f'isolation must be "snapshot" or "serializable", not {isolation!r}')
     for left in reversed(range(_TRIES if dry_run else 1)):
         plan = plan_delete(table, where, everything=everything, given=given, options=options)
         if earlier := plan.committer.earlier(KIND):

@@ -1,7 +1,7 @@
-"""The atomic step of a commit: ``snapshot-N`` is created exclusively, and read back to see that it is ours.
+"""The atomic step of a commit: ``snapshot-N`` is created exclusively and read back to check that it is ours.
 
-Before the create an error takes back what the attempt wrote; after an error *in* the create nothing is deleted until
-the storage says who won.
+An error before the create deletes what the attempt wrote. After an error *in* the create nothing is deleted until the
+storage shows which writer's snapshot exists.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["Attempt", "ChangeName", "SnapshotCreation", "document_of"]
 T = TypeVar("T", CommitConflict, CommitUncertain)
 
 _CREATES = 3
-"""How often the same snapshot is created again where an error left it absent."""
+"""How often the same snapshot is created again if it is missing after an error."""
 
 
 @dataclass
 class Attempt:
-    """One try: the table as it is now, and what was written for it so far. ``written``: paths in the table that nobody
-    needs when the attempt fails."""
+    """One try: the table as it is now, and what was written for it so far. ``written``: paths in the table of files
+    that are useless if the attempt fails."""
 
     state: TableState
     folder: Folder
@@ -47,18 +47,18 @@ class Attempt:
 
 @dataclass(frozen=True)
 class ChangeName:
-    """By which a change is known in the table's history."""
+    """The name by which a change is found in the table's history."""
 
     user: str
     identifier: int
 
     @classmethod
     def of(cls, options: CommitOptions) -> ChangeName:
-        """The name that the options give, which have a user by now."""
+        """The name from the options, which must have a user."""
         return cls(options.commit_user or "", LARGEST_IDENTIFIER if options.identifier is None else options.identifier)
 
     def signed(self, error: T) -> T:
-        """The error with the name in it."""
+        """The error with the name added to it."""
         error.commit_user, error.identifier = self.user, self.identifier
         return error
 
@@ -72,7 +72,7 @@ def document_of(files: TableFiles, number: int) -> dict[str, Any] | None:
 
 
 class SnapshotCreation:
-    """Creates the snapshots of one change. ``overwritten``: those that another writer's rename replaced."""
+    """Creates the snapshots of one change. ``overwritten``: snapshots that another writer's rename replaced."""
 
     def __init__(self, files: TableFiles, folder: Folder, options: CommitOptions, name: ChangeName) -> None:
         self.files = files
@@ -84,7 +84,8 @@ class SnapshotCreation:
         """Whether a snapshot was being created when an error came, so that its files may be in use."""
 
     def create(self, attempt: Attempt, change: Change, candidate: Candidate) -> None:
-        """Makes the candidate the newest snapshot; ``CommitConflict`` (taken back) where another one came first."""
+        """Makes the candidate the newest snapshot. Raises ``CommitConflict``, after deleting the attempt's files, where
+        another snapshot was first."""
         name, number = f"snapshot/snapshot-{candidate.document['id']}", candidate.document["id"]
         failure: Exception | None = None
         deadline = time.monotonic() + PATIENCE
@@ -104,7 +105,7 @@ class SnapshotCreation:
                 await_renames(self.files.source("snapshot").location, [number], deadline)
             there = self._read_back(candidate, failure)
             if there is None and not won:
-                continue  # absent after an error: the same bytes again, under the same number
+                continue  # missing after an error: creates it again with the same bytes and number
             if there is not None and there.get("uuid") == candidate.document["uuid"]:
                 self._check_base(attempt, candidate)
                 return
@@ -117,7 +118,7 @@ class SnapshotCreation:
             self.in_doubt = False
             take_back(self.folder, attempt.written, conflict)
             raise conflict
-        if failure is not None and self.files.root.kind == "path":  # absent here means that it did not happen
+        if failure is not None and self.files.root.kind == "path":  # if it is missing here, it was not created
             self.in_doubt = False
             take_back(self.folder, attempt.written, failure)
             raise failure
@@ -125,18 +126,21 @@ class SnapshotCreation:
 
     @property
     def _renamed_onto(self) -> bool:
-        """Whether Paimon renames snapshots into place; elsewhere it needs a lock, or writes under the name itself."""
+        """Whether Paimon renames snapshots to their names on this storage; on others it needs a lock, or writes under
+        the final name."""
         return self.files.root.kind == "path"
 
     def _check_settled(self, attempt: Attempt, deadline: float) -> None:
-        """Raises ``CommitConflict`` (taken back) unless the snapshot that the candidate is made of is still there, when
-        no writer can rename its own over that one, or to where the candidate goes, any more."""
+        """Waits until no writer can rename its own snapshot over the candidate's base or to the candidate's name. Then
+        raises ``CommitConflict``, after deleting the attempt's files, unless the base is still there."""
         number = attempt.state.snapshot_id
         await_renames(self.files.source("snapshot").location, [number, number + 1], deadline)
         base = attempt.state.document
         with taking_back(self.folder, attempt.written):
             if base is not None and document_of(self.files, number) != base:
-                raise CommitConflict(f"snapshot {number} is another one than the change was made of; run it again")
+                raise CommitConflict(
+                    f"snapshot {number} has changed since the change was planned on it; run the change again"
+                )
 
     def _create_once(self, name: str, data: bytes) -> bool:
         vouched = self.options.single_writer or self.options.lock is not None
@@ -144,7 +148,7 @@ class SnapshotCreation:
             return self.folder.create(name, data, single_writer=vouched)
 
     def _read_back(self, candidate: Candidate, failure: Exception | None) -> dict[str, Any] | None:
-        """The snapshot of that number, whoever made it."""
+        """The snapshot of that number, made by whichever writer."""
         try:
             data = self.folder.read(f"snapshot/snapshot-{candidate.document['id']}")
             return None if data is None else parse_json_object(data, "snapshot")
@@ -152,21 +156,21 @@ class SnapshotCreation:
             raise self.name.signed(_unknown(candidate, failure or error)) from error
 
     def check_stays(self, change: Change, candidate: Candidate) -> None:
-        """Raises ``CommitConflict`` where a writer that looks and then renames has put its snapshot over ours since it
-        was read back: one such looked before ours was there, and was slow (1 of 1,000 rounds beside Java)."""
+        """Raises ``CommitConflict`` where a writer that checks and then renames has replaced our snapshot after it was
+        read back. Such a writer checked before ours existed and was slow (1 of 1,000 rounds with Java)."""
         try:
             there = document_of(self.files, candidate.document["id"])
         except (OrcidxError, OSError):
-            return  # it was there, and a look more is no reason to fail
+            return  # the snapshot was there, so a failure of this extra check is ignored
         if there is not None and there.get("uuid") != candidate.document["uuid"]:
             raise self._overwritten(change, candidate, there)
 
     def _check_base(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Raises ``CommitConflict`` where the snapshot below ours is not the one that ours was made of.
+        """Raises ``CommitConflict`` where the snapshot below ours is not the one that ours was built on.
 
-        A rollback deletes snapshots from the newest down, and not one that comes in meanwhile: that then stands above a
-        gap, where Paimon's later commits run into it and are lost. As long as the hint leads readers below the gap
-        nobody has seen it, and it is taken away again; the change is then tried on what the rollback left.
+        A rollback deletes snapshots from the newest down, but not one that is created meanwhile. That one is then above
+        a gap, and Paimon's later commits collide with it and are lost. While the hint points readers below the gap
+        nobody has seen it, so it is deleted again, and the change is tried on the snapshot that the rollback left.
         """
         base, number = attempt.state.document, candidate.document["id"]
         if base is None:
@@ -176,8 +180,8 @@ class SnapshotCreation:
             lowest = number - 1 if below is not None else self.files.nearest_below(number)
             unseen = below is None and lowest == self.files.hint("LATEST")
         except (OrcidxError, OSError):
-            return  # ours is there, and nobody can tell of the one below
-        if below == base or lowest is None:  # those below have expired
+            return  # ours exists, and the one below cannot be read
+        if below == base or lowest is None:  # the snapshots below have expired
             return
         said = f"the table was rolled back to snapshot {lowest} or below while snapshot {number} was committed"
         if unseen and not discard(self.folder, [f"snapshot/snapshot-{number}"]):
@@ -187,7 +191,7 @@ class SnapshotCreation:
             raise conflict
         what = f"roll the table back to {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
         raise CommitConflict(
-            f"{said}, which is made of what was taken back: {what}, and run the change again",
+            f"{said}, and that snapshot was built on what was rolled back: {what}, and run the change again",
             other_user=None if below is None else below.get("commitUser"),
             snapshot_id=number,
             left_behind=tuple(candidate.written),
@@ -198,7 +202,7 @@ class SnapshotCreation:
         return self.overwritten[-1].conflict()
 
     def hint(self, number: int) -> None:
-        """LATEST is a hint for readers, who look beyond it; a failure to write it changes nothing."""
+        """Writes LATEST, a hint for readers, who also look for later snapshots; a failure to write it does no harm."""
         try:
             self.folder.put("snapshot/LATEST", str(number).encode())
         except (OrcidxError, OSError):
@@ -210,7 +214,7 @@ def _unknown(candidate: Candidate, failure: Exception | None) -> CommitUncertain
     return CommitUncertain(
         f"the storage failed while snapshot {number} was created ({failure}), and whether it took effect is not "
         f"known: look whether snapshot/snapshot-{number} has the uuid {candidate.document['uuid']}. Nothing was "
-        "deleted. Called again with the same commit_user and identifier it is not committed twice",
+        "deleted. A second call with the same commit_user and identifier does not commit it twice",
         snapshot_id=number,
         left_behind=tuple(candidate.written),
     )

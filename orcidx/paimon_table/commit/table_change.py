@@ -1,4 +1,5 @@
-"""What every change of a table begins with: the newest snapshot, and whether such a table may be changed here."""
+"""The first step of every change of a table: reads the newest snapshot and checks whether orcidx may change such a
+table."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 
 
 def begin(table: TableView, operation: Operation, given: CommitOptionsByName) -> Committer:
-    """A committer at the newest snapshot, which the operation takes; ``given``: commit options by keyword."""
+    """A committer at the newest snapshot, after checking that the operation accepts the table. ``given``: commit
+    options by keyword."""
     files = table.files
     place = files.root.name
     if files.root.kind == "path":
         place = os.path.realpath(str(files.root.location))
     if _BRANCH.search(place.replace("\\", "/")):
-        raise Unsupported(f"{files.root.name} is a branch, and only the main branch is changed here")
+        raise Unsupported(f"{files.root.name} is a branch, and orcidx changes only the main branch")
     committer = Committer(files, CommitOptions.of(given))
     if not table.is_latest and table.snapshot_id != committer.state.snapshot_id:
         raise Unsupported(
@@ -41,13 +43,13 @@ def begin(table: TableView, operation: Operation, given: CommitOptionsByName) ->
 
 
 def check_table(state: TableState, operation: Operation, options: CommitOptions) -> None:
-    """Raises ``Unsupported`` where an option of the newest schema stands against the operation, and for keys of the
-    schema that are not known: they may change what a commit has to do."""
+    """Raises ``Unsupported`` where an option of the newest schema forbids the operation, and for unknown keys of the
+    schema, because they may change what a commit has to do."""
     admitted = [*options.allow_options, *(["lock.enabled"] if options.lock is not None else [])]
     if unknown := [key for key in state.schema.unknown if key not in admitted]:
         raise Unsupported(
-            f"schema {state.schema.id} has the key {unknown[0]!r}, which is not known; change the table with the "
-            f"Paimon that wrote it, or, if it means nothing to {operation}, admit it: allow_options=[{unknown[0]!r}]"
+            f"schema {state.schema.id} has the key {unknown[0]!r}, which orcidx does not know; change the table with "
+            f"the Paimon that wrote it, or, if it does not concern {operation}, pass allow_options=[{unknown[0]!r}]"
         )
     check_options(state.schema.options, operation, admitted)
 
@@ -61,22 +63,22 @@ def check_inside(entry: FileEntry) -> None:
 def check_instants(
     schema: TableSchema, columns: Sequence[str], data_format: str, options: CommitOptions, doing: str
 ) -> None:
-    """Raises ``Unsupported`` where ORC files hold instants that depend on a JVM's zone, and nobody vouches for it.
+    """Raises ``Unsupported`` where ORC files hold instants that depend on a JVM's zone, unless the caller says "UTC".
 
-    ``schema``: the one that the files are written with; ``columns``: by its names."""
+    ``schema``: that of the files. ``columns``: named as in that schema."""
     if data_format != "orc" or options.jvm_zone == "UTC" or not schema.moves_instants:
         return
     zoned = [name for name in columns if name in schema.by_name and schema.by_name[name].type.has_instants]
     if zoned:
         raise Unsupported(
             f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all "
-            'of them run in UTC say jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
+            'of them run in UTC pass jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
             column=zoned[0],
         )
 
 
 def changed(committer: Committer, committed: Committed | None, kind: str, planned_on: int, **facts: Any) -> Changed:
-    """The result of a change that was committed, or had nothing to do."""
+    """The result of a change that was committed or had nothing to do."""
     named: dict[str, Any] = {"commit_user": committer.name.user, "identifier": committer.options.identifier}
     if committed is None:
         return Changed(None, kind, planned_on=planned_on, **named, **facts)
@@ -97,7 +99,7 @@ def changed(committer: Committer, committed: Committed | None, kind: str, planne
 
 
 def _rollback(committer: Committer, number: int) -> str | None:
-    """Paimon's own call that takes the commit back."""
+    """Paimon's own call that undoes the commit."""
     parts = committer.files.root.name.rstrip("/").replace("\\", "/").split("/")
     named = len(parts) > 1 and parts[-2].endswith(".db")
     name = f"{parts[-2].removesuffix('.db')}.{parts[-1]}" if named else "database.table"

@@ -1,7 +1,7 @@
-"""A table as a change finds it: its newest snapshot with every record of every manifest, unread fields included.
+"""The state of a table for a change: its newest snapshot with every record of every manifest, including unknown fields.
 
-What is read here is carried into the next snapshot, so nothing may be passed over: a snapshot field, a manifest version
-or an index type that is not known is ``Unsupported``, and what does not add up is ``CorruptFile``.
+What is read here is copied into the next snapshot, so nothing may be ignored. An unknown snapshot field, manifest
+version or index type is ``Unsupported``, and contradictory metadata is ``CorruptFile``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _LONG = 1 << 63
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest: its records as they are stored, and read. ``size``: its bytes; ``unknown`` as in ``Manifest``."""
+    """A manifest: its records as stored, and as parsed. ``size``: its bytes. ``unknown`` means what it means in
+    ``Manifest``."""
 
     avro: AvroFile
     entries: tuple[FileEntry, ...]
@@ -57,7 +58,8 @@ class ManifestFile:
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A live data file: its entry, and the record that it was read from, of a manifest with this schema."""
+    """A live data file: its entry, the record that the entry was read from, and the schema of that record's
+    manifest."""
 
     entry: FileEntry
     record: dict[str, Any] = field(repr=False)
@@ -67,9 +69,9 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class TableState:
-    """One snapshot, whole. ``document``: its JSON (None: nothing was written yet); ``schema``: the table's newest;
-    ``infos``: the records of both manifest lists, in order; ``deleted``: identities of files that a manifest of the
-    snapshot deletes; ``index``: the index manifest."""
+    """All metadata of one snapshot. ``document``: its JSON (None: nothing was written yet). ``schema``: the table's
+    newest schema. ``infos``: the records of both manifest lists, in order. ``deleted``: identities of files that a
+    manifest of the snapshot deletes. ``index``: the index manifest."""
 
     files: TableFiles
     document: Mapping[str, Any] | None
@@ -84,17 +86,17 @@ class TableState:
 
     @property
     def snapshot_id(self) -> int:
-        """0 before the first snapshot."""
+        """The snapshot's number; 0 before the first snapshot."""
         return 0 if self.document is None else int(self.document["id"])
 
     @property
     def rows(self) -> int:
-        """Rows of the live files, deleted ones included."""
+        """The number of rows in the live files, including deleted ones."""
         return sum([live.entry.rows for live in self.live.values()])
 
 
 def view_of(table: TableView, state: TableState) -> TableView:
-    """The table at a state, for planning without reading it again."""
+    """A view of the table at this state, for planning without reading the metadata again."""
     return TableView(
         table.files,
         None if state.document is None else snapshot_of(state.document),
@@ -111,11 +113,12 @@ def read_state(
     admitted: Sequence[str] = (),
     known: TableState | None = None,
 ) -> TableState:
-    """The newest snapshot, by the directory's listing, too: a change that went by a hint below a gap would be hidden by
-    the snapshots above. ``cache``: manifests that were read before, which never change; grows.
+    """The newest snapshot, checked by listing the directory too: the hint may point below a gap, and a change there
+    would be hidden by the snapshots above the gap. ``cache``: manifests that were read before, which never change;
+    manifests that are read now are added.
 
-    ``admitted``: names of fields of snapshots and manifests that the caller lets pass; ``known``: a state that was read
-    before, which is returned where it is still the table's. Raises ``CorruptFile`` and ``Unsupported``.
+    ``admitted``: names of unknown fields of snapshots and manifests that the caller permits. ``known``: a state that
+    was read before; it is returned if it is still the newest. Raises ``CorruptFile`` and ``Unsupported``.
     """
     for _ in range(_TRIES):
         latest = files.newest_snapshot()
@@ -170,8 +173,8 @@ def _read(
 def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> None:
     if names := sorted({name for found in unknown for name in found} - set(admitted)):
         raise Unsupported(
-            f"a manifest has the field {names[0]!r}, which is not known, and new entries would have no value of it; "
-            f"change the table with the Paimon that wrote it, or admit it: allow_options=[{names[0]!r}]"
+            f"a manifest has the field {names[0]!r}, which orcidx does not know, so new entries would have no value "
+            f"for it; change the table with the Paimon that wrote it, or pass allow_options=[{names[0]!r}]"
         )
 
 
@@ -182,8 +185,8 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
     unknown = sorted(name for name in document.keys() - FIELDS - set(admitted) if document[name] is not None)
     if unknown:
         raise Unsupported(
-            f"snapshot {snapshot_id} has the field {unknown[0]!r}, which is not known; change the table with the "
-            "Paimon that wrote it, or, if dropping it is harmless, admit it by allow_options"
+            f"snapshot {snapshot_id} has the field {unknown[0]!r}, which orcidx does not know; change the table with "
+            "the Paimon that wrote it, or, if dropping the field is harmless, name it in allow_options"
         )
     for name in ("watermark", "nextRowId"):
         value = document.get(name)
@@ -196,7 +199,9 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
     if not isinstance(properties, dict):
         raise CorruptFile(f"snapshot {snapshot_id} has properties {properties!r:.60}")
     if foreign := sorted(set(properties) - set(admitted)):
-        raise Unsupported(f"snapshot {snapshot_id} has the property {foreign[0]!r}, which may have to be carried on")
+        raise Unsupported(
+            f"snapshot {snapshot_id} has the property {foreign[0]!r}, which may have to be copied to the next snapshot"
+        )
     if document.get("commitKind") not in _KINDS:
         raise Unsupported(f"snapshot {snapshot_id} is of kind {document.get('commitKind')!r}, which is not known")
     return document
@@ -214,13 +219,13 @@ def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> Avr
 
 
 def read_manifest_file(data: memoryview) -> ManifestFile:
-    """A manifest, every record as it is stored."""
+    """Reads a manifest, with every record as it is stored."""
     avro = read_avro_file(data)
     _check_versions(avro, "manifest", _MANIFEST_VERSION)
     entries = tuple(file_entry(record) for record in avro.records)
     if avro.records and "_EMBEDDED_FILE_INDEX" not in avro.records[0]["_FILE"]:
         raise Unsupported(
-            "manifests of Paimon before 0.8 have no place for file indexes; compact the table's manifests"
+            "manifests of Paimon before 0.8 have no field for file indexes; compact the table's manifests"
         )
     return ManifestFile(avro, entries, len(data), unknown_fields(avro.records))
 
@@ -241,8 +246,8 @@ def _read_manifests(
 def live_entries(
     manifests: Sequence[ManifestFile],
 ) -> tuple[dict[tuple[Any, ...], LiveFile], frozenset[tuple[Any, ...]]]:
-    """The live files by identity, and the identities that are deleted; an identity that was ever deleted is dead, for
-    that is how Paimon's scan reads the manifests."""
+    """The live files by identity, and the deleted identities. An identity that was ever deleted is not live, which is
+    how Paimon's scan reads the manifests."""
     deleted = frozenset(e.identity for manifest in manifests for e in manifest.entries if e.kind == DELETE)
     live: dict[tuple[Any, ...], LiveFile] = {}
     for manifest in manifests:
@@ -262,7 +267,7 @@ def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, t
     _check_versions(index, name, _INDEX_MANIFEST_VERSION)
     entries = tuple(index_entry(record) for record in index.records)
     if unknown := sorted({entry.index_type for entry in entries} - set(_INDEX_TYPES)):
-        raise Unsupported(f"the table has an index of type {unknown[0]!r}, which a change here would not keep up")
+        raise Unsupported(f"the table has an index of type {unknown[0]!r}, which orcidx would not update")
     return index, entries
 
 

@@ -1,1 +1,1 @@
-"""Data files of a table, written: rows conformed to its schema, encoded, with their statistics."""
+"""Writes data files of a table: rows are converted to its schema and encoded, with statistics."""

@@ -1,7 +1,9 @@
-"""Statistics of a data file's columns, as manifests store them: minima, maxima, null counts, cut as the table says.
+"""Statistics of a data file's columns, as manifests store them: minima, maxima and null counts, truncated as the
+table's options say.
 
-``metadata.stats-mode``: none, counts, truncate(n), full; ``fields.<column>.stats-mode`` for one column. Text is cut
-to n characters, its maximum then raised in the last one that can be; where none can be, both bounds are unknown.
+``metadata.stats-mode``: none, counts, truncate(n), full; ``fields.<column>.stats-mode`` for one column. Text is cut to
+n characters. A maximum that was cut is then raised in its last character that can be raised; if none can be, both
+bounds are unknown.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class StatsMode:
 
 
 def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict[str, StatsMode]:
-    """The mode of each column; after the first n that ``metadata.stats-keep-first-n-columns`` names, none."""
+    """The mode of each column. Columns after the first n have none, where ``metadata.stats-keep-first-n-columns`` is
+    n."""
     default = StatsMode.parse("metadata.stats-mode", options.get("metadata.stats-mode", "truncate(16)"))
     name = "metadata.stats-keep-first-n-columns"
     most = parse_whole(name, options.get(name, "-1"), least=-1)
@@ -61,7 +64,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict
 
 
 class ColumnStatistics:
-    """Bounds and nulls of one column; takes its arrays in order."""
+    """Computes bounds and null count of one column from its arrays, in order."""
 
     def __init__(self, data_type: DataType, mode: StatsMode) -> None:
         self.type = data_type
@@ -76,7 +79,7 @@ class ColumnStatistics:
         if self._unordered or array.null_count == len(array):
             return
         if self.type.root in ("FLOAT", "DOUBLE") and pc.any(pc.is_nan(array)).as_py():
-            self._unordered = True  # NaN has no place among bounds that all readers agree on
+            self._unordered = True  # readers do not agree on the order of NaN, so bounds leave it out
             return
         found = pc.min_max(array)
         least, most = (physical(found[name], self.type) for name in ("min", "max"))
@@ -87,7 +90,7 @@ class ColumnStatistics:
 
     @property
     def bounds(self) -> tuple[Any, Any]:
-        """Minimum and maximum in the physical domain, cut as the mode says; None: unknown."""
+        """Minimum and maximum in the physical domain, truncated as the mode says; None means unknown."""
         if self._unordered or self._least is None:
             return None, None
         if self.mode.kind == "full" or self.type.root not in _TEXTS:
@@ -99,8 +102,8 @@ class ColumnStatistics:
 def stored_stats(
     fields: Sequence[DataField], columns: Mapping[str, ColumnStatistics], *, dense: bool
 ) -> tuple[dict[str, Any], list[str] | None]:
-    """The record of a file's statistics, and the columns that it has (None: all). ``dense`` leaves out those
-    without."""
+    """The record of a file's statistics, and the columns that it covers (None: all). ``dense`` leaves out columns
+    without statistics."""
     kept = [field for field in fields if not dense or columns[field.name].mode.kind != "none"]
     types = [field.type for field in kept]
     bounds = [columns[field.name].bounds for field in kept]
@@ -114,7 +117,7 @@ def stored_stats(
 
 
 def physical(scalar: pa.Scalar, data_type: DataType) -> Any:
-    """An Arrow value as ``BinaryRow`` gives and takes it; None for null."""
+    """An Arrow value in the form of ``BinaryRow``; None for null."""
     if not scalar.is_valid:
         return None
     if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"):
@@ -131,7 +134,8 @@ def _order(value: Any) -> Any:
 
 
 def _signed_zeros(array: pa.Array, least: float, most: float) -> tuple[float, float]:
-    """Arrow finds the zeros equal; a bound that is zero is -0.0 below and 0.0 above where both are there."""
+    """Arrow takes both zeros as equal. Where a column has both, a minimum of zero is -0.0 and a maximum of zero is
+    0.0."""
     if least != 0.0 and most != 0.0:
         return least, most
     zeros = pc.filter(array, pc.equal(array, 0.0))
@@ -146,9 +150,9 @@ def _cut(value: bytes, length: int) -> bytes:
 
 
 def _raised(value: bytes, length: int) -> bytes | None:
-    """Text of at most so many characters that is not below ``value``; None where there is none.
+    """A text of at most so many characters that is not less than ``value``; None where there is none.
 
-    Surrogates are passed over: they cannot be stored as UTF-8 (Java would store "?", which is no bound).
+    Surrogates are skipped: they cannot be stored as UTF-8 (Java would store "?", which is not a bound).
     """
     text = value.decode()
     if len(text) <= length:

@@ -1,7 +1,7 @@
 """How rows of a table are encoded in data files: ORC by the project's own writer, Parquet by pyarrow.
 
 ORC types, ids and options are those of Paimon's Java: CHAR padded, times of day as milliseconds, ``paimon.id`` on every
-type, and the table's ``orc.*`` options. Parquet is as its reader wants it.
+type, and the table's ``orc.*`` options. Parquet files have what their reader needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIMESTAMP_LTZ"""
 _WRITTEN_TYPES = frozenset(_FLAT.split())
 _FINEST_IN_PARQUET = 6
 _LONGEST_IN_ORC = 65535
-"""Characters that the type of an ORC text column can tell."""
+"""The most characters that the type of an ORC text column can declare."""
 
 
 class Encoder(Protocol):
@@ -38,10 +38,10 @@ class Encoder(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes so far, those that wait among them."""
+        """Bytes so far, including those that are not encoded yet."""
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Takes rows as in ``as_stored``."""
+        """Takes rows that ``as_stored`` gave."""
 
     def finish(self) -> bytes:
         """The whole file."""
@@ -69,7 +69,7 @@ def open_encoder(schema: TableSchema, form: str) -> Encoder:
 
 
 def as_stored(rows: pa.RecordBatch, schema: TableSchema, form: str) -> pa.RecordBatch:
-    """The rows as the file has them, and its statistics, too: CHAR is padded in ORC."""
+    """The rows as the file and its statistics have them: CHAR is padded in ORC."""
     arrays = []
     for array, field in zip(rows.columns, schema.fields):
         if form == "orc" and field.type.root == "CHAR":
@@ -97,7 +97,7 @@ class _NewFile(io.BytesIO):
 
 
 _UNFILTERED = frozenset({"BOOLEAN", "ARRAY", "MAP", "MULTISET", "ROW"})
-"""Types of columns that have no bloom filter in a file of ours."""
+"""Types of columns that get no bloom filter in a file that orcidx writes."""
 
 
 class _Orc:
@@ -120,7 +120,7 @@ class _Orc:
 
 
 def _orc_field(field: DataField) -> pa.Field:
-    """Paimon looks columns up by name; the id is for those who go by it (Iceberg's readers)."""
+    """Paimon looks columns up by name; the id is for readers that use it (Iceberg's)."""
     metadata = {"paimon.id": str(field.id)}
     if field.type.root in ("CHAR", "VARCHAR") and field.type.length <= _LONGEST_IN_ORC:
         metadata["orc.type"] = f"{field.type.root.lower()}({field.type.length})"
@@ -137,7 +137,8 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def orc_options(schema: TableSchema) -> WriteOptions:
-    """The table's ``orc.*`` options, which win over ``file.*`` but for ``file.block-size``, as in Paimon's Java."""
+    """The table's ``orc.*`` options. As in Paimon's Java they take precedence over ``file.*``, except over
+    ``file.block-size``."""
     options = schema.options
     given: dict[str, Any] = {"compression": _codec("orc", options)}
     if given["compression"] == "zstd":
@@ -153,7 +154,7 @@ def orc_options(schema: TableSchema) -> WriteOptions:
     if "orc.dictionary.key.threshold" in options:
         given["dictionary_key_size_threshold"] = _share(options, "orc.dictionary.key.threshold")
     names = [name.strip() for name in options.get("orc.bloom.filter.columns", "").split(",") if name.strip()]
-    # Java takes them for every column, and has no use for these.
+    # Java accepts the option for every column, but makes no filter for these types.
     bare = {field.name for field in schema.fields if field.type.root in _UNFILTERED}
     if names := [name for name in names if name not in bare]:
         given["bloom_filter_columns"] = names
@@ -168,7 +169,7 @@ def orc_options(schema: TableSchema) -> WriteOptions:
 def _whole(options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name, str(default)).strip()
     if not text.isascii() or not text.isdigit():
-        raise InvalidQuery(f"the table option {name} is {text!r}, which is no whole number")
+        raise InvalidQuery(f"the table option {name} is {text!r}, which is not a whole number")
     return int(text)
 
 
@@ -176,7 +177,7 @@ def _share(options: Mapping[str, str], name: str) -> float:
     try:
         return float(options[name])
     except ValueError:
-        raise InvalidQuery(f"the table option {name} is {options[name]!r}, which is no number") from None
+        raise InvalidQuery(f"the table option {name} is {options[name]!r}, which is not a number") from None
 
 
 # ---------------------------------------------------------------------- Parquet
@@ -188,7 +189,7 @@ class _Parquet:
         fields = [pa.field(f.name, f.type.arrow_type, metadata={"PARQUET:field_id": str(f.id)}) for f in schema.fields]
         self._schema = pa.schema(fields)
         codec = _codec("parquet", schema.options)
-        # Java looks for a wide decimal in a dictionary with bytes of another width, and misses it.
+        # Java looks up a wide decimal in a dictionary with bytes of another width, and does not find it.
         wide = [f.name for f in schema.fields if f.type.root == "DECIMAL" and f.type.precision > 18]
         self._writer = pyarrow.parquet.ParquetWriter(
             self._sink,

@@ -1,6 +1,7 @@
-"""Data files of an append table: rows into files of their partition and bucket, statistics and file index with them.
+"""Writes the data files of an append table: rows go into files of their partition and bucket, with statistics and a
+file index.
 
-A file is encoded in memory and stored whole, under a name of its own, before any manifest names it.
+A file is encoded in memory and stored whole, under a unique name, before any manifest names it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from orcidx.storage.folder import Folder
 __all__ = ["DataFiles", "WrittenFile"]
 
 _MOST_BUFFERED = 256 << 20
-"""Encoded bytes of all open files; beyond, the largest is finished, though it is smaller than the target."""
+"""The most encoded bytes of all open files. Above this the largest one is finished, although it is smaller than the
+target."""
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A data file that is stored; ``stats`` as a manifest has them. Picklable."""
+    """A data file that has been stored, with ``stats`` as a manifest has them. It pickles."""
 
     partition: bytes
     bucket: int
@@ -47,7 +49,7 @@ class WrittenFile:
 
 
 class DataFiles:
-    """The files that rows of one schema go to. ``stored``: paths in the table of what has been written so far."""
+    """The open files for rows of one schema. ``stored``: paths in the table of what has been written so far."""
 
     def __init__(self, root: Source, schema: TableSchema, *, dense: bool) -> None:
         self.dense = dense
@@ -116,13 +118,13 @@ class _OpenFile:
 
     @property
     def bytes(self) -> int:
-        """Encoded so far, or waiting."""
+        """Bytes that are encoded or waiting to be."""
         return self.encoder.size
 
     def write(self, rows: pa.RecordBatch) -> None:
         self.rows += rows.num_rows
         if self.index is not None:
-            self.index.add(rows)  # CHAR as it was given
+            self.index.add(rows)  # CHAR values as given, without padding
         rows = as_stored(rows, self.files.schema, self.files.form)
         for name, statistics in self.statistics.items():
             statistics.add(rows.column(name))
@@ -157,7 +159,7 @@ class _OpenFile:
 
 
 def pieces(files: list[WrittenFile]) -> Iterator[str]:
-    """The paths in the table of everything that the files are."""
+    """The paths, in the table, of the data files and their index files."""
     for file in files:
         yield f"{file.directory}/{file.name}"
         if file.sidecar is not None:

@@ -1,5 +1,5 @@
-"""Arrow rows made rows of a table: columns by name, values checked against the table's types before a byte is
-written."""
+"""Turns Arrow rows into rows of a table: columns are found by name, and values are checked against the table's types
+before anything is written."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         return data.schema, iter(data.to_batches(max_chunksize=_BATCH))
     if not isinstance(data, pa.RecordBatchReader):
         if not hasattr(data, "__arrow_c_stream__"):
-            raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: give a Table, a batch or a reader")
+            raise InvalidQuery(f"a {type(data).__name__} is not Arrow data: give a Table, a batch or a reader")
         data = stream_of(data)
     reader: pa.RecordBatchReader = data
     return reader.schema, iter(reader)
 
 
 def check_columns(given: pa.Schema, schema: TableSchema) -> None:
-    """Raises ``InvalidQuery`` for columns that the table lacks, or that are needed and missing; ``Unsupported`` for
-    missing ones with a default value."""
+    """Raises ``InvalidQuery`` for columns that the table lacks and for missing columns that are required, and
+    ``Unsupported`` for missing columns with a default value."""
     if len(set(given.names)) != len(given.names):
         raise InvalidQuery("the rows have two columns of one name")
     if surplus := [name for name in given.names if name not in schema.by_name]:
@@ -61,10 +61,10 @@ def _needs_default(schema: TableSchema, name: str) -> Unsupported:
 
 
 def conformed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """The rows in the table's columns and types; columns that they lack are null.
+    """The rows in the table's columns and types; missing columns are null.
 
-    Raises ``InvalidQuery`` for values of another kind or null where that is not allowed, ``ValueOutOfRange`` for those
-    that do not fit.
+    Raises ``InvalidQuery`` for values of another kind and for nulls where they are not allowed, ``ValueOutOfRange`` for
+    values that do not fit.
     """
     arrays = []
     for field in schema.fields:
@@ -100,7 +100,8 @@ def _column(array: pa.Array, field: DataField) -> pa.Array:
 
 
 def _is_alike(given: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether a cast means the same value: numbers to numbers, text to text, zoned instants to zoned instants."""
+    """Whether a cast keeps the meaning of the value: numbers to numbers, text to text, instants with a zone to instants
+    with a zone."""
     if pa.types.is_null(given):
         return True
     if pa.types.is_timestamp(kind):
@@ -133,7 +134,8 @@ def _check_length(array: pa.Array, field: DataField) -> None:
 def placed(
     batch: pa.RecordBatch, schema: TableSchema, buckets: int
 ) -> Iterator[tuple[bytes, tuple[Any, ...], int, pa.RecordBatch]]:
-    """The rows by partition and bucket: the partition's row and values, the bucket, the rows in their order.
+    """Groups the rows by partition and bucket. Gives the partition's row and values, the bucket, and its rows in their
+    order.
 
     ``buckets``: how many there are; -1: all rows go to bucket 0.
     """

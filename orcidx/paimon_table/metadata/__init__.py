@@ -1,1 +1,1 @@
-"""What a table's metadata files say: snapshots, schemas, manifests and the values that they hold."""
+"""Reads a table's metadata files: snapshots, schemas, manifests and the values in them."""

@@ -1,9 +1,10 @@
-"""BinaryRow as manifests store it: partitions, keys, minima and maxima. Read one field at a time; written whole.
+"""BinaryRow, in which manifests store partitions, keys, minima and maxima. Rows are read one field at a time and
+written whole.
 
 field count  i32 big-endian
 null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
 slots        8 bytes per field, little-endian
-variable     what does not fit a slot, at the offset in the slot (from the null area on)
+variable     values that do not fit a slot, at the offset in the slot (counted from the null area)
 """
 
 from __future__ import annotations

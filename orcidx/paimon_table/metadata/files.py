@@ -1,4 +1,4 @@
-"""The files of a table's directory, wherever it is: snapshots, schemas, manifests, and the sources of data files."""
+"""The files of a table's directory on any storage: snapshots, schemas, manifests, and the sources of data files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TableFiles:
 
     def __post_init__(self) -> None:
         if not isinstance(self.root.location, str):
-            raise InvalidQuery(f"{self.root.name}: a table is a directory: give a path or URL")
+            raise InvalidQuery(f"{self.root.name}: a table is a directory; give its path or URL")
 
     def source(self, path: str) -> Source:
         """A file by its path within the table, with slashes."""
@@ -43,10 +43,10 @@ class TableFiles:
     def external(self, path: str) -> Source:
         """A file that a manifest names by its own absolute path.
 
-        Whoever wrote the table chose it, and it is opened with the reader's credentials: so it has to be in the table's
+        The table's writer chose the path, and it is opened with the reader's credentials. So it must be in the table's
         own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery`` otherwise.
         """
-        in_session = self.root.kind == "hadoop"  # whose file systems take URLs of many stores
+        in_session = self.root.kind == "hadoop"  # a session's file systems accept URLs of many stores
         if self.root.filesystem is not None and not in_session:
             found = describe_source(path, filesystem=self.root.filesystem)
             return replace(found, ships_secrets=self.root.ships_secrets)
@@ -60,7 +60,7 @@ class TableFiles:
         if in_session:
             return replace(self.root, name=path, location=path)
         if not trusted and not any(is_inside(path, one) for one in self.external_paths):
-            message = f"a manifest names a file of another store, {path!r:.200}; if that is trusted, open the table"
+            message = f"a manifest names a file of another store, {path!r:.200}; if you trust it, open the table"
             raise InvalidQuery(
                 f"{message} with external_paths=[...] (in the shell --external-paths), the directories it may name",
                 file=self.root.name,
@@ -91,7 +91,7 @@ class TableFiles:
         return snapshot
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot; None for a table that nothing was written to.
+        """The newest snapshot; None for a table without any.
 
         LATEST is only a hint: numbers are probed upwards from it, and the directory is listed where it leads nowhere.
         """
@@ -105,9 +105,9 @@ class TableFiles:
         return self.snapshot(max(numbers)) if numbers else None
 
     def newest_snapshot(self) -> Snapshot | None:
-        """As ``latest_snapshot``, for writers: raises ``CorruptFile`` where numbers beyond it are taken.
+        """``latest_snapshot`` for writers: raises ``CorruptFile`` where there are snapshots above it after a gap.
 
-        Paimon's own readers then go by the hint or by the listing, as it happens; only a damaged table has such a gap.
+        With such a gap Paimon's own readers follow either the hint or the listing. Only a damaged table has one.
         """
         latest = self.latest_snapshot()
         most = max(self._listed("snapshot", "snapshot-"), default=0)
@@ -115,14 +115,15 @@ class TableFiles:
             latest = self._last(self.snapshot, latest.id)  # committed meanwhile, or rolled back
         if latest is not None and most > latest.id:
             raise CorruptFile(
-                f"snapshot {latest.id + 1} is missing, and {most} is there, into which commits to come would run: roll "
+                f"snapshot {latest.id + 1} is missing, but {most} exists, and later commits would collide with it: "
+                "roll "
                 f"the table back to {most}, or delete the files of snapshot/ above {latest.id}",
                 file=self.root.name,
             )
         return latest
 
     def nearest_below(self, number: int) -> int | None:
-        """The largest number of a snapshot below this one."""
+        """The largest number of an existing snapshot below this one."""
         return max((one for one in self._listed("snapshot", "snapshot-") if one < number), default=None)
 
     def schema(self, schema_id: int) -> TableSchema:
@@ -147,9 +148,10 @@ class TableFiles:
         return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 
     def hint(self, name: str) -> int | None:
-        """The number in LATEST or EARLIEST; None where there is none that can be read.
+        """The number in LATEST or EARLIEST; None where it is missing or cannot be read.
 
-        The only files of a table that are written over in place: one that changes while it is read is read again.
+        These are the only files of a table that are overwritten in place, so one that changes while it is read is read
+        again.
         """
         for _ in range(_HINT_READS):
             try:
@@ -158,7 +160,7 @@ class TableFiles:
                 return None
             except StorageError:
                 continue
-        return None  # whoever asks goes by the listing, and tells of a storage that fails
+        return None  # the caller then uses the listing, which reports a storage that fails
 
     def _last(self, read: Callable[[int], T], first: int) -> T | None:
         found: T | None = None

@@ -1,8 +1,8 @@
 """Manifests: which data files and index files a snapshot has.
 
 A manifest list (Avro) names manifests; a manifest (Avro) holds entries that add or delete a data file; an index
-manifest (Avro) is the full list of the index files, with the ranges of the deletion vectors in them. Fields that newer
-writers append may be missing in older files.
+manifest (Avro) is the full list of the index files, with the ranges of the deletion vectors in them. Older files may
+lack fields that newer writers append.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OF_INDEX = (
     *(("_KIND", int), ("_PARTITION", bytes), ("_BUCKET", int), ("_INDEX_TYPE", str), ("_FILE_NAME", str)),
     *(("_FILE_SIZE", int), ("_ROW_COUNT", int)),
 )
-"""Fields that every record of a data file or an index file has, in the order in which they are asked for."""
+"""Fields that every record of a data file or an index file has, in the order in which they are read."""
 _BOUNDS = (("_MIN_VALUES", bytes), ("_MAX_VALUES", bytes))
 _NUMBERS, _STRINGS = frozenset({int, type(None)}), frozenset({str})
 DELETION_VECTORS = "DELETION_VECTORS"
@@ -71,7 +71,7 @@ class RowStats:
 
 @dataclass(frozen=True)
 class ManifestInfo:
-    """A manifest in a manifest list; ``partition_stats`` over its entries' partitions."""
+    """A manifest in a manifest list; ``partition_stats`` covers its entries' partitions."""
 
     name: str
     partition_stats: RowStats
@@ -79,7 +79,8 @@ class ManifestInfo:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes; see ``TableFile`` for the rest."""
+    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes; ``TableFile`` describes the other
+    fields."""
 
     kind: int
     partition: bytes
@@ -104,7 +105,7 @@ class FileEntry:
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """What a delete has in common with the add that it cancels; an index that is rewritten changes it."""
+        """The identity that a delete shares with the add that it cancels; rewriting the index changes it."""
         return (
             self.partition,
             self.bucket,
@@ -118,7 +119,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class DeletionRange:
-    """Where the deletion vector of a data file is in its index file."""
+    """The position of a data file's deletion vector in an index file."""
 
     offset: int
     length: int
@@ -157,7 +158,7 @@ def read_manifest_list(data: memoryview) -> list[ManifestInfo]:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The entries of a manifest, in order, and its fields that are not known here and say something."""
+    """The entries of a manifest, in order, and its unknown fields that have a value."""
 
     entries: list[FileEntry]
     unknown: tuple[str, ...] = ()
@@ -176,16 +177,17 @@ def read_manifest(data: memoryview) -> Manifest:
 
 
 def unknown_fields(records: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """Fields of records of one Avro file, all of one schema, that are not known here and have a value in one of them.
+    """Fields of the records of one Avro file (which have one schema) that orcidx does not know and that have a value in
+    some record.
 
-    All of Paimon 0.8 to 2.1 are known; an empty list is no value.
+    Those of Paimon 0.8 to 2.1 are known. An empty list counts as no value.
     """
     strange = _strange(records[0]) if records else []
     return tuple(dict.fromkeys(name for record in records for name in _told(record, strange))) if strange else ()
 
 
 def _strange(record: dict[str, Any]) -> list[tuple[str, ...]]:
-    """The paths of the fields that are not known, of all records with this one's schema."""
+    """The paths of the unknown fields in the schema of this record."""
     file = record.get("_FILE")
     inside = [("_FILE", name) for name in file if name not in _FIELDS] if isinstance(file, dict) else []
     return [*((name,) for name in record if name not in _FIELDS), *inside]
@@ -262,7 +264,7 @@ def file_entry(record: dict[str, Any]) -> FileEntry:
 
 def _check_kind(kind: int, what: str) -> None:
     if kind not in (ADD, DELETE):
-        raise Unsupported(f"{what} has an entry of kind {kind}, and {ADD} (added) and {DELETE} (deleted) are known")
+        raise Unsupported(f"{what} has an entry of kind {kind}; known kinds are {ADD} (added) and {DELETE} (deleted)")
 
 
 def _stats(record: dict[str, Any]) -> RowStats:

@@ -1,6 +1,7 @@
-"""The Avro schemas of manifests, for a table that has none to take them from, and what a new record needs of a schema.
+"""The Avro schemas of manifests, for a table that has no manifest yet, and the fields that a new record needs in a
+schema.
 
-Written as Paimon 1.4 writes them: every release finds the fields by their names.
+They are those of Paimon 1.4; every release finds the fields by their names.
 """
 
 from __future__ import annotations
@@ -123,10 +124,10 @@ def field_names(schema_text: bytes, *path: str) -> frozenset[str]:
 def completed(
     schema_text: bytes, record: Mapping[str, Any], *path: str, may_lose: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A new record with exactly the fields of a schema: those it knows, and Avro's default for the others.
+    """A new record with exactly the fields of a schema: the given ones, and Avro's default for the others.
 
-    Fields that the schema lacks must be None, or in ``may_lose``, and are left out. Raises ``Unsupported`` where a
-    field has no default."""
+    Given fields that the schema lacks are left out; they must be None or in ``may_lose``. Raises ``Unsupported`` where
+    a field has no default."""
     fields = _fields(parse_json_object(schema_text, "Avro schema"), path)
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
     if lost := sorted(set(lost) - set(may_lose)):

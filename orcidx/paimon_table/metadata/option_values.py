@@ -23,17 +23,17 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def parse_duration(name: str, text: str) -> float:
-    """Seconds; a number alone is milliseconds. Raises ``InvalidQuery`` naming the option."""
+    """A duration in seconds; a number without a unit is milliseconds. Raises ``InvalidQuery`` naming the option."""
     found = _FORM.fullmatch(text.strip().lower())
     unit = (found[2] or "ms") if found else ""
     seconds = _SECONDS.get(unit, _SECONDS.get(unit.removesuffix("s")))
     if found is None or seconds is None:
-        raise InvalidQuery(f"{name} is {text!r}, which is no duration such as '10 ms'")
+        raise InvalidQuery(f"{name} is {text!r}, which is not a duration such as '10 ms'")
     return int(found[1]) * seconds
 
 
 def parse_whole(name: str, text: str, *, least: int) -> int:
     """A whole number of at least ``least``. Raises ``InvalidQuery`` naming the option."""
     if _WHOLE.fullmatch(text.strip()) is None or int(text) < least:
-        raise InvalidQuery(f"{name} is {text!r}, which is no whole number of at least {least}")
+        raise InvalidQuery(f"{name} is {text!r}, which is not a whole number of at least {least}")
     return int(text)

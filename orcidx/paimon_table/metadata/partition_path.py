@@ -17,22 +17,23 @@ _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^") | {chr(code) for code in range(1, 
 _NANOS = 1_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _NOT_JAVAS_BLANKS = "\x85\xa0\u2007\u202f"
-"""Blank to Python, and not to Java's ``Character.isWhitespace``."""
+"""Characters that are white space for Python, but not for Java's ``Character.isWhitespace``."""
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool) -> str:
     """The path of a partition with a slash behind it; empty for a table without partitions.
 
-    ``values`` in the physical domain (``BinaryRow``). ``default_name`` stands for null and for blank text. ``legacy``
-    (the table option ``partition.legacy-name``): dates are day numbers and timestamps ISO 8601. Raises ``Unsupported``
-    for a value whose text is not the same in every JVM (``depends_on_jvm``).
+    ``values`` in the physical domain (``BinaryRow``). ``default_name`` is used for null and for blank text. With
+    ``legacy`` (the table option ``partition.legacy-name``) dates are day numbers and timestamps are ISO 8601. Raises
+    ``Unsupported`` for a value whose text is not the same in every JVM (``depends_on_jvm``).
     """
     parts = []
     for field, value in zip(fields, values):
         if value is not None and depends_on_jvm(field.type, legacy=legacy):
             raise Unsupported(
-                f"the directory of a partition by {field.type} is named by the JVM that writes it: {_why(field.type)}",
+                f"the name of the directory of a partition by {field.type} depends on the JVM that writes it: "
+                f"{_why(field.type)}",
                 column=field.name,
             )
         parts.append(f"{_escape(field.name)}={_part(field.type, value, default_name, legacy)}/")
@@ -42,7 +43,7 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, defaul
 def partition_pattern(
     fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool
 ) -> re.Pattern[str]:
-    """What the paths of a partition look like: any text stands for a value that each JVM names in its own way."""
+    """A pattern for the paths of a partition: a value whose text depends on the JVM matches any text."""
     parts = []
     for field, value in zip(fields, values):
         free = value is not None and depends_on_jvm(field.type, legacy=legacy)
@@ -52,7 +53,8 @@ def partition_pattern(
 
 
 def depends_on_jvm(data_type: DataType, *, legacy: bool) -> bool:
-    """Whether Paimon's Java makes another text of a value by its version, its zone, or from one call to the next."""
+    """Whether the text that Paimon's Java makes from a value depends on Java's version or time zone, or changes from
+    call to call."""
     root = data_type.root
     if root in ("BINARY", "VARBINARY"):
         return legacy
@@ -63,7 +65,7 @@ def _why(data_type: DataType) -> str:
     if data_type.root in ("FLOAT", "DOUBLE"):
         return "Java before 19 writes 2E23 as 1.9999999999999998E23; write such rows with Paimon's Java"
     if data_type.root == "TIMESTAMP_LTZ":
-        return "it takes the clock of its own zone; write such rows with Paimon's Java"
+        return "it uses the time of its own zone; write such rows with Paimon's Java"
     return "with partition.legacy-name its Object.toString has another text in each call, which Java itself cannot find"
 
 
@@ -80,7 +82,7 @@ def _escape(text: str) -> str:
 def _text(data_type: DataType, value: Any, legacy: bool) -> str:
     root = data_type.root
     if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
-        # One replacement for a surrogate, as Java's decoder has it, where Python's has three.
+        # Writes one replacement character for a surrogate, as Java's decoder does; Python's writes three.
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}".encode(), bytes(value)).decode("utf-8", "replace")
     if root == "BOOLEAN":
         return "true" if value else "false"
@@ -105,7 +107,7 @@ def _date(days: int, data_type: DataType) -> datetime.date:
 
 
 def _time(millis: int, precision: int) -> str:
-    """Digits of the fraction as far as there are any, one at least, and ``precision`` at most."""
+    """The digits of the fraction without trailing zeros, at least one and at most ``precision``."""
     seconds, millis = divmod(millis, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if precision == 0:

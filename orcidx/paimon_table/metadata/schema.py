@@ -1,4 +1,4 @@
-"""The schemas of a table, and how the fields of a data file become those of the table: by field id."""
+"""The schemas of a table, and the mapping of a data file's fields to those of the table, by field id."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from orcidx.paimon_table.metadata.option_values import parse_whole
 __all__ = ["FieldMapping", "TableSchema", "char_lengths", "is_carried", "map_fields", "parse_schema", "same_type"]
 
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 64 << 10
-"""Schemas that are kept parsed, and bytes of the text of one: that of 500 columns has 40 KB, and takes twenty times as
-much parsed."""
+"""How many parsed schemas are kept, and the most bytes of a schema's text. The text of 500 columns has 40 KB; parsed it
+takes twenty times as much."""
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 _TEXTS = ("CHAR", "VARCHAR")
 _BINARIES = ("BINARY", "VARBINARY")
-# What Paimon 2.1's TableSchema, DataField and data types write as JSON.
+# The keys of the JSON that Paimon 2.1's TableSchema, DataField and data types write.
 _KEYS = frozenset(
     ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
 )
@@ -36,7 +36,8 @@ _EXACT_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 @dataclass(frozen=True)
 class TableSchema:
     """One version of a table's schema. ``options`` are the table's, as Paimon spells them. ``defaults``: the texts of
-    values that Paimon's Java writes for null, by column; ``unknown``: keys of the document that are not known here."""
+    the values that Paimon's Java writes for null, by column. ``unknown``: keys of the document that orcidx does not
+    know."""
 
     id: int
     fields: tuple[DataField, ...]
@@ -58,11 +59,12 @@ class TableSchema:
 
     @cached_property
     def uncarried(self) -> dict[str, DataType]:
-        """Columns of types that have no Arrow form here, such as VARIANT, by name: the others can be read."""
+        """Columns of types that orcidx cannot convert to Arrow, such as VARIANT, by name. The other columns can be
+        read."""
         return {field.name: field.type for field in self.fields if not is_carried(field.type)}
 
     def check_carried(self, columns: Sequence[str]) -> None:
-        """Raises ``Unsupported`` for the first of these columns that is not."""
+        """Raises ``Unsupported`` for the first of these columns that cannot be read."""
         for name in columns:
             if name in self.uncarried:
                 others = [field.name for field in self.fields if field.name not in self.uncarried]
@@ -84,7 +86,7 @@ class TableSchema:
 
     @property
     def bucket_fields(self) -> tuple[DataField, ...]:
-        """What rows are hashed by into a fixed number of buckets."""
+        """The columns by which rows are hashed into a fixed number of buckets."""
         if named := self.options.get("bucket-key", "").strip():
             names = [name.strip() for name in named.split(",")]
             if unknown := [name for name in names if name not in self.by_name]:
@@ -94,12 +96,13 @@ class TableSchema:
 
     @property
     def buckets(self) -> int:
-        """The option ``bucket``: rows of a key go into one of so many; -1: an append table has none."""
+        """The option ``bucket``: the number of buckets; -1 in an append table without buckets."""
         return parse_whole("bucket", self.options.get("bucket", "-1"), least=-(1 << 31))
 
     @property
     def moves_instants(self) -> bool:
-        """Whether TIMESTAMP WITH LOCAL TIME ZONE of its ORC files depends on the zone of the JVM that wrote them."""
+        """Whether the values of TIMESTAMP WITH LOCAL TIME ZONE in the table's ORC files depend on the zone of the JVM
+        that wrote them."""
         return self.is_on("orc.timestamp-ltz.legacy.type", default=True)
 
     def is_on(self, option: str, *, default: bool = False) -> bool:
@@ -116,7 +119,7 @@ class FieldMapping:
 
     @property
     def is_same(self) -> bool:
-        """Whether the file has it under the same name and of the same type, nullability aside."""
+        """Whether the file has the field with the same name and type, apart from nullability."""
         file_field = self.file_field
         return (
             file_field is not None
@@ -126,8 +129,8 @@ class FieldMapping:
 
 
 def parse_schema(data: bytes | memoryview) -> TableSchema:
-    """A schema file. Raises ``CorruptFile``; ``Unsupported`` for a type that is not known. A change reads the same one
-    several times, and many tables have one schema: the last ones are kept."""
+    """A schema file. Raises ``CorruptFile``; ``Unsupported`` for an unknown type. The last parsed schemas are kept,
+    because a change reads the same schema several times, and many tables have equal schemas."""
     text = bytes(data)
     return _parsed_schema(text) if len(text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__(text)
 
@@ -158,7 +161,8 @@ def _parsed_schema(data: bytes) -> TableSchema:
 
 
 def _field(entry: Any) -> DataField:
-    """A field; one of a type that is not known has its text or its keyword for a root, so that the others are read."""
+    """A field. The type of a field of an unknown type is its text or its keyword, so that the other fields can be
+    read."""
     try:
         return parse_field(entry)
     except NestedTooDeep:
@@ -171,7 +175,7 @@ def _field(entry: Any) -> DataField:
         if not isinstance(text, str) or not text.strip():
             raise
         words = text.strip().removesuffix("NOT NULL").strip()[:80]
-        if words in ROOTS:  # as of an ARRAY without an element: it would be taken for one
+        if words in ROOTS:  # for example an ARRAY without an element, which could be taken for a known type
             words += " of what is not known"
         return DataField(entry["id"], entry["name"], DataType(words, not text.rstrip().endswith("NOT NULL")))
 
@@ -203,9 +207,9 @@ def _names(value: Any, part: str, known: set[str]) -> tuple[str, ...]:
 
 
 def map_fields(table: TableSchema, file: TableSchema) -> tuple[FieldMapping, ...]:
-    """Each field of the table in the schema that a file was written with.
+    """Maps each field of the table to the schema that a file was written with.
 
-    Raises ``Unsupported`` naming the column whose type did not change by a safe widening.
+    Raises ``Unsupported`` naming a column whose type changed by more than a safe widening.
     """
     by_id = {entry.id: entry for entry in file.fields}
     mappings = tuple(FieldMapping(entry, by_id.get(entry.id)) for entry in table.fields)
@@ -221,7 +225,7 @@ def map_fields(table: TableSchema, file: TableSchema) -> tuple[FieldMapping, ...
 
 
 def same_type(a: DataType, b: DataType) -> bool:
-    """Equal but for nullability."""
+    """Whether two types are equal apart from nullability."""
     return (
         (a.root, a.length, a.precision, a.scale) == (b.root, b.length, b.precision, b.scale)
         and len(a.children) == len(b.children)
@@ -242,7 +246,7 @@ def char_lengths(fields: Sequence[DataField]) -> dict[tuple[str, ...], int]:
 
 
 def _widens(old: DataType, new: DataType) -> bool:
-    """Whether every value of ``old`` is one of ``new``, the same one."""
+    """Whether every value of the type ``old`` is the same value in the type ``new``."""
     if same_type(old, new):
         return True
     for family in (_INTEGERS, _FLOATS):

@@ -22,7 +22,7 @@ _KINDS: Mapping[str, Any] = {
     **dict.fromkeys(("id", "schemaId", "totalRecordCount", "timeMillis"), int),
     **dict.fromkeys(("baseManifestList", "deltaManifestList", "indexManifest", "commitKind"), str),
 }
-"""The fields that are read here."""
+"""The fields that orcidx reads."""
 _OPTIONAL = frozenset(("indexManifest", "commitKind", "totalRecordCount", "timeMillis"))
 _FILE_NAMES = frozenset(("baseManifestList", "deltaManifestList", "indexManifest"))
 _LONG = 1 << 63
@@ -54,7 +54,7 @@ def parse_snapshot(data: bytes | memoryview) -> Snapshot:
 
 
 def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
-    """A snapshot, by the JSON object that its file holds. Raises ``CorruptFile``."""
+    """The snapshot in the JSON object of a snapshot file. Raises ``CorruptFile``."""
 
     for name, kind in _KINDS.items():
         value: Any = document.get(name)
@@ -63,7 +63,7 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
         if type(value) is not kind or (kind is int and not -_LONG <= value < _LONG):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}")
         if name in _FILE_NAMES and not is_file_name(value):
-            raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is no name of a manifest")
+            raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is not the name of a manifest")
     return Snapshot(
         id=document["id"],
         schema_id=document["schemaId"],
@@ -79,13 +79,14 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether it names a file within its directory. JSON can hold half a surrogate pair, which no path has."""
+    """Whether the value is the name of a file in the directory. JSON can hold half a surrogate pair, which no path
+    can."""
     if text in ("", ".", "..") or "/" in text or "\\" in text or "\0" in text:
         return False
     return text.encode("utf-8", "replace").decode() == text
 
 
 def parse_hint(data: bytes | memoryview) -> int | None:
-    """The number in LATEST or EARLIEST; ``None`` when it is damaged, for it is only a hint."""
+    """The number in LATEST or EARLIEST; ``None`` when the file is damaged, as it is only a hint."""
     text = bytes(data).strip()
     return int(text) if text.isdigit() and len(text) <= 19 else None

@@ -1,1 +1,1 @@
-"""Reading a table: which of its files a scan needs, and their rows in the table's schema."""
+"""Reads a table: selects the files that a scan needs, and gives their rows in the table's schema."""

@@ -1,7 +1,7 @@
-"""Which buckets can hold a row that matches, in a table with a fixed number of buckets.
+"""Finds the buckets that can hold a matching row, in a table with a fixed number of buckets.
 
-A row's bucket follows from the hash of its bucket key, so a predicate that fixes every column of the key by equality
-leaves as many buckets as it leaves keys.
+A row's bucket follows from the hash of its bucket key. So if a predicate fixes every column of the key by equality,
+each possible key gives one bucket.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BucketFilter:
         self._buckets: dict[int, frozenset[int]] = {}
 
     def may_hold(self, bucket: int, total_buckets: int) -> bool:
-        """Whether a matching row can be in this bucket of so many; always, where the number is not fixed."""
+        """Whether a matching row can be in this one of so many buckets; always true where the number is not fixed."""
         if total_buckets <= 0 or bucket < 0:
             return True
         if total_buckets not in self._buckets:
@@ -43,7 +43,8 @@ class BucketFilter:
 
 
 def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
-    """From a bound predicate; None when it does not fix the bucket key, or rows are not placed by its hash."""
+    """Makes the pruner from a bound predicate; None when it does not fix the bucket key, or when rows are not placed by
+    its hash."""
     fields = schema.bucket_fields
     if not fields or schema.options.get("bucket-function.type", "default").strip().lower() != "default":
         return None
@@ -61,7 +62,7 @@ def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
         batch = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
         return BucketFilter(key_hash(batch, [field.type for field in fields]))
     except (InvalidQuery, pa.ArrowException, OverflowError):
-        return None  # a literal that no value of the column equals; the other evidence will say so
+        return None  # a literal that no value of the column equals; other evidence rules the files out
 
 
 def _choices(field: DataField, leaves: Any) -> tuple[Any, ...] | None:

@@ -1,6 +1,8 @@
-"""A data file of an older schema: the predicate in the file's words, and its values in the table's.
+"""A data file of an older schema: translates the predicate to the file's columns and the file's values to the table's
+types.
 
-Names go by field id, so that renamed columns are found; a column that the file is too old to have is null in each row.
+Columns are found by field id, so renamed ones are found. A column that was added after the file was written is null in
+each row.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ __all__ = ["FileWhere", "convert", "translate"]
 
 
 class FileWhere:
-    """A predicate for one file: ``pushed`` in the file's own words, and ``rest``, in the table's, to be tested after
-    conversion. None: nothing."""
+    """A predicate for one file: ``pushed`` is in the file's names and types, ``rest`` in the table's and is tested
+    after conversion. None means that there is no such part."""
 
     def __init__(self, pushed: Any, rest: Any) -> None:
         self.pushed = None if isinstance(pushed, Constant) and pushed.value else pushed
@@ -38,9 +40,9 @@ def translate(
     case_sensitive: bool,
     instants_moved: bool = False,
 ) -> FileWhere:
-    """Splits a predicate over the table's ``schema``: what a file can be asked as exactly the same question, and the
-    rest. ``times_are_numbers``: the file stores times of day as numbers (ORC). ``instants_moved``: it has other
-    instants than the table (see ``jvm_instants``)."""
+    """Splits a predicate over the table's ``schema`` into the part that has exactly the same meaning in the file, and
+    the rest. ``times_are_numbers``: the file stores times of day as numbers (ORC). ``instants_moved``: its instants
+    differ from the table's (see ``jvm_instants``)."""
     translator = _Translator(mapping, schema, times_are_numbers, case_sensitive, instants_moved)
     pushed: list[Any] = []
     rest: list[Any] = []
@@ -66,7 +68,7 @@ class _Translator:
         self.instants_moved = instants_moved
 
     def part(self, node: Part) -> Part | None:
-        """A part of a predicate in the file's words; None where the file cannot be asked the same."""
+        """A part of a predicate in the file's names and types; None where it would not have the same meaning there."""
         if isinstance(node, Leaf):
             return self._leaf(node)
         if isinstance(node, External):
@@ -101,7 +103,7 @@ class _Translator:
 
 
 def _of_null(leaf: Leaf) -> Constant:
-    """What a leaf answers of a column that is null in every row."""
+    """The result of a leaf for a column that is null in every row."""
     if leaf.op is Op.IS_NULL or (leaf.op is Op.EQ_NULL_SAFE and leaf.literals[0] is None):
         return Constant(not leaf.negated)
     return Constant(leaf.negated if leaf.op is Op.EQ_NULL_SAFE else None)
@@ -134,7 +136,8 @@ def convert(array: pa.Array, file: DataType, table: DataType, target: pa.DataTyp
         items = convert(array.items, *kinds, target.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=_mask(array))
     try:
-        # Stored timestamps have no digits below the column's precision; what another writer left there is floored.
+        # Stored timestamps have no digits below the column's precision; digits that another writer left there are cut
+        # off (floor).
         return array.cast(target, safe=not pa.types.is_timestamp(target) or _is_coarser(array.type, target))
     except pa.ArrowInvalid as error:
         raise ValueOutOfRange(f"{table}: {error}") from None
@@ -148,7 +151,7 @@ def _is_coarser(have: pa.DataType, want: pa.DataType) -> bool:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets that start a buffer of their own, as ``from_arrays`` needs them for a mask."""
+    """Offsets copied to a buffer of their own, which ``from_arrays`` needs with a mask."""
     return pa.array(np.array(array.offsets.to_numpy()))
 
 

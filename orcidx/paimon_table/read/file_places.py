@@ -1,4 +1,4 @@
-"""Where the files of a snapshot lie: a data file with its index file and its deletion vector, by its manifest entry."""
+"""Locates the files of a snapshot: a data file, its index file and its deletion vector, from the manifest entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXTS = ("CHAR", "VARCHAR")
 
 
 class FilePlaces:
-    """Makes a ``TableFile`` of each manifest entry of one snapshot.
+    """Makes a ``TableFile`` from each manifest entry of one snapshot.
 
     ``index_files`` gives the snapshot's index entries; it is called once, for the first file.
     """
@@ -55,8 +55,8 @@ class FilePlaces:
         return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
 
     def _directory(self, entry: FileEntry, values: Sequence[Any]) -> str:
-        """The bucket's directory. What a partition is called may depend on the JVM that wrote it: then the table is
-        listed, once, and it is the directory that has the file, whose name holds a UUID."""
+        """The bucket's directory. A partition's name may depend on the JVM that wrote it. Then the table is listed
+        once, and the directory is the one with the file, whose name holds a UUID."""
         pattern = bucket_pattern(self._schema, entry.bucket, values)
         if pattern is None or entry.external_path is not None:
             return bucket_path(self._schema, entry.bucket, values) if pattern is None else ""
@@ -73,7 +73,7 @@ class FilePlaces:
         return found[0]
 
     def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], DeletionFile]:
-        """Where the deletion vector of each data file is, by the file's partition, bucket and name."""
+        """The location of each data file's deletion vector, by the file's partition, bucket and name."""
         found: dict[tuple[bytes, int, str], DeletionFile] = {}
         for entry in entries:
             if entry.index_type != DELETION_VECTORS or not entry.deletion_ranges:
@@ -94,7 +94,7 @@ class FilePlaces:
 
 
 def _index_names(entry: FileEntry, source: Source) -> list[str]:
-    """The names of the index files beside a data file: one at most, unless its manifest holds the index."""
+    """The names of the index files beside a data file: at most one, and none if the manifest holds the index."""
     names = [name for name in entry.extra_files if name.endswith(".index")]
     if entry.embedded_index is None and len(names) > 1:
         raise CorruptFile(f"{len(names)} index files for one data file", file=source.name)

@@ -1,6 +1,7 @@
-"""Which data files can hold a row that matches: by their partition values and their minima, maxima and null counts.
+"""Finds the data files that can hold a matching row, by partition values, minima, maxima and null counts.
 
-The span of this evidence is a list of files, one "row" per file, so that it combines per leaf like any other.
+The span of this evidence is a list of files with one "row" per file, so that it is combined per leaf like other
+evidence.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _MILLI = 1_000_000
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of a column in one file: least and largest value (None: unknown), nulls (None: unknown), rows."""
+    """What is known about a column in one file: its minimum and maximum (None: unknown), null count (None: unknown) and
+    rows."""
 
     low: Any
     high: Any
@@ -42,7 +44,7 @@ class Bounds:
 
     @classmethod
     def all_null(cls, rows: int) -> Bounds:
-        """A column without a value."""
+        """A column in which every row is null."""
         return cls(None, None, rows, rows)
 
     def __str__(self) -> str:
@@ -57,7 +59,8 @@ def _show(value: Any) -> str:
 
 
 class FileBounds:
-    """Evidence over a list of files; ``bounds_of`` gives what is known of a top-level column in file ``i``, or None."""
+    """Evidence over a list of files. ``bounds_of`` gives what is known about a top-level column in file ``i``, or
+    None."""
 
     def __init__(self, name: str, files: int, bounds_of: Callable[[int, str], Bounds | None]) -> None:
         self.name = name
@@ -89,7 +92,7 @@ class FileBounds:
 
 
 def _together(known: Sequence[Bounds], leaf: BoundLeaf) -> ColumnBounds:
-    """Bounds of floats leave NaN out, so that any file may have one."""
+    """Bounds of floats leave NaN out, so any file may have a NaN."""
     return ColumnBounds(
         lower=ValueBounds.of([bounds.low for bounds in known]),
         upper=ValueBounds.of([bounds.high for bounds in known]),
@@ -120,10 +123,10 @@ def partition_bounds(fields: Sequence[DataField], values: Sequence[Any], rows: i
 
 
 def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
-    """Bounds as predicates compare them: a CHAR has no blanks at its end, while manifests have it padded.
+    """Bounds in the form that predicates compare: CHAR without trailing blanks, while manifests have it padded.
 
-    Without its blanks a value is at most what it was, so that the maximum holds as it is. The minimum holds up to its
-    first byte below the blank: "a" comes before "a\\x01", and "a " after it.
+    Removing blanks makes a value smaller or equal, so the maximum stays valid. The minimum is cut at its first byte
+    that is less than a blank: "a" comes before "a\\x01", and "a " after it.
     """
     if data_type.root != "CHAR" or low is None or high is None:
         return low, high
@@ -134,9 +137,10 @@ def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -> Bounds | None:
-    """What the manifest says of the table's ``field`` in a file that was written with ``file_schema``.
+    """What the manifest says about the table's ``field`` in a file that was written with ``file_schema``.
 
-    A field that the file is too old to have is null in every row. None: nothing is known. Raises ``CorruptFile``.
+    A field that was added after the file was written is null in every row. None means that nothing is known. Raises
+    ``CorruptFile``.
     """
     columns = entry.value_stats_columns
     if columns is None:
@@ -150,7 +154,7 @@ def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -
 
 
 def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int) -> Bounds:
-    """Column ``position`` of the statistics of ``rows`` rows."""
+    """The bounds of column ``position`` in the statistics of ``rows`` rows."""
     counts = stats.null_counts
     nulls = counts[position] if counts is not None and position < len(counts) else None
     if nulls is not None and not 0 <= nulls <= rows:
@@ -160,14 +164,15 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
     if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _MILLI == 0:
         high += _MILLI - 1  # some ORC writers record maxima in whole milliseconds
     if isinstance(low, float) and (low != low or high != high):
-        low = high = None  # a NaN that came first hides the others
+        low = high = None  # if a NaN came first, it hides the other values
     if low is not None and high is not None and high < low:
         raise CorruptFile(f"minimum {_show(low)} is above maximum {_show(high)}")
     return Bounds(*_compared(data_type, low, high), nulls, rows)
 
 
 def _comparable(file: DataType, table: DataType) -> bool:
-    """Whether bounds in the file's type hold for the table's: CHAR compares trimmed, which its bounds do not."""
+    """Whether bounds in the file's type are valid for the table's type: CHAR is compared without trailing blanks, its
+    bounds are not."""
     if file.root not in _ORDERED or table.root not in _ORDERED:
         return False
     return file.root == table.root or {file.root, table.root} <= _INTEGERS or {file.root, table.root} <= _TEXTS

@@ -21,7 +21,7 @@ __all__ = ["FileRows"]
 
 @dataclass(frozen=True)
 class FileRows(ABC):
-    """What is left of one file of a scan. ``metrics``: of the pass over the table."""
+    """The remaining rows of one file of a scan. ``metrics``: those of the pass over the table."""
 
     kept: RowEvidence
     reading: SharedReading
@@ -33,12 +33,12 @@ class FileRows(ABC):
 
     @abstractmethod
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that meet what is asked of the file."""
+        """The rows that satisfy the predicate pushed to the file."""
 
     @abstractmethod
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-        """Batches of rows that were each tested, with their places in the file."""
+        """Batches of rows, each of which was tested, with their positions in the file."""
 
     @abstractmethod
     def explain(self) -> FileExplanation:
-        """What a scan would read of the file, and why."""
+        """Explains what a scan would read of the file, and why."""

@@ -1,4 +1,4 @@
-"""The rows of an ORC data file of a table, through ``OrcFile.scan`` with all its pruning, in the file's own names."""
+"""The rows of an ORC data file of a table, read by ``OrcFile.scan`` with all its pruning, in the file's own names."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["OrcRows"]
 
 
 class OrcRows(FileRows):
-    """What is left of an ORC file."""
+    """The remaining rows of an ORC file."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that meet what is asked of the file."""
+        """The rows that satisfy the predicate pushed to the file."""
         small = self._small()
         if small is not None:
             yield from small.batches
@@ -38,17 +38,17 @@ class OrcRows(FileRows):
                 _add(self.metrics, batches.metrics)
 
     def count(self) -> int:
-        """How many rows meet what is asked of the file; from metadata and indexes where they prove it."""
+        """How many rows satisfy the predicate pushed to the file; from metadata and indexes where these prove it."""
         with self.scan() as scan:
             return scan.count_rows()
 
     def explain(self) -> FileExplanation:
-        """What is read of the file, and why the rest is not."""
+        """Explains what is read of the file, and why the rest is not."""
         with self.scan() as scan:
             return scan.explain().files[0]
 
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-        """Batches of rows that were each tested, with their places in the file."""
+        """Batches of rows, each of which was tested, with their positions in the file."""
         names = {entry.file_field.name for entry in self.kept.task.mapping if entry.file_field is not None}
         numbers = "row_number"
         while numbers in names:
@@ -62,9 +62,9 @@ class OrcRows(FileRows):
 
     @contextmanager
     def scan(self, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
-        """The scan of an ORC file in its own names, with its file index open as long as it may be asked.
+        """The scan of an ORC file in its own names. Its file index is open as long as it may be used.
 
-        ``row_numbers``: a column of this name with the rows' places; ``indexed``: the file index may be asked though
+        ``row_numbers``: the name of a column with the rows' positions. ``indexed``: the file index may be used although
         there is no predicate."""
         with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
@@ -80,13 +80,13 @@ class OrcRows(FileRows):
             )
 
     def _small(self) -> SmallRows | None:
-        """The rows of a small file that can be read without opening it. None for any other file."""
+        """The rows of a small file that can be read without opening an ``OrcFile``. None for any other file."""
         indexed = self.file.embedded_index is not None or self.file.index is not None
         if self.reading.small is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
             return None
         skipped = self.metrics.files_skipped
         found = self.reading.small.take(FileJob(self.file.source))
-        self.metrics.files_skipped = skipped  # of a table those that its plan leaves out
+        self.metrics.files_skipped = skipped  # in a table these are the rows that its plan leaves out
         if found is not None:
             self._check_rows(found.stored)
         return found
@@ -97,7 +97,7 @@ class OrcRows(FileRows):
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:
-    """What one file cost; files and returned rows are counted by the table's pass itself."""
+    """Adds the metrics of one file; the table's pass itself counts files and returned rows."""
     for name in ("requests", "bytes_read", "stripes", "stripes_skipped", "row_groups", "row_groups_kept"):
         setattr(total, name, getattr(total, name) + getattr(part, name))
     for name in ("chunks_decompressed", "bytes_decompressed", "rows_considered"):

@@ -20,15 +20,15 @@ __all__ = ["ParquetRows", "read_parquet"]
 
 
 class ParquetRows(FileRows):
-    """What is left of a Parquet file."""
+    """The remaining rows of a Parquet file."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that meet what is asked of the file."""
+        """The rows that satisfy the predicate pushed to the file."""
         for batch, truth in self._tested(self.kept.rows()):
             yield batch if truth is None else batch.filter(pa.array(truth))
 
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-        """Batches of rows that were each tested, with their places in the file."""
+        """Batches of rows, each of which was tested, with their positions in the file."""
         selection = self.kept.rows()
         places, at = selection.positions(), 0
         for batch, truth in self._tested(selection):
@@ -37,13 +37,14 @@ class ParquetRows(FileRows):
             yield (batch, rows) if truth is None else (batch.filter(pa.array(truth)), rows[truth])
 
     def explain(self) -> FileExplanation:
-        """How many rows are read of the file."""
+        """Explains how many rows of the file are read."""
         rows = self.kept.rows()
         only = StripeExplanation(0, 0, self.file.rows, rows.count, self.file.size, self.file.size, ())
         return FileExplanation(self.file.path, self.file.rows, (only,))
 
     def _tested(self, selection: RowSelection) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.bool_] | None]]:
-        """Batches of the selected rows, and for which of them the pushed predicate is true; None: for all."""
+        """Batches of the selected rows, with a mask of the rows for which the pushed predicate is true; None means
+        all."""
         if selection.is_empty:
             return
         pushed = self.kept.pushed
@@ -58,9 +59,9 @@ class ParquetRows(FileRows):
 def read_parquet(
     source: Source, columns: Sequence[str], kept: RowSelection, *, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``kept`` in these columns (in this order); row groups without any are not read.
+    """The rows of ``kept`` in these columns, in this order; row groups without such rows are not read.
 
-    Raises ``CorruptFile`` when the file is damaged or has not as many rows as ``kept`` spans.
+    Raises ``CorruptFile`` when the file is damaged, or does not have as many rows as ``kept`` spans.
     """
     with closing(source.open()) as reader:
         try:
@@ -83,7 +84,7 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
         count = parquet.metadata.row_group(group).num_rows
         if not 0 <= count <= kept.length - start:
             raise CorruptFile(
-                f"row group {group} claims {count} rows, and {kept.length - start} are left of the file's"
+                f"row group {group} claims {count} rows, but only {kept.length - start} of the file's rows are left"
             )
         at, stop = start, start + count
         wanted = kept.slice(start, stop)
@@ -102,4 +103,4 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
         if at != stop:
             raise CorruptFile(f"row group {group} has {stop - at} rows less than it claims")
     if start != kept.length:
-        raise CorruptFile(f"its row groups have {start} rows, and its footer says {kept.length}")
+        raise CorruptFile(f"its row groups have {start} rows, but its footer says {kept.length}")

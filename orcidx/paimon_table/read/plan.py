@@ -1,6 +1,6 @@
-"""What a scan of a table reads: its files, pruned by what the manifests say, as one work item per file.
+"""Plans a scan of a table: one task for each file that the manifests' statistics do not rule out.
 
-Nothing is read here: planning is a function of the files, the schemas and the predicate.
+Planning reads nothing: it is a function of the files, the schemas and the predicate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ POSTPONE_BUCKET = -2
 
 @dataclass(frozen=True)
 class DeletionFile:
-    """Where the deletion vector of a data file is; ``length`` as manifests count it (see ``deletion_vector``)."""
+    """The location of a data file's deletion vector; ``length`` is counted as in manifests (see
+    ``deletion_vector``)."""
 
     source: Source
     offset: int
@@ -55,7 +56,7 @@ class DeletionFile:
         return self.source.name
 
     def read(self) -> DeletionVector:
-        """Reads it; ``CorruptFile`` for damage, and where the manifest says another cardinality."""
+        """Reads the vector. Raises ``CorruptFile`` for damage, and where the manifest says another cardinality."""
         vector = read_deletion_vector(self.source, self.offset, self.length)
         if self.cardinality is not None and self.cardinality != len(vector):
             raise CorruptFile(
@@ -71,8 +72,8 @@ class TableFile:
     """A data file of a snapshot.
 
     ``partition`` maps partition columns to values in the predicates' domain (text as str; DATE as days, timestamps as
-    nanoseconds). ``embedded_index``: the bytes of its file index; ``index``: the source of the file that holds it. One
-    of the two, or neither. ``entry`` is the manifest's entry, with keys and statistics.
+    nanoseconds). ``embedded_index``: the bytes of its file index. ``index``: the source of the file that holds its file
+    index. At most one of the two is set. ``entry`` is the manifest's entry, with keys and statistics.
     """
 
     source: Source
@@ -102,7 +103,7 @@ class TableFile:
 
     @property
     def bucket(self) -> int:
-        """Its bucket; -2: postponed."""
+        """The file's bucket; -2 means postponed."""
         return self.entry.bucket
 
     @property
@@ -112,12 +113,12 @@ class TableFile:
 
     @property
     def level(self) -> int:
-        """Its level in the bucket's LSM tree; 0 in append tables."""
+        """The file's level in the bucket's LSM tree; 0 in append tables."""
         return self.entry.level
 
     @property
     def schema_id(self) -> int:
-        """The schema that it was written with."""
+        """The number of the schema that the file was written with."""
         return self.entry.schema_id
 
     @property
@@ -130,7 +131,7 @@ class TableFile:
 class FileTask:
     """A file to read, and how its fields become those of the table (``mapping``, in the table's order).
 
-    ``moves_instants``: its TIMESTAMP WITH LOCAL TIME ZONE depends on the zone of the JVM that wrote it.
+    ``moves_instants``: the file's values of TIMESTAMP WITH LOCAL TIME ZONE depend on the zone of the JVM that wrote it.
     """
 
     file: TableFile
@@ -140,7 +141,7 @@ class FileTask:
 
 @dataclass(frozen=True)
 class _Ruled:
-    """The reasons of one file of an outcome over many, put into words when they are asked for."""
+    """The reasons why one of many files is left out; their text is made only when it is used."""
 
     outcome: Outcome
     place: int
@@ -172,7 +173,7 @@ class SkippedFile:
 
 @contextmanager
 def in_planned_file(file: TableFile) -> Iterator[None]:
-    """Adds the file's path to errors, and says of one that is gone what became of it."""
+    """Adds the file's path to errors, and explains why a file is gone."""
     try:
         with located(file=file.path):
             yield
@@ -187,7 +188,7 @@ def in_planned_file(file: TableFile) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What a scan reads and what it leaves out, both in the manifests' order."""
+    """The files that a scan reads and those that it leaves out, both in the manifests' order."""
 
     tasks: tuple[FileTask, ...]
     skipped: tuple[SkippedFile, ...]
@@ -200,9 +201,9 @@ class TablePlan:
 def matching_manifests(
     manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate, *, instants_as_stored: bool = False
 ) -> list[ManifestInfo]:
-    """Manifests with a partition that can match; an add and its delete are always of one partition.
+    """The manifests with a partition that can match. An add and its delete always have the same partition.
 
-    ``instants_as_stored`` as in ``plan_files``.
+    ``instants_as_stored`` means what it means in ``plan_files``.
     """
     places = {
         field.name: (i, field.type)
@@ -215,7 +216,7 @@ def matching_manifests(
     def bounds_of(i: int, column: str) -> Bounds | None:
         if column not in places:
             return None
-        # The row count that null counts refer to is not recorded: one row stands for "not empty".
+        # The row count that null counts refer to is not recorded; here one row means "not empty".
         position, data_type = places[column]
         stats = manifests[i].partition_stats
         counts = stats.null_counts
@@ -239,7 +240,7 @@ def plan_files(
 ) -> TablePlan:
     """Plans a scan of ``files`` into ``schema``; ``schema_of`` gives a file's schema by its number.
 
-    ``jvm_zone``: that of the JVMs that wrote ORC files, as far as it is known; see ``jvm_instants``.
+    ``jvm_zone``: the zone of the JVMs that wrote the ORC files, if it is known; see ``jvm_instants``.
 
     Raises ``Unsupported``, saying why, where rows must be merged before they can be filtered.
     """
@@ -263,14 +264,14 @@ def files_in_partitions(
     schema_of: Callable[[int], TableSchema],
     bound: BoundPredicate,
 ) -> tuple[list[TableFile], list[SkippedFile]]:
-    """The files of partitions that match a predicate over the partition keys, and the others."""
-    plan = _Planner(schema, schema_of, list(files), "UTC")  # no value of a file is compared
+    """Splits files into those of partitions that match a predicate over the partition keys, and the others."""
+    plan = _Planner(schema, schema_of, list(files), "UTC")  # no value in the files is compared
     plan.prune_partitions(bound)
     return plan.files, plan.skipped
 
 
 class _Planner:
-    """The files that are left after each step, and those that are not."""
+    """The files that remain after each step of planning, and those that are left out."""
 
     def __init__(
         self,
@@ -288,7 +289,7 @@ class _Planner:
         self._mappings: dict[int, tuple[FieldMapping, ...]] = {}
 
     def mapping(self, file: TableFile) -> tuple[FieldMapping, ...]:
-        """Files of one schema share theirs."""
+        """Files of one schema share their mapping."""
         found = self._mappings.get(file.schema_id)
         if found is None:
             with located(file=file.path):
@@ -296,12 +297,13 @@ class _Planner:
         return found
 
     def moves_instants(self, file: TableFile) -> bool:
-        """By the options that the file was written with, which may have been others than the table's are now."""
+        """Judged by the options that the file was written with, which may differ from the table's current ones."""
         with located(file=file.path):
             return file.format == "orc" and self.schema_of(file.schema_id).moves_instants
 
     def _as_stored(self, file: TableFile, column: str) -> bool:
-        """Whether the column is compared by what the file has, which may not be what the table's metadata tell of."""
+        """Whether the file's stored values of the column are compared, which may differ from those in the table's
+        statistics."""
         field = self.schema.by_name.get(column)
         return field is not None and field.type.has_instants and self.jvm_zone is None and self.moves_instants(file)
 
@@ -316,7 +318,7 @@ class _Planner:
         self.files = kept
 
     def hide_uncompacted(self) -> None:
-        """Leaves out what no reader of a primary-key table sees yet."""
+        """Leaves out files that readers of a primary-key table do not see yet."""
         level_hidden = hides_level_zero(self.schema)
 
         def reason(_: int, file: TableFile) -> _Known | None:
@@ -343,7 +345,7 @@ class _Planner:
         buckets = bucket_filter(self.schema, bound.root)
         if buckets is None:
             return
-        other = _Known(Reason("bucket", "", "the key that is asked for hashes into another bucket"))
+        other = _Known(Reason("bucket", "", "the wanted key hashes into another bucket"))
         names = [field.name for field in self.schema.bucket_fields]
 
         def reason(_: int, file: TableFile) -> _Known | None:
@@ -364,7 +366,7 @@ class _Planner:
                 return None if self._as_stored(files[i], column) else partitions[i][column]
             zoned = column in fields and fields[column].type.has_instants
             if zoned and self.jvm_zone != "UTC" and self.moves_instants(files[i]):
-                return None  # Java's statistics are of before its JVM's zone moved what the file has
+                return None  # Java computes statistics before its JVM's zone moves the values that it writes
             with located(file=files[i].path):
                 return value_bounds(files[i].entry, self.schema_of(files[i].schema_id), fields[column])
 

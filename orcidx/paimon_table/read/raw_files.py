@@ -1,8 +1,8 @@
-"""Which files of a primary-key table can be read one by one, without merging rows of equal keys.
+"""Finds out whether the files of a primary-key table can be read one by one, without merging rows of equal keys.
 
-A bucket's files can when none is on level 0 or holds deletions, and deletion vectors (or the first-row engine) have
-taken care of older rows, or all files are of one level, whose keys never overlap. Otherwise each group of files with
-overlapping keys must be a single file without deletions.
+That is so for a bucket when no file is on level 0 or holds deletions, and either older rows are covered by deletion
+vectors (or the first-row engine), or all files are of one level, whose keys never overlap. Otherwise each group of
+files with overlapping keys must be a single file without deletions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _first_row(schema: TableSchema) -> bool:
 
 
 def hides_level_zero(schema: TableSchema) -> bool:
-    """Whether rows of level 0 are not visible until they are compacted: no deletion vector covers them yet."""
+    """Whether rows of level 0 are invisible until they are compacted, because no deletion vector covers them yet."""
     if schema.is_on("deletion-vectors.enabled"):
         return not schema.is_on("deletion-vectors.merge-on-read")
     return _first_row(schema)
@@ -55,7 +55,7 @@ def _by_range(item: tuple[Any, Any, FileEntry]) -> Any:
 
 
 def _key(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
-    """A key in the order of Paimon: null first, floats by Java's total order."""
+    """A key that sorts as in Paimon: null first, floats by Java's total order."""
     return tuple((value is not None, _ordered(value)) for value in BinaryRow(data).values(types))
 
 

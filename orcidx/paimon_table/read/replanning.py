@@ -1,8 +1,8 @@
-"""Planning a scan again where a compaction and the expiry of its snapshot took files that it was going to read.
+"""Plans a scan again where a compaction and the expiry of its snapshot have deleted files that it was going to read.
 
-A scan of a table that was opened at its newest snapshot is of no snapshot in particular: before a row was given it is
-planned on the snapshot that is the newest now, and a note says so. One of a snapshot that the caller named, one that
-has given rows, and one whose columns have changed end with ``FileGone``, which says what happened.
+A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If it has not given rows yet, it
+is planned on the snapshot that is now the newest, and a note says so. A scan raises ``FileGone``, which says what
+happened, if the caller named its snapshot, if it has given rows, or if its columns have changed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from orcidx.pruning.findings import Note
 __all__ = ["Newest", "Unpinned", "asked_again", "on_some_snapshot"]
 
 TRIES = 4
-"""Plans of one pass: of a table whose snapshots expire faster than that nothing can be read."""
+"""The most plans of one pass. A table whose snapshots expire faster than this cannot be read."""
 
 
 @dataclass(frozen=True)
 class Newest:
-    """A plan on the snapshot that is the newest now."""
+    """Makes a plan on the snapshot that is now the newest."""
 
     plan: TablePlan
     schema: TableSchema
@@ -37,8 +37,9 @@ class Newest:
 
 @dataclass(frozen=True)
 class Unpinned:
-    """Of a scan of no snapshot in particular: its ``plan``, the snapshot of that, and who plans on the newest one by
-    condition, options and zone. It holds for that plan alone: a task of Spark's has a part of one."""
+    """For a scan that is not bound to a snapshot: its ``plan``, the snapshot of that plan, and a function that plans on
+    the newest snapshot by condition, options and zone. It is valid only for that plan: a task of Spark has a part of a
+    plan."""
 
     plan: TablePlan = field(repr=False)
     snapshot_id: int | None
@@ -67,7 +68,7 @@ T = TypeVar("T")
 
 
 def asked_again(scan: S, ask: Callable[[S], T]) -> T:
-    """The answer about a scan, from the newest snapshot where files of its own are gone."""
+    """Calls a function with the scan, and with one of the newest snapshot where files of the scan are gone."""
     for _ in range(TRIES - 1):
         try:
             return ask(scan)
@@ -79,8 +80,8 @@ def asked_again(scan: S, ask: Callable[[S], T]) -> T:
 def on_some_snapshot(
     scan: S, batches_of: Callable[[S], Iterator[pa.RecordBatch]], notes: list[Note]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """One pass, on the newest snapshot where files of the scan's own are gone before a row was given. ``notes`` become
-    those of the scan that was read."""
+    """One pass over the scan. If its files are gone before a row was given, the pass is over the newest snapshot.
+    ``notes`` become those of the scan that was read."""
     for left in reversed(range(TRIES)):
         given = False
         try:
@@ -90,7 +91,7 @@ def on_some_snapshot(
             return
         except FileGone as gone:
             if given and scan.unpinned is not None:
-                text = f"{gone.message}. Rows of the snapshot were given already, so that no other can be read on"
+                text = f"{gone.message}. Rows of the snapshot were already given, so another one cannot be read now"
                 raise FileGone(text, file=gone.file) from gone
             if not left:
                 raise
@@ -99,7 +100,8 @@ def on_some_snapshot(
 
 
 def _on_newest(scan: S, gone: FileGone) -> S:
-    """The scan on the newest snapshot. Raises ``gone`` where it is bound to its own, or cannot be asked there."""
+    """The scan on the newest snapshot. Raises ``gone`` where the scan is bound to its snapshot, or does not fit the
+    newest one."""
     known = scan.unpinned
     if known is None or known.plan is not scan.plan:
         raise gone
@@ -108,7 +110,7 @@ def _on_newest(scan: S, gone: FileGone) -> S:
     except (InvalidQuery, Unsupported) as error:
         raise gone from error
     if found.snapshot_id == known.snapshot_id:
-        text = f"is not there, and snapshot {found.snapshot_id}, the newest, names it: a cleaning went too far"
+        text = f"is missing, although the newest snapshot {found.snapshot_id} names it: a cleaning has deleted too much"
         raise FileGone(text, file=gone.file) from gone
     text = f"planned again on snapshot {found.snapshot_id}: files of snapshot {known.snapshot_id} are gone"
     plan = replace(found.plan, notes=(*found.plan.notes, Note("snapshot", "gone", text)))

@@ -1,7 +1,7 @@
 """``TableScan``: the rows of a planned table, file by file, in the table's current schema.
 
-ORC files go through ``OrcFile.scan`` with all its pruning; parquet files through pyarrow, with the rows that the file
-index and the deletion vector leave.
+ORC files are read by ``OrcFile.scan`` with all its pruning, Parquet files by pyarrow, restricted to the rows that the
+file index and the deletion vector do not rule out.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ __all__ = ["TableBatches", "TableScan", "matching_rows", "rows_left"]
 
 @dataclass(frozen=True)
 class TableScan(ArrowStream):
-    """Rows of a table as record batches; made by ``Table.scan``. Holds no open file, and may be iterated many times.
+    """Rows of a table as record batches, made by ``Table.scan``. It holds no open file, and can be iterated many times.
 
-    ``plan`` says which files are read, and why the others are not. With ``top``, the first ``limit`` rows come in that
-    order. ``unpinned``: of a scan of no snapshot in particular, for when files of its plan are gone.
+    ``plan`` says which files are read, and why the others are not. With ``top``, it gives the first ``limit`` rows in
+    that order. ``unpinned``: for a scan that is not bound to a snapshot, what is needed to plan again when files are
+    gone.
     """
 
     plan: TablePlan
@@ -63,11 +64,12 @@ class TableScan(ArrowStream):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What is known before a row is read: evidence that could not be used, and instants that come as stored."""
+        """Notes that are known before rows are read: evidence that could not be used, and instants that are returned as
+        stored."""
         return (*self.plan.notes, *_instant_notes(self))
 
     def restricted(self, bound: Predicate | None) -> TableScan:
-        """The same for rows that meet a condition as well."""
+        """The same scan with one more condition."""
         if bound is None:
             return self
         return replace(self, where=bound if self.where is None else all_of(self.where, bound))
@@ -88,12 +90,12 @@ class TableScan(ArrowStream):
             await off_loop(batches.close)
 
     def count_rows(self) -> int:
-        """The number of rows; from metadata alone where nothing is asked."""
+        """The number of rows; without a condition it comes from metadata alone."""
         total = asked_again(self, _count)
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def explain(self) -> Explanation:
-        """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        """Explains what the scan will read and why it can skip the rest; reads metadata and indexes only."""
         return asked_again(self, _explained)
 
 
@@ -119,7 +121,7 @@ def _explained(scan: TableScan) -> Explanation:
 
 
 def _instant_notes(scan: TableScan) -> list[Note]:
-    """Says of TIMESTAMP WITH LOCAL TIME ZONE in ORC files that Paimon's Java moves it by the zone of its JVM."""
+    """A note that Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM."""
     schema = scan.table_schema
     if scan.jvm_zone is not None:
         return []
@@ -129,8 +131,9 @@ def _instant_notes(scan: TableScan) -> list[Note]:
     if not zoned or not any(task.moves_instants for task in scan.plan.tasks):
         return []
     text = (
-        f"{', '.join(zoned)}: instants as the ORC files have them, right where every JVM that wrote ran in UTC, for "
-        "Paimon's Java moves them by its zone unless orc.timestamp-ltz.legacy.type is false; say the zone by jvm_zone="
+        f"{', '.join(zoned)}: instants are returned as the ORC files have them. They are right if every JVM that "
+        "wrote them ran in UTC, because Paimon's Java moves them by its zone unless orc.timestamp-ltz.legacy.type is "
+        "false; give the zone by jvm_zone="
     )
     return [Note("ORC files", "distrusted", text)]
 
@@ -179,6 +182,7 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
-    """Places in the file of the rows for which the scan's predicate is true, deleted ones too, in ascending pieces."""
+    """Positions in the file of the rows for which the scan's predicate is true, including deleted rows, in ascending
+    pieces."""
     bare = replace(task, file=replace(task.file, deletion=None))
     return TaskRun(bare, replace(scan, columns=(), row_limit=None, top=()), ScanMetrics(), [], {}).places()

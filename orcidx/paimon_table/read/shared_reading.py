@@ -1,4 +1,4 @@
-"""What the files of a table have in common for a scan, where they were written with one schema: made once for all."""
+"""What a scan makes once for all files of a table that were written with the same schema."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _UNITS = ("s", "ms", "us", "ns")
 
 @dataclass(frozen=True)
 class SharedReading:
-    """``where`` in the files' words, and the ``rest`` of it, for the table's rows; ``entries`` of the columns that are
-    read, and the ``schema`` that they come in; ``options`` of the files; ``small``: takes those that need not be
-    opened."""
+    """``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
+    ``entries``: the columns that are read, and ``schema``: theirs. ``options``: those for reading the files. ``small``:
+    reads files that need not be opened."""
 
     where: FileWhere
     rest: BoundPredicate | None
@@ -63,13 +63,13 @@ class Asked(Protocol):
 
 
 Shared = dict[tuple[Any, ...], SharedReading]
-"""Of one scan, by what else it depends on."""
+"""The shared readings of one scan, keyed by what else they depend on."""
 
 
 def shared_reading(
     scan: Asked, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
-    """For files of one mapping. ``metrics``: of the pass, for files that are not opened."""
+    """The reading for files of one mapping. ``metrics``: those of the pass, for files that are not opened."""
     where = FileWhere(None, None)
     if scan.where is not None:
         where = translate(
@@ -87,7 +87,8 @@ def shared_reading(
     by_name = {entry.field.name: entry for entry in mapping}
     entries = [by_name[name] for name in names]
     schema = table_arrow_schema([entry.field for entry in entries], scan.options)
-    known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}  # what the table's types settle
+    # reading options that follow from the table's types
+    known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}
     options = scan.options.override(**known, timestamp_unit=_unit(schema))
     small = _small_files(where, entries, options, metrics) if is_orc and not scan.top else None
     return SharedReading(where, rest, entries, schema, options, small)
@@ -96,7 +97,7 @@ def shared_reading(
 def _small_files(
     where: FileWhere, entries: Sequence[FieldMapping], options: ReadOptions, metrics: ScanMetrics
 ) -> SmallFiles | None:
-    """None where no column of the files is read, of which only their rows are counted then."""
+    """None where no column of the files is read; then only their rows are counted."""
     names = [(entry.file_field.name,) for entry in entries if entry.file_field is not None]
     if not names:
         return None
@@ -123,7 +124,7 @@ def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.
 
 
 def _unit(schema: pa.Schema) -> str:
-    """The finest unit that the columns need: each is cast to its own afterwards."""
+    """The finest unit that the columns need; each column is cast to its own unit afterwards."""
     finest, waiting = 0, list(schema.types)
     while waiting:
         kind = waiting.pop()

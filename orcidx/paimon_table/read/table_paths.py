@@ -32,7 +32,7 @@ def bucket_path(schema: TableSchema, bucket: int, values: Sequence[Any]) -> str:
 
 
 def bucket_pattern(schema: TableSchema, bucket: int, values: Sequence[Any]) -> re.Pattern[str] | None:
-    """What the paths of a bucket look like where a partition's text depends on the JVM that wrote it; else None."""
+    """A pattern for the paths of a bucket where a partition's text depends on the JVM that wrote it; else None."""
     naming = _naming(schema)
     free = [
         value is not None and depends_on_jvm(field.type, legacy=naming["legacy"])
@@ -69,7 +69,7 @@ def _within(schema: TableSchema) -> str:
 
 
 def schema_file(root: Source, schema: TableSchema) -> list[Source]:
-    """What new files of a table take their mode from, where it is local: who may read its schema may read them."""
+    """The file from which new files of a local table take their mode: its schema."""
     return [Folder(root).source(f"schema/schema-{schema.id}")]
 
 

@@ -1,4 +1,4 @@
-"""``TableView``: one snapshot of a table for planning, whose manifests are read when they are needed, once."""
+"""``TableView``: one snapshot of a table, for planning. Its manifests are read once, when they are needed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["TableView"]
 
 
 class TableView:
-    """A snapshot (None: nothing has been written yet), with the schema that its rows are read by.
+    """A snapshot (None: nothing has been written yet) with the schema for reading its rows.
 
-    ``is_latest``: it was opened as the newest, not at a number of the caller's. ``manifests`` and ``entries``: what was
-    read of it before.
+    ``is_latest``: it was opened as the newest one, not by a number that the caller gave. ``manifests`` and ``entries``:
+    what was already read.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TableView:
         case_sensitive: bool = True,
         jvm_zone: str | None = None,
     ) -> TablePlan:
-        """Which files a scan reads, and which not, and why; see ``paimon.Table.plan``."""
+        """Plans which files a scan reads, which not, and why; see ``paimon.Table.plan``."""
         zone = check_zone(jvm_zone)
         manifests = self._manifest_infos()
         bound = None
@@ -99,7 +99,7 @@ class TableView:
 
     @contextmanager
     def _there(self) -> Iterator[None]:
-        """Says of a manifest that is gone what became of it."""
+        """Explains why a manifest is gone."""
         try:
             yield
         except FileNotFoundError as error:
@@ -108,7 +108,7 @@ class TableView:
             raise FileGone(text, file=name or self.files.root.name) from error
 
     def unknown_keys(self) -> list[str]:
-        """Fields of the snapshot and of the manifests read so far that are not known here, in words."""
+        """Descriptions of the unknown fields of the snapshot and of the manifests read so far."""
         keys = () if self.snapshot is None else self.snapshot.unknown
         return [
             *(f"field {key!r} of snapshot {self.snapshot_id}" for key in keys),

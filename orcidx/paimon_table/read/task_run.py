@@ -1,6 +1,6 @@
 """One data file of a table's scan, of whatever format: its rows in the table's own schema.
 
-What a file cannot be asked in its own words is tested after conversion.
+The part of the predicate that has no exact equivalent in the file's types is tested after conversion.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["TaskRun"]
 
 
 class TaskRun:
-    """One file during one pass. ``shared``: what the files of the pass have in common that are alike."""
+    """One file during one pass. ``shared``: what files of the same schema share in the pass."""
 
     def __init__(self, task: FileTask, scan: Asked, metrics: ScanMetrics, notes: list[Note], shared: Shared) -> None:
         self.task = task
@@ -40,7 +40,8 @@ class TaskRun:
         self.notes = notes
         is_orc = self.file.format == "orc"
         self.moved_by = scan.jvm_zone if task.moves_instants and moves(scan.jvm_zone) else None
-        alike = id(task.mapping), is_orc, self.moved_by  # of one scan; its tasks keep the mappings
+        # the key is valid within one scan, whose tasks keep the mappings alive
+        alike = id(task.mapping), is_orc, self.moved_by
         if alike not in shared:
             moved = self.moved_by is not None
             shared[alike] = shared_reading(scan, task.mapping, metrics, is_orc=is_orc, instants_moved=moved)
@@ -50,7 +51,7 @@ class TaskRun:
 
     @property
     def whole(self) -> OrcRows | None:
-        """The rows of an ORC file that can be asked everything in its own words."""
+        """The rows of an ORC file for which the whole predicate can be pushed to the file."""
         return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -63,22 +64,22 @@ class TaskRun:
                 yield from self._finished(batch)
 
     def count(self) -> int:
-        """Rows of the file that match; from metadata and indexes where they prove it."""
+        """How many rows of the file match; from metadata and indexes where these prove it."""
         if (orc := self.whole) is not None:
             with in_planned_file(self.file):
                 return orc.count()
         return sum(batch.num_rows for batch in self.batches())
 
     def explain(self) -> FileExplanation:
-        """What is read of the file, and why the rest is not; of a parquet file only how many rows."""
+        """Explains what is read of the file, and why the rest is not; for a Parquet file only how many rows."""
         with in_planned_file(self.file):
             found = self.rows.explain()
             return replace(found, notes=(*self.notes, *found.notes))
 
     def places(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Places in the file of the rows that the scan gives. Each row is tested itself: an index or statistics that
-        are wrong can keep a row from being found, and cannot make one match. The test is the scan's own, which sees
-        the values as they are stored; those that a scan without columns hands out may be coarser."""
+        """Positions in the file of the rows that the scan gives. Each row itself is tested: a wrong index or wrong
+        statistics can hide a row but cannot make one match. The test is that of the scan, which uses the values as
+        stored; values that a scan returns may be coarser."""
         reading = self.reading
         with in_planned_file(self.file):
             self._check_format()
@@ -90,10 +91,10 @@ class TaskRun:
 
     def _check_format(self) -> None:
         if self.file.format not in ("orc", "parquet"):
-            raise Unsupported(f"data files of format {self.file.format!r} are not read; orc and parquet are")
+            raise Unsupported(f"orcidx does not read data files of format {self.file.format!r}, only orc and parquet")
 
     def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """In the table's schema, without what the rest of the predicate denies."""
+        """The rows in the table's schema, without those for which the rest of the predicate is not true."""
         reading = self.reading
         batch = _converted(batch, reading.entries, reading.schema, self.moved_by)
         if reading.rest is not None:

@@ -1,8 +1,8 @@
 """Totals of the rows of a table: from the statistics of its ORC files where those prove them, by decoding where not.
 
-The statistics of a file speak of the file's own values. They count where the table has the same values: the column was
-not widened to another kind, no instant is put back, and the whole condition can be asked in the file's words. The rows
-of any other file are decoded and converted as a scan gives them.
+The statistics of a file are about the file's own values. They are used where the table has the same values: the column
+was not widened to another kind, no instant is moved back, and the whole condition can be pushed to the file. The rows
+of any other file are decoded and converted as in a scan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from orcidx.scanner.scan import Scan
 __all__ = ["aggregate_scan"]
 
 _KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", "VARCHAR")
-"""Types whose values in a partition's row are the forms in which ``value_forms`` compares them."""
+"""Types whose values in a partition's row have the form in which ``value_forms`` compares them."""
 
 
 def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
@@ -77,9 +77,9 @@ class _TableTotals:
             self._decode(run)
 
     def _count(self, task: FileTask, constants: Mapping[str, pa.Scalar]) -> None:
-        """Rows alone are counted by the manifests and the deletion vectors."""
+        """Row counts alone come from the manifests and the deletion vectors."""
         rows = rows_left(task)
-        if not rows and self.plan.by:  # a group without a row is none
+        if not rows and self.plan.by:  # a group without rows is left out
             return
         values = [_key_form(constants[name]) for name in self.plan.by]
         self.groups.group(tuple(values)).rows += rows
@@ -100,7 +100,7 @@ class _TableTotals:
     # ------------------------------------------------------------------ an ORC file's own words
 
     def _add_proved(self, run: TaskRun, constants: Mapping[str, pa.Scalar]) -> bool:
-        """Adds a file whose values are the table's, with its statistics; whether it is one."""
+        """Adds a file by its statistics if its values are the table's; returns whether they are."""
         orc = run.whole
         paths = None if orc is None else self._paths_in_file(run)
         if orc is None or paths is None:
@@ -115,7 +115,7 @@ class _TableTotals:
         return True
 
     def _paths_in_file(self, run: TaskRun) -> dict[str, tuple[str, ...]] | None:
-        """The columns as the file calls them; None where it lacks one or has other values."""
+        """The columns by the file's names; None where the file lacks one or has other values."""
         entries = {entry.field.name: entry for entry in run.task.mapping}
         found = {}
         for name, path in self.plan.paths.items():
@@ -130,7 +130,8 @@ class _TableTotals:
         return found
 
     def _gives_values(self, scan: Scan, plan: AggregatePlan) -> bool:
-        """Whether the file's values are the table's as they are: of one type, or integers that were widened."""
+        """Whether the file's values are the table's without conversion: they have the same type, or are integers that
+        were widened."""
         for name, path in plan.paths.items():
             _, have = resolve_column(path, scan.schema)
             want = plan.types[name]
@@ -157,7 +158,7 @@ class _TableTotals:
 
 
 def _key_form(constant: pa.Scalar) -> object:
-    """The form in which a key has a constant."""
+    """The form of a constant in a group's key."""
     return comparable(pa.array([constant.as_py()], constant.type))[0].as_py()
 
 
@@ -175,6 +176,8 @@ def _leaf(schema: TableSchema, path: Sequence[str]) -> DataType:
     for name in path[1:]:
         inner = next((field for field in kind.fields if field.name == name), None)
         if inner is None:
-            raise InvalidQuery("is no field of a ROW: a total takes a column or a field of one", column=".".join(path))
+            raise InvalidQuery(
+                "is no field of a ROW: totals are of columns, or of fields of ROW columns", column=".".join(path)
+            )
         kind = inner.type
     return kind
