@@ -48,6 +48,9 @@ READING = {
     "use_pandas_metadata": "leave it out",
     "row_groups": "say stripes= of scan and read of the file, or row_range=",
     "dtype_backend": "leave it out; to_pandas takes types_mapper=",
+    **dict.fromkeys(
+        ("dtype", "dtypes", "schema_overrides"), "cast the table, or say schema=, to whose types columns widen"
+    ),
     **dict.fromkeys(("columns", "where", "limit", "top", "stripes", "row_range", "row_numbers", "schema"), _OF_SCAN),
     **dict.fromkeys(("selection", "deletion_vector", "file_index"), _OF_SCAN),
     **dict.fromkeys(("file_path", "match", "hive_partitions", "indexes"), _OF_MANY),
@@ -96,6 +99,8 @@ FUNCTIONS = {
     "ORCWriter": "orcidx.OrcWriter(path, schema)",
     "write_to_dataset": "orcidx.write_dataset(table, directory, partition_by=...)",
     "field": 'orcidx.col("name")',
+    **dict.fromkeys(("connect", "register"), "orcidx.register_duckdb(connection, name, path)"),
+    **dict.fromkeys(("read_statistics", "statistics"), "orcidx.open(path).statistics_table()"),
     "sql": 'duckdb.sql(...) over orcidx.dataset(path), or where="SQL text"',
 }
 """Names of a module."""
@@ -122,7 +127,15 @@ COLUMN = {
 _ROWS = {
     **dict.fromkeys(("collect", "to_arrow", "arrow", "fetch_arrow_table", "toArrow", "fetchall"), "to_table()"),
     **dict.fromkeys(("toPandas", "df", "fetchdf", "to_df", "to_numpy"), "to_pandas()"),
-    **dict.fromkeys(("to_dicts", "rows"), "to_table().to_pylist()"),
+    **dict.fromkeys(("to_dicts", "rows", "iter_rows"), "to_table().to_pylist()"),
+    **dict.fromkeys(
+        ("write_parquet", "sink_parquet", "to_parquet", "sink_csv", "to_csv", "write_csv"),
+        "orcidx convert in the shell, or to_table() and its library",
+    ),
+    **dict.fromkeys(("write", "sink_orc", "to_orc", "write_orc", "save"), "orcidx.write_table(scan, path)"),
+    **dict.fromkeys(
+        ("to_record_batch_reader", "fetch_record_batch", "scanner"), "to_reader(), or give the scan to what reads Arrow"
+    ),
     "to_pylist": "to_table().to_pylist()",
     "to_pydict": "to_table().to_pydict()",
     **dict.fromkeys(("slice", "offset", "tail"), "row_range=(start, stop) of one file"),

@@ -319,7 +319,8 @@ def write_table(
     if not isinstance(schema, pa.Schema):
         reader = batches if isinstance(batches, pa.RecordBatchReader) else None
         if reader is None:
-            raise InvalidQuery(f"a {type(data).__name__} has no schema; use OrcWriter, which is given one")
+            instead = "give pyarrow.Table.from_pylist(...) of rows, or use OrcWriter, which is given a schema"
+            raise InvalidQuery(f"a {type(data).__name__} has no schema: {instead}")
         schema = reader.schema
     given: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     made_of = sources_of(data)
