@@ -2,7 +2,7 @@
 
 Understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN, LIKE (with ESCAPE),
 IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, a boolean column by itself; literals:
-numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL, DATE '..', TIMESTAMP '..'.
+numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL, DATE '..', TIME '..', TIMESTAMP '..'.
 Where columns are compared with columns, and with ``+ - * / ||``, CAST and the functions of ``computed``, pyarrow
 evaluates the comparison. Names may be quoted with " or `, and reach into structs with dots: ``a.b`` is the column of
 exactly that name, and where there is none the field b of a, as ``col("a.b")`` is; ``"a"."b"`` is the field alone, and
@@ -278,10 +278,10 @@ class _Translator:
             raise self.refuse(node, "is no text of hexadecimal digits") from None
 
     def typed(self, node: Any) -> Any:
-        """DATE '..', TIMESTAMP '..'."""
+        """DATE '..', TIME '..', TIMESTAMP '..'."""
         kinds = exp.DataType.Type
         kind = kinds.DATE if isinstance(node, exp.Date) else node.to.this
-        instant = parse_time(node.this.this)
+        instant = parse_time(f"1970-01-01 {node.this.this.strip()}" if kind == kinds.TIME else node.this.this)
         if instant is None:
             raise self.refuse(node, "is no date or time in ISO 8601 form")
         nanos, zoned = instant
@@ -289,6 +289,10 @@ class _Translator:
             if zoned or nanos % (86_400 * 10**9):
                 raise self.refuse(node, "is no date")
             return (_EPOCH + datetime.timedelta(microseconds=nanos // 1_000)).date()
+        if kind == kinds.TIME:
+            if zoned:
+                raise self.refuse(node, "is a time of day, which has no zone")
+            return ExactTime(nanos, of_day=True)
         if kind.name not in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "TIMESTAMP_NS", "DATETIME"):
             raise self.refuse(node)
         if kind.name in ("TIMESTAMPTZ", "TIMESTAMPLTZ") and not zoned:

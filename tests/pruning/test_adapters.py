@@ -47,6 +47,8 @@ SQL = {
     "t >= TIMESTAMP '2020-01-01 10:20:30.5'": col("t") >= datetime.datetime(2020, 1, 1, 10, 20, 30, 500_000),
     "t < TIMESTAMP '1969-01-01 00:00:00.000000001'": col("t") < np.datetime64("1969-01-01T00:00:00.000000001"),
     "t = TIMESTAMPTZ '2020-01-01 01:00:00+01:00'": col("t") == datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+    "t > TIME '00:00:00' OR t = TIME '23:59:59.999999999'": (col("t") > pa.scalar(0, pa.time64("ns")))
+    | (col("t") == pa.scalar(86_399_999_999_999, pa.time64("ns"))),
     "\"a b\".c = 'it''s'": col("a b", "c") == "it's",
     "`a.b` = 0.1": col("a.b") == Decimal("0.1"),
     "a.b.c.d.e.f = 1e3": col("a.b.c.d.e.f") == 1000.0,
@@ -85,6 +87,9 @@ def test_sql(text):
         ("d = DATE '2020-13-01'", "ISO 8601"),
         ("d = DATE '2020-01-01 10:00:00'", "no date"),
         ("t = TIMESTAMPTZ '2020-01-01 10:00:00'", "names no zone"),
+        ("t = TIME '25:00'", "ISO 8601"),
+        ("t = TIME '2020-01-01 10:00'", "ISO 8601"),
+        ("t = TIME '10:00:00Z'", "no zone"),
         ("x = X'abc'", "hexadecimal"),
         ("a = ?", "no literal"),
         ("CASE WHEN a THEN b END", "not supported"),
