@@ -389,7 +389,9 @@ class FsspecSink:
         self._renames = not whole or isinstance(filesystem, MemoryFileSystem)
         self._place = temporary_name(self._path) if self._renames else self._path
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
-        self._file = self._filesystem.open(self._place, "wb", **options)
+        self._file: Any = self._filesystem.open(self._place, "wb", **options)
+        if self._file is None:
+            raise StorageError("the file system's open() returned None, not a file to write to", file=name)
         self._drop = when_dropped(self, _discard, self._filesystem, self._file, self._place if self._renames else None)
 
     def write(self, data: Buffer) -> None:

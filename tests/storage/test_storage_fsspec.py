@@ -9,12 +9,13 @@ import zipfile
 from typing import Any
 
 import fsspec
+import pyarrow as pa
 import pytest
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.spec import AbstractFileSystem
 
-from orcidx import StorageError
+from orcidx import StorageError, write_table
 from orcidx.storage import open_reader
 from orcidx.storage.failures import Retries
 
@@ -188,6 +189,20 @@ class WithoutBytes(MemoryFileSystem):
 
     def cat_file(self, path: str, **_: Any) -> Any:
         return None
+
+
+class WithoutFiles(MemoryFileSystem):
+    protocol = "withoutfiles"
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        return None
+
+
+def test_a_file_system_that_opens_nothing_is_not_written_to() -> None:
+    """The discarding of what was never opened raised AttributeError."""
+    with pytest.raises(StorageError, match="returned None"):
+        write_table(pa.table({"a": [1]}), "/nothing.orc", filesystem=WithoutFiles())
+    assert not MemoryFileSystem().exists("/nothing.orc")
 
 
 @pytest.mark.parametrize(("unfinished", "said"), [(WithoutSizes, "the object's size"), (WithoutBytes, "None")])
