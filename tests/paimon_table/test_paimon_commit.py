@@ -422,6 +422,16 @@ def test_unknown_and_refused_options(tmp_path: Path, operation: str) -> None:
             OPERATIONS[refusing](open_table(made))
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_schema_of_a_later_version_is_not_committed_to(folder: Path, operation: str) -> None:
+    path = folder / "schema" / "schema-0"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 4}))
+    with pytest.raises(Unsupported, match="version 4"):
+        OPERATIONS[operation](open_table(folder))
+    assert open_table(folder).scan().count_rows() == open_table(folder).scan().to_table().num_rows
+    assert OPERATIONS[operation](open_table(folder), allow_options=["version 4"]).snapshot_id is not None
+
+
 def _edit_snapshot(folder: Path, **fields: Any) -> None:
     path = folder / "snapshot" / f"snapshot-{snapshot_numbers(folder)[-1]}"
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))

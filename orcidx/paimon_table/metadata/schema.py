@@ -155,6 +155,8 @@ def _parsed_schema(data: bytes) -> TableSchema:
     texts = {str(name): str(value) for name, value in options.items()}
     defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
     unknown = (*(key for key in document if key not in _KEYS), *_unknown_keys(fields))
+    if (version := document.get("version", 1)) not in (1, 2, 3):  # of Paimon 0.7, 0.8 and since
+        unknown = (f"version {version}", *unknown)
     return TableSchema(
         document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts, defaults, tuple(map(str, unknown))
     )
