@@ -121,9 +121,18 @@ class _Translator:
             exp.Boolean: lambda node: Constant(node.this),
             exp.Null: lambda node: Constant(None),
         }
+        two = {"this", "expression", "negate"}
+        # What is read of a node, where sqlglot has more: passed over, BETWEEN SYMMETRIC and IN of a column lost rows.
+        self.taken: dict[Any, set[str]] = {
+            exp.Between: {"this", "low", "high", "negate"},
+            exp.In: {"this", "expressions", "query", "unnest", "negate"},
+            exp.Like: two,
+            exp.StartsWith: two,
+        }
         for name, op in (("EndsWith", Op.ENDS_WITH), ("Contains", Op.CONTAINS)):
             if kind := getattr(exp, name, None):
                 self.special[kind] = functools.partial(self.text_test, op)
+                self.taken[kind] = two
 
     def refuse(self, node: exp.Expr, why: str = "is not supported in where") -> InvalidQuery:
         shown = node.sql(dialect=OrcidxWhere)
@@ -142,6 +151,8 @@ class _Translator:
         kind = type(node)
         if kind in self.comparisons:
             return self.comparison(node)
+        if strange := [key for key, value in node.args.items() if value and key not in self.taken.get(kind, node.args)]:
+            raise self.refuse(node, f"has a part that is not supported in where ({strange[0]})")
         if kind in self.special:
             return self.special[kind](node)
         if kind in (exp.Column, exp.Dot):
@@ -281,6 +292,8 @@ class _Translator:
         """DATE '..', TIME '..', TIMESTAMP '..'."""
         kinds = exp.DataType.Type
         kind = kinds.DATE if isinstance(node, exp.Date) else node.to.this
+        if isinstance(node, exp.Cast) and node.to.expressions:
+            raise self.refuse(node, "has a precision, which is not supported in where; leave it out")
         instant = parse_time(f"1970-01-01 {node.this.this.strip()}" if kind == kinds.TIME else node.this.this)
         if instant is None:
             raise self.refuse(node, "is no date or time in ISO 8601 form")

@@ -42,7 +42,12 @@ def _function_name(node: Any) -> str | None:
         names = {{"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")}
     found = next((name for name in FUNCTIONS if name in names), None)
     others = [key for key, value in node.args.items() if key not in ("this", "position") and value]
-    return found if not others or found == "round" else None
+    return found if not others or (found == "round" and _is_whole(node, others)) else None
+
+
+def _is_whole(node: Any, others: list[str]) -> bool:
+    """Whether a number is rounded to no digits, said or not."""
+    return others == ["decimals"] and node.args["decimals"] == exp.Literal.number(0)
 
 
 def is_computed(node: exp.Expr) -> bool:
@@ -86,6 +91,8 @@ def value_of(
         kind = _CASTS.get(node.to.this.name)
         if kind is None:
             raise refuse(node, f"casts to a type that is not one of {', '.join(_CASTS)}")
+        if node.to.expressions:  # engines differ in whether they cut texts
+            raise refuse(node, "casts to a type with a length or a precision, which is not supported in where")
         return _as_computed(value(node.this)).cast(kind)
     if isinstance(node, _BINARY):
         return _binary(node, _as_computed(value(node.this)), value(node.expression))

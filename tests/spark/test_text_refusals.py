@@ -20,6 +20,8 @@ OTHERWISE = [
     "t = r'a.b'",
     "t = N'a'",
     "a = 1 -- and b = 2",
+    "t = '${x}'",
+    "a = ${spark:some.setting}",
     "a = /* 1 */ 2",
 ]
 ALIKE = [
@@ -31,6 +33,7 @@ ALIKE = [
     "a = -1",
     "t LIKE 'a%'",
     "t = ''",
+    "t = '$x {y}'",
 ]
 
 

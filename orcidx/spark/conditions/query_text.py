@@ -16,13 +16,14 @@ from orcidx.spark.types.argument_types import Where
 
 __all__ = ["check_computed", "may_mean_otherwise", "parse_text"]
 
-_ESCAPED = re.compile(r"[\"\\]")
+_ESCAPED = re.compile(r"[\"\\]|\$\{")
 _MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
 
 
 def may_mean_otherwise(text: str) -> bool:
     """Whether Spark may read a text differently from orcidx's SQL. Spark's version and settings decide on double
-    quotes, escapes, quotes in a string, adjacent strings, strings with a prefix such as raw ones, and comments."""
+    quotes, escapes, quotes in a string, adjacent strings, strings with a prefix such as raw ones, comments, and
+    variables (``${name}``), which Spark replaces within strings as well."""
     return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
 
 
@@ -41,8 +42,8 @@ def parse_text(where: Where) -> Predicate:
     """
     if isinstance(where, str) and may_mean_otherwise(where):
         raise InvalidQuery(
-            f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string and strings with a "
-            "prefix by rules of its own, which are not known here; give the condition as an orcidx.col predicate, or "
+            f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string, strings with a prefix "
+            "and ${variables} by rules of its own, which are not known here; give the condition as an orcidx.col predicate, or "
             "filter the DataFrame by it"
         )
     if not isinstance(where, str):
