@@ -92,6 +92,15 @@ def _terms(node: Any) -> list[Any]:
     return [node, *reversed(terms)]
 
 
+_TWO = frozenset(("this", "expression", "negate"))
+_TAKEN: dict[Any, frozenset[str]] = {
+    exp.Between: frozenset(("this", "low", "high", "negate")),
+    exp.In: frozenset(("this", "expressions", "query", "unnest", "negate")),
+    **{getattr(exp, name): _TWO for name in ("Like", "StartsWith", "EndsWith", "Contains") if hasattr(exp, name)},
+}
+"""What is read of a node, where sqlglot has more: passed over, BETWEEN SYMMETRIC and IN of a column lost rows."""
+
+
 class _Translator:
     def __init__(self, text: str, dots_reach: bool) -> None:
         self.text = text
@@ -121,18 +130,9 @@ class _Translator:
             exp.Boolean: lambda node: Constant(node.this),
             exp.Null: lambda node: Constant(None),
         }
-        two = {"this", "expression", "negate"}
-        # What is read of a node, where sqlglot has more: passed over, BETWEEN SYMMETRIC and IN of a column lost rows.
-        self.taken: dict[Any, set[str]] = {
-            exp.Between: {"this", "low", "high", "negate"},
-            exp.In: {"this", "expressions", "query", "unnest", "negate"},
-            exp.Like: two,
-            exp.StartsWith: two,
-        }
         for name, op in (("EndsWith", Op.ENDS_WITH), ("Contains", Op.CONTAINS)):
             if kind := getattr(exp, name, None):
                 self.special[kind] = functools.partial(self.text_test, op)
-                self.taken[kind] = two
 
     def refuse(self, node: exp.Expr, why: str = "is not supported in where") -> InvalidQuery:
         shown = node.sql(dialect=OrcidxWhere)
@@ -151,7 +151,7 @@ class _Translator:
         kind = type(node)
         if kind in self.comparisons:
             return self.comparison(node)
-        if strange := [key for key, value in node.args.items() if value and key not in self.taken.get(kind, node.args)]:
+        if strange := [key for key, value in node.args.items() if value and key not in _TAKEN.get(kind, node.args)]:
             raise self.refuse(node, f"has a part that is not supported in where ({strange[0]})")
         if kind in self.special:
             return self.special[kind](node)

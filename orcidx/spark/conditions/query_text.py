@@ -43,8 +43,8 @@ def parse_text(where: Where) -> Predicate:
     if isinstance(where, str) and may_mean_otherwise(where):
         raise InvalidQuery(
             f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string, strings with a prefix "
-            "and ${variables} by rules of its own, which are not known here; give the condition as an orcidx.col predicate, or "
-            "filter the DataFrame by it"
+            "and ${variables} by rules of its own, which are not known here; give the condition as an orcidx.col "
+            "predicate, or filter the DataFrame by it"
         )
     if not isinstance(where, str):
         return parse(where)
