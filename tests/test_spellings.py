@@ -70,7 +70,7 @@ ERRORS = [
     ("orcidx.read_table(path, colums=['id'])", "did you mean 'columns'"),
     ("orcidx.read_table(path, wher='id < 3')", "did you mean 'where'"),
     ('col("user").field("name")', 'col("a", "b")'),
-    ('orcidx.open(path)["id"]', "say read(columns=[...])"),
+    ('orcidx.open(path)["id"]', "call read(columns=[...])"),
     ('orcidx.scan(path)["id"]', "say select(...)"),
     ("orcidx.OrcFile(3)", "give a path"),
     ("orcidx.read_orc(path)", "orcidx.read_table(path)"),

@@ -1,1 +1,1 @@
-"""ORC, written: encoders, columns, row index and statistics, stripes, the file."""
+"""Writes ORC: encoders, columns, row index and statistics, stripes, the file."""

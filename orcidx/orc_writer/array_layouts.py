@@ -1,7 +1,7 @@
 """Arrow's layouts that share or repeat values: their size once written, and how to expand those inside other arrays.
 
-Views, dictionaries and runs stand for more bytes than they hold, and a slice of them names buffers of the whole. What
-goes into the encoders at once is measured as the encoders see it: ``written_bytes``.
+Views, dictionaries and runs represent more bytes than they hold, and a slice of them keeps the buffers of the whole
+array. So ``written_bytes`` measures arrays by their expanded size, which is what the encoders see.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ __all__ = [
 ]
 
 SHARED = 8 << 20
-"""Bytes that the entries of a dictionary may come to, written out row by row, until they are counted exactly."""
+"""Up to this many bytes, a bound on the expanded size of a dictionary's rows is good enough; above it they are counted
+exactly."""
 
 FEW_ROWS = 16
 """Rows are counted one by one where a dictionary has so many entries for each, as it has for small batches."""
 
 
 def is_view(type_: pa.DataType) -> bool:
-    """Texts and binaries as views."""
+    """Arrow types of texts and binaries in the view layout."""
     return str(type_) in ("string_view", "binary_view")
 
 
@@ -59,13 +60,14 @@ def hides_values(type_: pa.DataType) -> bool:
 
 
 def is_joined(type_: pa.DataType) -> bool:
-    """Whether pyarrow can join arrays of the type, but not take rows of one: views and runs, at any depth."""
+    """Whether pyarrow can concatenate arrays of the type but not take rows of one: so for views and runs at any
+    depth."""
     type_ = _storage(type_)
     return is_view(type_) or pa.types.is_run_end_encoded(type_) or hides_values(type_)
 
 
 def plain_layout(array: pa.Array) -> pa.Array:
-    """The array with views and runs made plain at any depth; other layouts stay."""
+    """The array with views and runs expanded at any depth; other layouts stay."""
     if isinstance(array, pa.ExtensionArray):
         return plain_layout(array.storage)
     kind, types = array.type, pa.types
@@ -106,7 +108,7 @@ def decoded_dictionary(array: pa.DictionaryArray) -> pa.Array:
 
 
 def _decoded_runs(array: Any) -> Any:
-    """pyarrow's own ``run_end_decode`` knows neither views nor what is nested."""
+    """Expands runs. pyarrow's own ``run_end_decode`` supports neither views nor nested types."""
     values = plain_layout(array.values)
     ends = array.run_ends.to_numpy()
     rows = np.arange(array.offset, array.offset + len(array))
@@ -117,7 +119,7 @@ def _plain_union(array: Any) -> Any:
     kind = array.type
     children = [plain_layout(array.field(i)) for i in range(kind.num_fields)]
     names = [kind.field(i).name for i in range(kind.num_fields)]
-    # pyarrow's own type_codes and offsets leave out where a slice begins.
+    # pyarrow's type_codes and offsets ignore the offset of a slice.
     codes = _numbers(array, 1, pa.int8())
     if kind.mode == "sparse":
         return pa.UnionArray.from_sparse(codes, children, names, list(kind.type_codes))
@@ -129,7 +131,7 @@ def _numbers(array: Any, number: int, type_: pa.DataType) -> Any:
 
 
 def _copied(array: Any) -> Any:
-    """Without an offset, which pyarrow does not take together with a mask."""
+    """The array without an offset, which pyarrow does not accept together with a mask."""
     return pa.array(array.to_numpy(zero_copy_only=False).copy(), array.type)
 
 
@@ -141,16 +143,16 @@ _FIXED: dict[int, int] = {
         pa.time64("us"), pa.duration("s"), pa.decimal128(1), pa.decimal256(1),
     )
 }  # fmt: skip
-"""Bits of a value, by the number of its type."""
+"""Bits of a value, by the id of its type."""
 
 
 def written_bytes(array: pa.Array) -> int:
-    """Bytes that the rows of an array take once what they name is written out row by row."""
+    """Bytes of the rows of an array after views, dictionaries and runs are expanded."""
     kind, types = array.type, pa.types
     rows = len(array)
     if not rows:
         return 0
-    if (width := _FIXED.get(kind.id)) is not None:  # most columns; asking pyarrow takes ten times as long
+    if (width := _FIXED.get(kind.id)) is not None:  # the case of most columns; asking pyarrow takes ten times as long
         return rows * width // 8 + (rows // 8 if array.null_count else 0)
     if isinstance(array, pa.ExtensionArray):
         return written_bytes(array.storage)
@@ -175,7 +177,7 @@ def written_bytes(array: pa.Array) -> int:
     first, last = array.offsets[0].as_py(), array.offsets[rows].as_py()
     children = (array.keys, array.items) if types.is_map(kind) else (array.values,)
     if not 0 <= first <= last <= len(children[0]):
-        return 8 * rows  # broken offsets, which the column's writer tells of
+        return 8 * rows  # broken offsets, about which the column's writer raises the error
     return 8 * rows + sum(written_bytes(child.slice(first, last - first)) for child in children)
 
 
@@ -190,7 +192,7 @@ def _longest(values: Any) -> int:
 
 
 def _entry_bytes(array: Any) -> int:
-    """Bytes of the entries that the rows of a dictionary name, where that may be much."""
+    """Bytes of the dictionary entries that the rows refer to, counted only where that may be much."""
     values = array.dictionary
     texts = str(values.type) in ("string", "large_string", "binary", "large_binary")
     if texts and FEW_ROWS * len(array) < len(values):
@@ -218,7 +220,7 @@ def _named_bytes(array: Any) -> int:
 
 
 def _view_bytes(array: Any) -> int:
-    """The lengths stand at the head of the views, sixteen bytes each."""
+    """Each view has sixteen bytes and begins with the length."""
     views = np.frombuffer(array.buffers()[1], np.int32)[4 * array.offset :: 4][: len(array)]
     if array.null_count:
         views = views[array.is_valid().to_numpy(zero_copy_only=False)]

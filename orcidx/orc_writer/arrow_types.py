@@ -1,7 +1,7 @@
-"""Which ORC type each Arrow type becomes, and what brings its values into the form that the encoders take.
+"""Maps each Arrow type to an ORC type, and converts its values to the form that the encoders need.
 
 ``describe_schema`` makes the tree of ``WriteNode``s; each has the type's record for the footer and, where the Arrow
-type is not the encoders' own, the conversion. What ORC cannot hold is an error that says what to do instead.
+type is not the encoders' own, the conversion. A type that ORC does not have is an error that says what to do instead.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ __all__ = ["WriteNode", "describe_schema"]
 Convert = Callable[[Any], Any]
 OWN_TYPE = "orcidx.type"
 EXTENSION = "orcidx.extension"
-"""Names the Arrow extension type. Not ``ARROW:extension:name``: readers that hand attributes on as field metadata
-would claim a type whose storage the values do not have, on which importers fail."""
+"""Attribute with the name of the Arrow extension type. It is not called ``ARROW:extension:name``: readers that pass
+attributes on as field metadata would then declare an extension type with the wrong storage type, and importers would
+fail."""
 _SIZED = re.compile(r"\s*(char|varchar)\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
 
 
@@ -56,7 +57,7 @@ class WriteNode:
 
     @cached_property
     def all_nodes(self) -> list[WriteNode]:
-        """This column and all below it, in the order of their ids. The list is not to be changed."""
+        """This column and all below it, in the order of their ids. The list must not be changed."""
         nodes = [self]
         for child in self.children:
             nodes += child.all_nodes if child.children else [child]
@@ -73,7 +74,7 @@ def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
     known = {node.dotted for node in root.all_nodes} if options.types else ()
     for name in options.types:
         if name not in known:
-            raise InvalidQuery(f"types= names {name!r}, which is no column")
+            raise InvalidQuery(f"types= names {name!r}, which is not a column")
     return _numbered(root, 0)
 
 
@@ -99,7 +100,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
         )
     metadata = field.metadata or {}
     is_ntz = pa.types.is_timestamp(field.type) and metadata.get(SPARK_TYPE.encode()) == b"timestamp_ntz"
-    # What Spark calls so is a bigint to it: as a timestamp it could not read the column.
+    # For Spark, timestamp_ntz in ORC is a bigint: it could not read the column as a timestamp.
     node = _of_type(field.type, path, replace(options, spark=True) if is_ntz else options)
     sized = options.types.get(".".join(path)) or metadata.get(SIZED_TYPE.encode(), b"").decode("utf-8", "replace")
     if sized:
@@ -109,7 +110,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
 
 
 def _attributes(metadata: Any) -> dict[str, str]:
-    """Field metadata that is text; what other formats keep there about themselves is left out."""
+    """Field metadata that is text, without entries in which other formats describe themselves."""
     found = {}
     for key, value in metadata.items():
         try:
@@ -124,7 +125,9 @@ def _attributes(metadata: Any) -> dict[str, str]:
 def _sized(node: WriteNode, text: str) -> WriteNode:
     match = _SIZED.fullmatch(text)
     if not match or node.kind is not TypeKind.STRING or not 0 < int(match[2]) <= LONGEST_SIZED:
-        raise InvalidQuery(f"column {node.dotted}: {text!r} is no ORC type for {node.type}; say char(n) or varchar(n)")
+        raise InvalidQuery(
+            f"column {node.dotted}: {text!r} is not an ORC type for {node.type}; give char(n) or varchar(n)"
+        )
     length = int(match[2])
     kind = TypeKind.CHAR if match[1].lower() == "char" else TypeKind.VARCHAR
 
@@ -160,12 +163,12 @@ _CAST = {
     pa.float16(): (pa.float32(), "halffloat"),
     pa.date64(): (pa.date32(), "date64"),
 }
-"""Types that another one holds whole."""
+"""Arrow types that are converted to another type without loss."""
 
 
 def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     types = pa.types
-    if isinstance(type_, pa.BaseExtensionType):  # first: those of users need not have a hash
+    if isinstance(type_, pa.BaseExtensionType):  # tested first, because extension types of users need not have a hash
         return _extension(type_, path, options)
     if type_ in _PLAIN:
         return WriteNode(kind=_PLAIN[type_], path=path, type=type_)
@@ -279,7 +282,7 @@ def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNo
 
 
 def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
-    """Types that ORC has nothing for, unless an option says what to do."""
+    """Refuses types that ORC does not have, unless an option says what to do."""
     types = pa.types
     place = ".".join(path)
     own = ((OWN_TYPE, str(type_)),)
@@ -289,10 +292,10 @@ def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> Wr
             return _cast(node, pa.decimal128(20, 0), "uint64")
         if options.uint64 == "long":
             return _cast(WriteNode(kind=TypeKind.LONG, path=path, type=pa.int64()), pa.int64(), "uint64")
-        raise Unsupported('ORC has no uint64; say uint64="long" or uint64="decimal"', column=place)
+        raise Unsupported('ORC has no uint64; pass uint64="long" or uint64="decimal"', column=place)
     if types.is_time(type_) or types.is_duration(type_):
         if options.time != "long":
-            raise Unsupported(f'ORC has no {type_}; say time="long" to write it as bigint', column=place)
+            raise Unsupported(f'ORC has no {type_}; pass time="long" to write it as bigint', column=place)
         target = pa.int32() if types.is_time32(type_) else pa.int64()
         return WriteNode(
             kind=TypeKind.LONG,
@@ -303,6 +306,6 @@ def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> Wr
         )
     if types.is_null(type_):
         if options.null_type != "string":
-            raise Unsupported('ORC has no type without values; say null_type="string", or cast it', column=place)
+            raise Unsupported('ORC has no type without values; pass null_type="string", or cast it', column=place)
         return _cast(WriteNode(kind=TypeKind.STRING, path=path, type=pa.string()), pa.string(), "null")
     raise Unsupported(f"ORC has no type for Arrow's {type_}; cast the column", column=place)

@@ -1,4 +1,4 @@
-# Integers of 1 to 64 bits side by side, most significant bit first; `int_runs` compiles it for two processors.
+# Integers of 1 to 64 bits side by side, most significant bit first; `int_runs` compiles it for two kinds of processors.
 
 from libc.stdint cimport uint64_t
 

@@ -1,4 +1,4 @@
-"""Which columns get bloom filters, of those that are named to a writer or a rewrite."""
+"""Finds the columns that get bloom filters, from the names given to a writer or a rewrite."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ N = TypeVar("N", bound=_Node)
 
 def bloom_columns(nodes: Sequence[N], wanted: Sequence[str | int], *, option: str) -> list[N]:
     """The columns that an option names: dotted names (all columns of that name), "*" for all that can have a filter,
-    or ORC column ids. ``nodes``: the whole tree, by id. In the order of their ids, each once.
+    or ORC column ids. ``nodes``: all columns by id. Each column is returned once, in the order of ids.
 
-    Raises ``InvalidQuery`` for names and numbers of no column, and for columns whose type has no filters."""
+    Raises ``InvalidQuery`` for unknown names and ids, and for columns whose type has no filters."""
     found: dict[int, N] = {}
     for name in wanted:
         if name == "*":

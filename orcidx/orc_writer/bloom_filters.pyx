@@ -3,8 +3,9 @@
     BloomFilterIndex   repeated BloomFilter, parallel to the entries of ROW_INDEX
     BloomFilter        1 numHashFunctions (varint), 3 utf8bitset (bytes; words of 64 bits, little endian)
 
-A filter is as large as its row group's distinct values need: readers take its size and its hash functions from the
-filter itself. Other writers size all filters for a full row group of distinct values: 12 KB where 32 bytes do.
+A filter is as large as its row group's distinct values need; readers take its size and its number of hash functions
+from the filter itself. Other writers size all filters for a full row group of distinct values: 12 KB where 32 bytes are
+enough.
 """
 
 from libc.math cimport log
@@ -18,7 +19,7 @@ cdef double LN2 = 0.6931471805599453
 
 
 cdef class BloomBuilder:
-    """``fpp``: share of absent values that a filter lets through."""
+    """``fpp``: the share of absent values for which a filter gives a false positive."""
 
     def __cinit__(self, double fpp):
         self.fpp = fpp
@@ -125,7 +126,7 @@ cdef class BloomBuilder:
         return b"".join([b"\x0a" + varint(len(entry)) + entry for entry in self.filters])
 
     def clear(self):
-        """Starts anew, for the next stripe."""
+        """Resets everything for the next stripe."""
         self.filters = []
         self.size = 0
 

@@ -3,9 +3,9 @@
     repeat     count - 3 (0..127), the byte             3..130 equal bytes
     literals   -count (as int8), the bytes              1..128 bytes
 
-``ByteRuns`` ends its runs at row groups. ``Bits`` cannot, since bits are padded to bytes at the end of the stripe only:
-it keeps a stripe's bits and encodes them at its end, telling for the first bit of each row group the run, the bytes of
-it that come before, and the bit in the byte.
+``ByteRuns`` ends its runs at row groups. ``Bits`` cannot, since bits are padded to bytes only at the end of the stripe.
+So it collects a stripe's bits and encodes them at the end. For the first bit of each row group it gives the run, the
+byte within the run, and the bit within the byte.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -93,7 +93,7 @@ cdef class ByteRuns:
         free(self.pending)
 
     cdef uint8_t* room(self, size_t length) except NULL nogil:
-        """Where ``length`` bytes are to be put; the caller then raises ``size``."""
+        """Makes room for ``length`` bytes and returns its address; the caller then increases ``size``."""
         grow(&self.pending, &self.capacity, self.size + length + 1)
         return self.pending + self.size
 
@@ -140,7 +140,7 @@ cdef class Bits:
         if bitmap == NULL:
             return self.put_same(True, n)
         self._grow(n)
-        while i < n and self.count & 7:                 # up to a whole byte of ours
+        while i < n and self.count & 7:                 # fills the last byte of this stream first
             self._put_bit(bitmap[(offset + i) >> 3] >> ((offset + i) & 7) & 1)
             i += 1
         source = bitmap + ((offset + i) >> 3)
@@ -185,7 +185,7 @@ cdef class Bits:
         return 0
 
     cdef int put_bits(self, Bits other) except -1 nogil:
-        """Appends all bits of another."""
+        """Appends all bits of another ``Bits``."""
         cdef int place = self.count & 7
         cdef int64_t whole = (other.count + 7) >> 3
         cdef int64_t i
@@ -204,7 +204,7 @@ cdef class Bits:
         return 0
 
     def write(self, const uint8_t[::1] bitmap not None, int64_t offset, int64_t n):
-        """Appends n bits of a bitmap as Arrow has it, from bit ``offset`` on."""
+        """Appends n bits of an Arrow bitmap, from bit ``offset`` on."""
         if offset < 0 or n < 0 or offset + n > bitmap.shape[0] * 8:
             raise ValueError("the bitmap is too short")
         if n:
@@ -212,8 +212,8 @@ cdef class Bits:
                 self.put_bitmap(&bitmap[0], offset, n)
 
     def encode(self, bits):
-        """Writes all bits to the stream, and tells where each of ``bits`` (int64, in order) lies: the byte of the
-        stream where its run begins, the bytes of the run before its own, the bits before it."""
+        """Writes all bits to the stream, and returns the position of each of ``bits`` (int64, in order): the byte of
+        the stream where its run begins, the bytes of the run before its byte, and the bits before it."""
         cdef const int64_t[::1] wanted = bits
         cdef Py_ssize_t asked = wanted.shape[0]
         offsets, consumed = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
@@ -232,13 +232,13 @@ cdef class Bits:
                     i += 1
                 put_run(self.stream, self.bytes, run)
                 at += run.length
-            while i < asked:                            # behind the last bit
+            while i < asked:                            # after the last bit
                 run_starts[i] = self.stream.total
                 i += 1
         return offsets, consumed, np.asarray(bits) & 7
 
     def clear(self):
-        """Starts anew, for the next stripe."""
+        """Resets everything for the next stripe."""
         free(self.bytes)
         self.bytes = NULL
         self.capacity = 0

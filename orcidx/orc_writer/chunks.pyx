@@ -30,14 +30,14 @@ cdef enum:
 
 
 cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
-    """Bytes of what was compressed; 0 written: as it is."""
+    """A compressed chunk and its length in bytes; a length of 0 means that the chunk is stored uncompressed."""
     return written if written else <int64_t>length
 
 
 cdef inline Py_ssize_t keep_shorter(
     const uint8_t* packed, Py_ssize_t other, uint8_t* out, Py_ssize_t written
 ) noexcept nogil:
-    """Takes another outcome for the one in its place, where that is longer or there is none."""
+    """Replaces the kept result by another one where that is shorter or none is kept."""
     if not other or (written and written <= other):
         return written
     memcpy(out, packed, other)
@@ -68,7 +68,8 @@ cdef Py_ssize_t try_thorough(
 
 
 cdef class ChunkedStream:
-    """Bytes that are cut as they come. ``joined``: more than a chunk of them may wait (see ``OutStream``)."""
+    """Bytes that are cut into chunks as they arrive. ``joined``: more than a chunk of them may wait (see
+    ``OutStream``)."""
 
     def __cinit__(self, Compressor compressor, size_t block_size, *, bint keeps_raw=False):
         self.compressor = compressor
@@ -85,7 +86,7 @@ cdef class ChunkedStream:
         cdef size_t capacity
         cdef void* grown
         if needed > self.raw_capacity:
-            # Little too much where much is held: a wide table has thousands of streams.
+            # Large buffers grow by a small share only: a wide table has thousands of streams.
             capacity = max(needed, self.raw_capacity + (self.raw_capacity >> (3 if needed > 1 << 15 else 1)),
                            <size_t>FIRST_ROOM)
             grown = realloc(self.raw, capacity)
@@ -111,7 +112,7 @@ cdef class ChunkedStream:
 
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil:
         cdef size_t part
-        if length == 0:  # of a stream without bytes, whose address memcpy may not be given
+        if length == 0:  # a stream without bytes: memcpy must not get its address
             return 0
         if self.compressor is None or self.keeps_raw or self.joined:
             memcpy(self.reserve(length), data, length)
@@ -143,8 +144,8 @@ cdef class ChunkedStream:
         return self.compressor.faster.compress(raw, length, out)
 
     cdef Py_ssize_t _try_levels(self, const uint8_t* raw, size_t length, uint8_t* out, Favour* favour) except -1 nogil:
-        """Compresses the beginning of a probe at each level, where there are more, and all of it at the one that is
-        favoured then; what is no longer than the beginning is written as it is shortest."""
+        """Compresses the beginning of a probe at each level (where there are several), then all of it at the level that
+        did best. A probe that is no longer than the beginning is written in its shortest form."""
         cdef size_t sample = min(length, <size_t>SAMPLE)
         cdef uint8_t* packed
         cdef Py_ssize_t written, other
@@ -171,7 +172,8 @@ cdef class ChunkedStream:
     cdef int _put_chunk(
         self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil:
-        """Ends a chunk: ``written`` bytes that ``packed`` has, or that are in their place; 0: as it is."""
+        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or already in place; 0 means that it is
+        stored uncompressed."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
@@ -187,7 +189,7 @@ cdef class ChunkedStream:
         return self._put_header(length, written)
 
     cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil:
-        """Before the bytes of a chunk, which are in their place; 0 written: as they are."""
+        """Writes the header of a chunk whose bytes are in place; 0 ``written`` means that they are uncompressed."""
         cdef size_t header = 2 * <size_t>written if written else 2 * length + 1
         cdef void* grown
         if self.chunks == self.starts_capacity:
@@ -206,8 +208,8 @@ cdef class ChunkedStream:
         return 0
 
     cdef int _write_in_place(self) except -1 nogil:
-        """The only chunk of a stream, compressed into the buffer that it lies in: in a wide table that is most streams,
-        which end together. The spare bytes behind it are room for the header."""
+        """Compresses the only chunk of a stream into the stream's own buffer. In a wide table most streams have one
+        chunk, and they end together. The spare bytes after it are room for the header."""
         cdef size_t length = self.raw_size
         cdef uint8_t* packed = <uint8_t*>malloc(length)
         cdef Py_ssize_t written
@@ -257,7 +259,7 @@ cdef class ChunkedStream:
             elif self.raw_size:
                 self._write_chunk(0, self.raw_size)
             self.raw_size = 0
-            free(self.raw)                      # before the next stream's last chunk takes its place
+            free(self.raw)                      # before the last chunk of the next stream overwrites it
             self.raw = NULL
             self.raw_capacity = 0
             self._shrink(&self.out, &self.out_capacity, self.out_size)
@@ -265,8 +267,8 @@ cdef class ChunkedStream:
 
     @property
     def held(self):
-        """Bytes of memory that the stream takes. What waits for its chunk to fill counts twice: buffers grow ahead of
-        it, and many of them leave holes. That is most of what a wide table takes."""
+        """Bytes of memory that the stream takes. Bytes that wait for their chunk to fill count twice, because buffers
+        are larger than their contents, and many buffers fragment memory. In a wide table most of the memory is this."""
         return <int64_t>self.out_size + <int64_t>self.raw_size * (1 if self.compressor is None else 2)
 
     def write(self, const uint8_t[::1] data not None):
@@ -278,7 +280,7 @@ cdef class ChunkedStream:
                 self.append(first, length)
 
     def finish(self):
-        """All bytes of the stream as they go into the file; valid until ``clear``. Nothing more can be written."""
+        """Ends the stream and returns all its bytes for the file; they are valid until ``clear``."""
         with nogil:
             self._finish()
         if self.compressor is None:
@@ -286,12 +288,13 @@ cdef class ChunkedStream:
         return PyMemoryView_FromMemory(<char*>self.out, self.out_size, PyBUF_READ) if self.out_size else b""
 
     def positions(self, offsets):
-        """The numbers of a row index that stand for bytes of the stream (before compression), once it is finished: a
-        list of one int64 array, or of two in a compressed file."""
+        """The numbers of a row index for given byte positions of the stream (before compression), once it is finished:
+        a list of one int64 array, or of two in a compressed file."""
         cdef Py_ssize_t i
         if self.compressor is None:
-            # Row groups without a value at the end of a stripe: Java reads no byte for them then, and fails to seek to
-            # the end of what it did not read. The last byte is as good, since nothing is read from there.
+            # Row groups without values at the end of a stripe would begin at the end of the stream. Java reads no bytes
+            # there, and then fails to seek to that position. The position of the last byte works as well, since nothing
+            # is read from it.
             return [np.minimum(offsets, max(0, self.total - 1))]
         starts = np.empty(self.chunks, np.int64)
         cdef int64_t[::1] out = starts
@@ -307,7 +310,7 @@ cdef class ChunkedStream:
         return [starts[chunk], within]
 
     def clear(self):
-        """Starts anew, for the next stripe."""
+        """Resets everything for the next stripe."""
         free(self.out)
         self.out = NULL
         self.out_size = self.out_capacity = self.raw_size = self.chunks = 0
@@ -320,14 +323,14 @@ cdef class ChunkedStream:
 
 
 cdef class OutStream(ChunkedStream):
-    """``block_size``: most bytes of a chunk before compression; ignored without a compressor. ``keeps_raw``: a stream
-    whose bytes another one takes over, whose full chunks then any threads may compress."""
+    """``block_size``: most bytes of a chunk before compression; ignored without a compressor. ``keeps_raw``: another
+    stream takes over the bytes of this one, and any thread may then compress its full chunks."""
 
     def __dealloc__(self):
         self._forget_waiting()
 
     def clear(self):
-        """Starts anew, for the next stripe."""
+        """Resets everything for the next stripe."""
         ChunkedStream.clear(self)
         self._forget_waiting()
 
@@ -349,8 +352,8 @@ cdef class OutStream(ChunkedStream):
         self.waiting_count = 0
 
     def waiting_chunks(self):
-        """How many chunks of bytes taken over are full: each is to be given to ``squeeze`` once, by any thread, the
-        probed ones before the others; then ``cut`` ends them."""
+        """How many chunks of bytes that were taken over are full. Each must be given to ``squeeze`` once, by any
+        thread, the probed ones before the others; then ``cut`` ends them."""
         cdef size_t count = 0 if self.compressor is None or not self.joined else self.raw_size // self.block
         self._forget_waiting()
         if count:
@@ -363,12 +366,12 @@ cdef class OutStream(ChunkedStream):
         return count
 
     def is_probe(self, size_t number):
-        """Whether a waiting chunk says for those behind it whether they are tried."""
+        """Whether a waiting chunk is a probe, whose result decides for the chunks after it."""
         return (self.chunks + number) % STRETCH < PROBED
 
     def squeeze(self, size_t number):
-        """Compresses a waiting chunk, unless the probes of its stretch did not shrink. For use by several threads, each
-        with other numbers."""
+        """Compresses a waiting chunk, unless the probes of its stretch did not shrink. Several threads may call this
+        with different numbers."""
         cdef size_t chunk = self.chunks + number
         cdef size_t first = chunk - chunk % STRETCH
         cdef size_t i
@@ -406,7 +409,7 @@ cdef class OutStream(ChunkedStream):
             self.waiting_sizes[number] = written
 
     def cut(self):
-        """Makes chunks of all that is full."""
+        """Makes chunks from all bytes that fill one."""
         cdef size_t at = 0
         cdef size_t number = 0
         cdef size_t ready = self.waiting_count
@@ -433,7 +436,7 @@ cdef class OutStream(ChunkedStream):
 
 
 def frame(data, Compressor compressor, size_t block_size):
-    """Bytes as a stream of their own, as footers are written."""
+    """Bytes as a stream of their own; footers are written like this."""
     stream = OutStream(compressor, block_size)
     stream.write(data)
     return bytes(stream.finish())

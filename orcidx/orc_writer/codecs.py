@@ -1,8 +1,8 @@
 """The codecs that are written, and their levels.
 
 ZSTD and ZLIB come from the libraries inside the packages ``zstandard`` and ``deflate``, called without the GIL; SNAPPY
-and LZ4 from pyarrow's own. LZO and BROTLI are read, never written: no writer but Java's makes them, and few readers of
-today have them built in.
+and LZ4 from pyarrow's own. LZO and BROTLI are read but never written: only Java's writer makes them, and few readers
+support them today.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAMES = {
     "zstd": CompressionKind.ZSTD,
 }
 _LEVELS = {CompressionKind.ZLIB: (1, 12, 4), CompressionKind.ZSTD: (-131072, 22, 3), CompressionKind.LZ4: (1, 12, 0)}
-"""Lowest, highest and default level. ZLIB's are libdeflate's: its 4 is faster than zlib's 2, and smaller. ZSTD's
-default is Java's, and streams try ``FASTER_ZSTD`` beside it, with two windows. LZ4 without a level is its fast block
-format, with one the slow "high compression" one."""
+"""Lowest, highest and default level. ZLIB's are libdeflate's, whose level 4 is faster than zlib's 2, with smaller
+output. ZSTD's default is Java's; streams also try ``FASTER_ZSTD``, with two windows. LZ4 without a level uses its fast
+block format, with a level the slow "high compression" one."""
 
 FASTER_ZSTD = 1
 """The level that each stream tries beside the default one: digits and ids take less at it, and less time (decision
@@ -60,14 +60,12 @@ def compression_kind(name: str | None) -> CompressionKind:
     if known is not None:
         return known
     if isinstance(name, str) and name.lower() in ("lzo", "brotli"):
-        raise Unsupported(
-            f"compression={name!r} is read but not written: few readers of today have it built in; use 'zstd'"
-        )
+        raise Unsupported(f"compression={name!r} is read but not written, as few readers support it today; use 'zstd'")
     raise InvalidQuery(f"compression={name!r} is none of uncompressed, zlib, snappy, lz4, zstd")
 
 
 def open_compressor(kind: CompressionKind, level: int | None = None) -> Compressor | None:
-    """What compresses chunks; None for NONE. Raises ``InvalidQuery`` for a level that the codec does not have, and
+    """The compressor of chunks; None for NONE. Raises ``InvalidQuery`` for a level that the codec does not have, and
     ``Unsupported`` naming the package that is missing."""
     if level is not None:
         lowest, highest, _ = _LEVELS.get(kind, (0, 0, 0))

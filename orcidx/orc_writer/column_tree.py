@@ -1,7 +1,8 @@
-"""The columns of a file as a tree that takes Arrow arrays: each node writes its own streams and hands children down.
+"""The columns of a file as a tree that takes Arrow arrays: each node writes its own streams and passes child arrays to
+its children.
 
 A ``Piece`` is a stretch of rows of one array within one row group. Lists and unions turn pieces of their rows into
-pieces of their children's; structs leave out the children of null rows, which ORC does not store.
+pieces of their children. Structs leave out the children of null rows, which ORC does not store.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ _WIDTHS = {TypeKind.SHORT: 2, TypeKind.INT: 4, TypeKind.DATE: 4, TypeKind.LONG: 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows ``start`` to ``stop`` of an array; ``ends_group``: the row group ends behind them; ``hides_nulls``: an
-    enclosing struct is null in between."""
+    """Rows ``start`` to ``stop`` of an array; ``ends_group``: the row group ends after them. ``hides_nulls``: an
+    enclosing struct is null between them."""
 
     start: int
     stop: int
@@ -56,7 +57,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class StripeColumn:
-    """What one column has at the end of a stripe."""
+    """The parts of one column at the end of a stripe."""
 
     id: int
     streams: Sequence[StreamData]
@@ -66,8 +67,8 @@ class StripeColumn:
 
 
 class ColumnWriter:
-    """One column; ``children`` below it. ``has_index``: row groups and their statistics are kept. ``is_lane``: another
-    writer takes over what this one encodes."""
+    """One column; ``children`` below it. ``has_index``: whether row groups and their statistics are kept. ``is_lane``:
+    whether another writer takes over what this one encodes."""
 
     def __init__(
         self, node: WriteNode, column: Column, children: Sequence[ColumnWriter], *, has_index: bool, is_lane: bool
@@ -85,7 +86,7 @@ class ColumnWriter:
     # rows
 
     def write(self, array: pa.Array, pieces: Sequence[Piece]) -> None:
-        """Appends rows of an array. Raises ``BadValue`` with a row of it."""
+        """Appends rows of an array. Raises ``BadValue`` with the row of a wrong value."""
         for convert in self.node.convert:
             array = _converted(array, convert)
         if not self.node.nullable and array.null_count:
@@ -136,7 +137,7 @@ class ColumnWriter:
         """Appends whole row groups that a writer of the same column has encoded."""
         self.column.take_over(other.column)
         self._messages += other._messages
-        for summary in other._groups or ():  # one by one: sums of floats depend on the order
+        for summary in other._groups or ():  # merged one by one, because sums of floats depend on the order
             self._stripe = self._stripe.merge(summary)
         for child, below in zip(self.children, other.children, strict=True):
             child.take_over(below)
@@ -179,7 +180,7 @@ class ColumnWriter:
         return self._message(self._file, self._file_size) if self._file.count or self._file.has_null else _NONE
 
     def clear(self) -> None:
-        """Starts anew, for the next stripe."""
+        """Resets everything for the next stripe."""
         self.column.clear()
         if self.column.bloom is not None:
             self.column.bloom.clear()
@@ -195,15 +196,16 @@ class ColumnWriter:
 
 
 _NONE = statistics_message(NO_STATISTICS, TypeKind.STRUCT)
-"""Of a column of a file without rows."""
+"""The statistics of a column in a file without rows."""
 
 
 FEW_ENTRIES = 4096
-"""Of an Arrow dictionary whose texts stay in the processor's cache."""
+"""Bytes of an Arrow dictionary's texts that stay in the processor's cache."""
 
 ROWS_GATHERED = 2048
-"""Rows of an Arrow dictionary whose texts are brought together at a time: they stay in the nearest cache until they
-are written (0.98 of the time of plain texts for 1.03 with whole row groups, 200,000 rows of as many entries)."""
+"""Rows of an Arrow dictionary whose texts are gathered at a time: they stay in the nearest cache until they are
+written. (For 200,000 rows of as many entries this takes 0.98 of the time of plain texts; gathering whole row groups
+took 1.03.)"""
 
 
 class _TextWriter(ColumnWriter):
@@ -273,7 +275,7 @@ class RootWriter(ColumnWriter):
     """The struct of all fields; its rows are never null."""
 
     def write_rows(self, pieces: Sequence[Piece]) -> None:
-        """Appends rows to the root alone: the fields are written one by one, by whoever spreads them over threads."""
+        """Appends rows to the root alone: the caller, who spreads the fields over threads, writes them one by one."""
         for piece in pieces:
             self.column.write_valid(piece.stop - piece.start)
             self._end_piece(piece)
@@ -331,7 +333,7 @@ _NO_CODES = np.zeros(0, np.int8)
 
 
 def _write_below(writer: ColumnWriter, array: Any, pieces: Sequence[Piece], rows: Any) -> None:
-    """``rows``: of the parent, for each row of the child."""
+    """``rows``: the row of the parent for each row of the child."""
     try:
         writer.write(array, pieces)
     except BadValue as error:
@@ -349,8 +351,8 @@ def _validity(array: Any) -> Any:
 
 
 def _list_parts(array: Any) -> tuple[Any, ...]:
-    """The length of each row (of null rows too) and the elements of the rows that are not null, in order: one array of
-    a list, keys and values of a map."""
+    """The length of each row (including null rows), and the elements of the rows that are not null, in order: one array
+    for a list, keys and values for a map."""
     kind = array.type
     if pa.types.is_fixed_size_list(kind):
         return np.full(len(array), kind.list_size, np.int64), array.flatten()
@@ -376,7 +378,7 @@ def _list_parts(array: Any) -> tuple[Any, ...]:
 
 
 def _converted(array: Any, convert: Callable[[Any], Any]) -> Any:
-    """The array in the encoders' form; an error of pyarrow's is told for the first row that has it."""
+    """The array in the encoders' form; an error of pyarrow is reported for the first row that causes it."""
     try:
         return convert(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -408,8 +410,8 @@ def open_column_writer(
     has_index: bool,
     is_lane: bool = False,
 ) -> ColumnWriter:
-    """The writer of a column and all below it. ``threshold`` as ``TextColumn`` takes it; ``is_lane``: another writer
-    takes over what this one encodes."""
+    """The writer of a column and all below it. ``threshold``: as for ``TextColumn``. ``is_lane``: whether another
+    writer takes over what this one encodes."""
     children = [
         open_column_writer(
             child, open_stream, blooms=blooms, fpp=fpp, threshold=threshold, has_index=has_index, is_lane=is_lane

@@ -1,8 +1,8 @@
 """``Column``: what every column of a stripe does, whatever its type: PRESENT, row groups, positions.
 
-A column takes its rows a piece at a time (never more than one row group's), ends row groups when told, and knows at
-the end of the stripe which streams it has and where in them each row group begins. PRESENT is made when the first null
-comes; a stripe without nulls has none, and its index has no numbers for it.
+A column gets its rows in pieces that lie within one row group, and ends row groups when it is told to. At the end of
+the stripe it knows its streams, and where each row group begins in them. PRESENT is made at the first null; a stripe
+without nulls has no PRESENT stream, and its index has no numbers for it.
 """
 
 from libc.stdint cimport int64_t
@@ -18,8 +18,8 @@ from orcidx.orc.kinds import StreamKind
 
 
 class BadValue(Exception):
-    """A value that cannot be written: its ``row`` in the array given, the ``reason``, and the dotted ``path`` of its
-    column once that is known."""
+    """A value that cannot be written, with its ``row`` in the given array, the ``reason``, and the dotted ``path`` of
+    its column once that is known."""
 
     def __init__(self, row, reason):
         super().__init__(reason)
@@ -29,7 +29,7 @@ class BadValue(Exception):
 
 
 cdef class Column:
-    """``open_stream()`` makes the column's streams; ``bloom`` takes its values' hashes, if there is one."""
+    """``open_stream()`` makes the column's streams; ``bloom``, if there is one, takes the hashes of its values."""
 
     def __cinit__(self, open_stream, *args, BloomBuilder bloom=None, **options):
         self.streams = []
@@ -60,7 +60,8 @@ cdef class Column:
         return nulls
 
     def write_valid(self, int64_t rows):
-        """Appends rows of one row group that are not null and have no values here: of the root, of a union."""
+        """Appends rows of one row group that are not null and have no values in this column itself: rows of the root or
+        of a union."""
         self._open_group()
         self.rows += rows
         self.group_rows += rows
@@ -90,17 +91,19 @@ cdef class Column:
         self.group_starts.append((self.rows, *[(<OutStream>entry[1]).total for entry in self.streams]))
 
     def note_null_parents(self):
-        """Says that rows of the open row group are null because an enclosing struct is: readers that ask the column's
-        statistics for nulls would miss them."""
+        """Records that rows of the open row group are null because an enclosing struct is. Otherwise readers that use
+        the column's statistics would miss these nulls."""
         self.null_parents = True
 
     def end_group(self):
-        """Ends the open row group: its values that are not null, whether it has nulls, its statistics by type."""
+        """Ends the open row group; returns the number of its values that are not null, whether it has nulls, and its
+        statistics by type."""
         cdef int64_t count = self.group_rows - self.group_nulls
         self._open_group()
         self._end_runs()
         self.group_is_open = False
-        # Without a value and without a null, Java would take the row group for one that nothing can match (ORC-1553).
+        # If statistics have neither a value nor a null, Java takes the row group for one in which nothing can match
+        # (ORC-1553).
         has_null = bool(self.group_nulls or self.null_parents or not count)
         statistics = self._take_statistics(count)
         self.group_rows = 0
@@ -109,8 +112,8 @@ cdef class Column:
         return count, has_null, statistics
 
     def take_over(self, Column other not None):
-        """Appends whole row groups that another column of the same kind has encoded, into streams that keep their bytes
-        raw; ``cut`` of the streams is due then. Both columns stand between row groups."""
+        """Appends whole row groups that another column of the same kind has encoded into streams that keep their bytes
+        raw. Afterwards ``cut`` must be called for the streams. Both columns must be at the end of a row group."""
         totals = (self.rows, *[(<OutStream>entry[1]).total for entry in self.streams])
         for starts in other.group_starts:
             self.group_starts.append(tuple([base + more for base, more in zip(totals, starts)]))
@@ -139,8 +142,8 @@ cdef class Column:
             (<OutStream>stream).finish()
 
     def position_columns(self, Py_ssize_t groups):
-        """The numbers of the row index: for each number of an entry an int64 array over the first row groups. Finishes
-        the PRESENT stream too."""
+        """The numbers of the row index: one int64 array over the row groups for each number of an entry. Also finishes
+        the PRESENT stream."""
         starts = np.array(self.group_starts[:groups], np.int64).reshape(groups, len(self.streams) + 1)
         columns = []
         if self.keeps_present:
@@ -171,7 +174,7 @@ cdef class Column:
         return sum([(<OutStream>stream).held for _, stream, _ in self.streams], self.present.held)
 
     def clear(self):
-        """Starts anew, for the next stripe."""
+        """Resets everything for the next stripe."""
         for _, stream, _ in self.streams:
             (<OutStream>stream).clear()
         self.present.clear()
@@ -183,7 +186,7 @@ cdef class Column:
 
 
 cdef class StructColumn(Column):
-    """A struct: PRESENT alone."""
+    """A struct, which has only a PRESENT stream."""
 
     def __init__(self, open_stream):
         pass

@@ -1,4 +1,4 @@
-"""Values without those of null rows, widened to 64 bits; inlined into every column that takes numbers."""
+"""Copies values without those of null rows, widened to 64 bits; inlined into every column of numbers."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
@@ -24,7 +24,7 @@ cdef extern from *:
     COMPACT(orcidx_compact32, int32_t)
     COMPACT(orcidx_compact64, int64_t)
     """
-    # Values of n rows, the first at bit `bit` of the validity (NULL: all valid); how many there are.
+    # Copies the values of n rows, the first at bit `bit` of the validity (NULL: all valid); returns how many there are.
     int compact8 "orcidx_compact8"(const int8_t* v, const uint8_t* validity, int64_t bit, int n,
                                    int64_t* out) noexcept nogil
     int compact16 "orcidx_compact16"(const int16_t* v, const uint8_t* validity, int64_t bit, int n,

@@ -24,7 +24,8 @@ cdef class Compressor:
     cdef readonly Compressor thorough       # a higher level, for few bytes that stand for many values
     cdef object through                     # a Python function of bytes, where no native one is at hand
 
-    # Bytes written to `out`, less than `length`; 0 when they do not shrink; -1 with a Python error set.
+    # The number of bytes written to `out`, less than `length`; 0 if compression does not make them fewer; -1 with a
+    # Python error set.
     cdef Py_ssize_t compress(self, const uint8_t* raw, size_t length, uint8_t* out) except -1 nogil
     cdef void* _new_context(self) noexcept nogil
     cdef Py_ssize_t _through_python(self, const uint8_t* raw, size_t length, uint8_t* out) except -1

@@ -1,7 +1,7 @@
 """Calls a compression library's own C functions, so that a chunk is compressed without the GIL; ``codecs`` finds them.
 
-A context never serves two threads at once: it is taken out of a slot by an atomic exchange and put back afterwards, as
-``orc.native_codec`` does for reading. A codec that no package exports in C is called as a Python function.
+A context is never used by two threads at once: it is taken from a slot by an atomic exchange and put back afterwards,
+as in ``orc.native_codec`` for reading. A codec that no package exports in C is called as a Python function.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -41,11 +41,11 @@ cdef enum:                      # of ZSTD_cParameter, whose numbers are kept (zs
 cdef class Compressor:
     """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, with two
     more (is_error, set_parameter) of zstd's; without them ``through`` compresses a buffer to bytes. ``min_match``: the
-    shortest match that zstd looks for in chunks of 64 KiB and more; 0: what the level has. ``window_log``: how far
+    shortest match that zstd looks for in chunks of 64 KiB and more; 0: that of the level. ``window_log``: how far
     back it looks, as a power of two; ``hash_log``: how many places it knows; ``strategy``: its number
     of how matches are chosen; 0 for each: what the level has. ``faster`` and ``narrow``: the codec at a
-    lower level, and at that with a smaller window, which streams try as well. ``for_numbers``: the codec as streams of
-    integers take it. ``thorough``: a higher level, which a short stream of many values tries."""
+    lower level, and at that with a smaller window, which streams try as well. ``for_numbers``: the codec for streams of
+    integers. ``thorough``: a higher level, which a short stream of many values tries."""
 
     def __cinit__(
         self, *, str name, int level=0, int min_match=0, int window_log=0, int hash_log=0, int strategy=0,
@@ -96,7 +96,8 @@ cdef class Compressor:
             if context == NULL:
                 with gil:
                     raise MemoryError
-        # Room for one byte less than there was: a library that needs more says so, and the chunk stays as it is.
+        # The output may have one byte less than the input: a library that needs more fails, and the chunk is stored
+        # uncompressed.
         if self.is_zstd:
             if self.min_match:
                 (<parameter_t> self.set_parameter)(context, MIN_MATCH, self.min_match if length >= LONG_CHUNK else 0)

@@ -1,7 +1,8 @@
-"""DECIMAL: unscaled values as zigzag varints, and the scale of each, which is always the column's.
+"""DECIMAL: unscaled values as zigzag varints, and the scale of each value, which is always the column's.
 
-Arrow has 128 bits for each value, as two words. Up to 18 digits fit the low one, and seven bits for each byte are
-spread by shifts; more digits take a loop. Arrow does not promise that values keep to the precision: it is checked.
+Arrow has 128 bits for each value, as two words. Values of up to 18 digits fit the low word, whose bits are spread by
+shifts, seven to a byte. Values of more digits are written by a loop. Arrow does not guarantee that values fit the
+precision, so this is checked.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
@@ -82,7 +83,7 @@ cdef class DecimalColumn(Column):
     cdef decimal_t negative_limit
     cdef decimal_t least
     cdef decimal_t greatest
-    cdef uint64_t sums[4]                   # of the quarters of the values, raised by 2**127
+    cdef uint64_t sums[4]                   # sums of the four 32-bit parts of the values, each raised by 2**127
     cdef int64_t scales_due
     cdef int64_t summed
 
@@ -166,7 +167,8 @@ cdef class DecimalColumn(Column):
             value = <int64_t>values[i].low
             out += decimal_varint((<uint64_t>value << 1) ^ <uint64_t>(value >> 63), out)
         self.data.advance(out - start)
-        # Raised by 2**63 here, by 2**127 in the sums: the difference is a multiple of 2**63 that goes to the quarters.
+        # Values are raised by 2**63 here and by 2**127 in the sums. The difference is a multiple of 2**63, which is
+        # added to the sums.
         self.sums[0] += low
         self.sums[1] += high
         self.sums[2] += <uint64_t>n * 0xFFFFFFFFU
@@ -221,7 +223,7 @@ cdef class DecimalColumn(Column):
         return 0
 
     cdef int _add_to_bloom(self, const decimal_t* values, int n) except -1 nogil:
-        """Under the text without trailing zeros, as Java and C++ write it."""
+        """Adds the value to the bloom filter as text without trailing zeros, as Java and C++ do."""
         cdef uint8_t text[64]
         cdef int i, length
         for i in range(n):
@@ -244,7 +246,8 @@ cdef class DecimalColumn(Column):
 
 
 cdef int plain_text(decimal_t value, int scale, uint8_t* end) noexcept nogil:
-    """The number without exponent and without trailing zeros behind the point, ending at end[63]; its length."""
+    """Writes the number without exponent and without trailing zeros after the point, so that it ends at end[63];
+    returns its length."""
     cdef bint negative = value.high < 0
     cdef uint64_t low = value.low
     cdef uint64_t high = <uint64_t>value.high

@@ -1,7 +1,7 @@
-"""``Dictionary``: the distinct texts of one column of a stripe, numbered as they come.
+"""``Dictionary``: the distinct texts of one column of a stripe, numbered in the order in which they first occur.
 
-Open addressing over numbers of entries; a process-wide random seed keeps anybody from choosing texts that all fall on
-one slot. The order in the file is that of the bytes, whatever the seed.
+A hash table with open addressing over the numbers of entries. A random seed for each process prevents an attacker from
+choosing texts that all have the same slot. The order in the file is that of the bytes and does not depend on the seed.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Where the parts of a file go: header, stripes, Metadata, Footer, PostScript.
+"""Writes the parts of a file: header, stripes, Metadata, Footer, PostScript.
 
     "ORC" · stripes · Metadata · Footer · PostScript · its length (1 byte)
 
-``FileLayout`` knows nothing of rows and columns. Stripes that were just encoded and stripes whose streams come from
-another file (copied or recompressed) are appended through the same code; the caller vouches that their codec, types and
+``FileLayout`` does not deal with rows and columns. The same code appends stripes that were just encoded and stripes
+whose streams come from another file (copied or recompressed). The caller guarantees that their codec, types and
 calendar are those of this file.
 """
 
@@ -40,7 +40,7 @@ _ENCODED_LENGTH = {TypeKind.CHAR, TypeKind.VARCHAR}
 
 @dataclass(frozen=True)
 class Identity:
-    """Who computed what the file says about itself. ``calendar``: 1 hybrid, 2 proleptic, 0 not told."""
+    """The writer that computed the file's statistics. ``calendar``: 1 hybrid, 2 proleptic, 0 not stated."""
 
     writer: int = int(WriterKind.CPP)
     writer_version: int = 6
@@ -50,9 +50,10 @@ class Identity:
 
 @cache
 def own_identity() -> Identity:
-    """That of files whose statistics, indexes and values are all orcidx's own. The format has no number for orcidx yet,
-    so that it takes ORC C++'s, with the name in the software version: readers of today believe its bloom filters and
-    timestamps and merge the file with others of C++, which they would not with an unknown number."""
+    """The writer of files whose statistics, indexes and values are all made by orcidx. The format has no number for
+    orcidx yet, so it uses that of ORC C++, with its own name in the software version. With that number current readers
+    use the file's bloom filters and timestamps and merge the file with others of C++; with an unknown number they would
+    not."""
     try:
         version = metadata.version("orcidx")
     except metadata.PackageNotFoundError:
@@ -61,12 +62,13 @@ def own_identity() -> Identity:
 
 
 WRITTEN_TOGETHER = 1 << 16
-"""Bytes of a stripe's streams that are written by one call, joined: a call costs as much as copying so many."""
+"""Streams of a stripe are joined up to this many bytes and written by one call: a call costs as much as copying so many
+bytes."""
 
 
 @dataclass(frozen=True)
 class StreamData:
-    """One stream as it lies in the file, framed and compressed."""
+    """One stream as it is stored in the file: chunked and compressed."""
 
     column: int
     kind: int
@@ -94,7 +96,7 @@ class StripeData:
 
 @dataclass
 class FileLayout:
-    """Writes a file front to back into ``sink``, counting offsets itself."""
+    """Writes a file front to back into ``sink``, and keeps track of offsets."""
 
     sink: Sink
     types: Sequence[TypeRecord]
@@ -122,7 +124,7 @@ class FileLayout:
             self.offset += length
 
     def append(self, stripe: StripeData) -> StripeInformation:
-        """Writes a stripe of streams: those of the index first, in the order given."""
+        """Writes a stripe from its streams in the given order, with those of the index first."""
         index: list[tuple[int, int, int, Buffer]] = []
         data: list[tuple[int, int, int, Buffer]] = []
         for part in stripe.streams:
@@ -138,7 +140,7 @@ class FileLayout:
     def append_raw(
         self, parts: Iterable[Buffer], lengths: tuple[int, int, int], *, rows: int, statistics: Sequence[bytes]
     ) -> StripeInformation:
-        """Writes a stripe's bytes as they are; ``lengths`` of its index, its data and its footer."""
+        """Writes the unchanged bytes of a stripe; ``lengths``: those of its index, its data and its footer."""
         start = self.offset or len(MAGIC)
         for part in [b"".join(parts)] if sum(lengths) <= WRITTEN_TOGETHER else parts:
             self._write(part)
@@ -177,7 +179,8 @@ class FileLayout:
         self._write(b"".join(tail))
 
     def _check_limits(self, size: int, messages: Iterable[tuple[int, int]]) -> None:
-        """Refuses what the reader refuses by default; ``messages``: lengths as stored, and before compression."""
+        """Refuses files that the reader refuses by default. ``messages``: their lengths as stored, and before
+        compression."""
         limits = MetadataLimits().for_file(size)
         try:
             limits.check_columns(len(self.types) - 1)
@@ -216,8 +219,8 @@ def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
 def stripe_footer(
     streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
 ) -> bytes:
-    """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, the root's too (C++ asks
-    for them)."""
+    """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, including the root,
+    which C++ requires."""
     parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)
@@ -230,7 +233,7 @@ def stripe_footer(
 
 
 def type_message(record: TypeRecord) -> bytes:
-    """A Type of the footer; lengths and digits only where they mean something, as Java writes them."""
+    """A Type of the footer. As in Java's files, lengths and digits are written only for types that have them."""
     parts = [uint(1, record.kind)]
     if record.subtypes:
         parts.append(packed(2, record.subtypes))

@@ -1,7 +1,7 @@
-"""Rows of an Arrow dictionary: their texts side by side, and what is known of its entries.
+"""Gathers the texts of an Arrow dictionary's rows, and keeps what is known about its entries.
 
-Entries lie anywhere in memory. They are asked for some hundred rows ahead, and come to a place that stays in the cache;
-Arrow's take of all rows at once takes up to four times as long (decision 0300).
+Entries may be anywhere in memory. They are prefetched some hundred rows ahead, and copied to a buffer that stays in the
+cache. Arrow's take of all rows at once takes up to four times as long (decision 0300).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -17,7 +17,7 @@ cdef enum:
 
 cdef void copy_texts(const int64_t* starts, const int64_t* ends, int64_t rows, const uint8_t* data, int64_t data_size,
                      uint8_t* out) noexcept nogil:
-    """Brings texts to where they end, behind which there is room for one more short one."""
+    """Copies texts to their places in the buffer, which has room for one more short text at its end."""
     cdef int64_t i, length
     for i in range(rows):
         length = ends[i + 1] - ends[i]
@@ -28,7 +28,7 @@ cdef void copy_texts(const int64_t* starts, const int64_t* ends, int64_t rows, c
 
 
 cdef class GatheredTexts:
-    """Brings texts of a row group together, one row group after the other, into the same memory."""
+    """Gathers the texts of one row group after the other in the same memory."""
 
     def __dealloc__(self):
         free(self.offsets)
@@ -95,7 +95,7 @@ cdef class GatheredTexts:
 
 
 cdef class KnownEntries:
-    """What is known of the entries of one Arrow dictionary, whose buffers are kept as long."""
+    """What is known about the entries of one Arrow dictionary, whose buffers are kept alive."""
 
     def __init__(self, Source values not None):
         self.values = values
@@ -109,7 +109,7 @@ cdef class KnownEntries:
         free(self.groups)
 
     cdef bint are_of(self, Source values) noexcept:
-        """Whether this is the dictionary, as the buffers say."""
+        """Whether an array is this dictionary, judged by its buffers."""
         return values.data == self.values.data and values.length == self.values.length and (
             values.offsets32 == self.values.offsets32 and values.offsets64 == self.values.offsets64
         )

@@ -1,7 +1,7 @@
 """``IntRuns``: integers in the run-length code of version 2.
 
-A run is taken from blocks of 512 values that begin where a row group begins; the last block of a row group is shorter.
-One scan of a block (least, greatest, differences, all vectorised) decides between the four forms:
+Runs are made from blocks of 512 values. The first block begins at the start of a row group; the last one of a row group
+may be shorter. One scan of a block (least, greatest, differences, all vectorised) decides between the four forms:
 
     SHORT_REPEAT   3..10 equal values
     DELTA          equal steps, or values that only rise or only fall: the steps in bits
@@ -11,11 +11,11 @@ One scan of a block (least, greatest, differences, all vectorised) decides betwe
     PATCHED_BASE   the distance from the least value in few bits, with a list of the high bits of the few that need more
 
 Where at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
-repeat at the end of a block is left to the next one, which may go on with it.
+repeat at the end of a block is left to the next block, which may continue it.
 
-Runs that end with row groups let row groups be encoded side by side. In a plain sequence (row numbers) they cost most
-of the file, as the runs of each row group begin elsewhere; so when all values of a stripe turn out to be one, its runs
-are written once more, all but the last of 512 values (see 0076).
+Because runs end with row groups, row groups can be encoded in parallel. In a plain sequence (row numbers) these shorter
+runs would make up most of the file, as the runs of each row group begin at another place in a block. So when all values
+of a stripe are one sequence, its runs are written again, all but the last one with 512 values (see 0076).
 """
 
 import os
@@ -351,12 +351,12 @@ cdef extern from *:
     uint8_t* runs_constant(int64_t value, int n, int is_signed, uint8_t* p) noexcept nogil
     uint8_t* runs_even(int64_t first, int64_t step, int n, int is_signed, uint8_t* p) noexcept nogil
 
-# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 runs_set_avx2(os.environ.get("ORCIDX_SIMD") != "none")
 runs_fill_weights()
 
 cdef enum:
-    ROOM = 8 * RUN + 256        # a run of the widest values with its header, cut up or not
+    ROOM = 8 * RUN + 256        # the most bytes of a block: the widest values with headers
 
 
 cdef inline bint ends_in_three(const int64_t* values, int n) noexcept nogil:
@@ -370,7 +370,7 @@ cdef class IntRuns:
     def __cinit__(self, OutStream stream, *, bint signed):
         self.stream = stream
         self.signed = signed
-        # 15 bits in a row look like noise to ZSTD; in 16 it finds again what the values have (dates: 10 % smaller).
+        # ZSTD finds no repetitions in values of 15 bits; in values of 16 bits it does (dates: 10 % smaller).
         self.flags = signed
         if stream.compressor is not None and stream.compressor.name in ("ZSTD", "ZLIB"):
             self.flags |= 4
@@ -422,7 +422,7 @@ cdef class IntRuns:
         return 0
 
     cdef int _encode(self, const int64_t* values, int n, bint last) except -1 nogil:
-        """Writes a block; returns how many values at its end, all equal, the next block is to begin with."""
+        """Writes a block; returns how many equal values at its end are left to the next block."""
         cdef int kept = 0
         cdef uint8_t* start
         if not last:
@@ -430,7 +430,7 @@ cdef class IntRuns:
             while kept < n and values[n - 1 - kept] == values[n - 1]:
                 kept += 1
             if kept == n or (kept < 3 and not ends_in_three(values, n - kept)):
-                kept = 0                            # a run of their own, or values as any
+                kept = 0                            # long enough for a run of their own, or encoded with the others
             n -= kept
         start = self.stream.reserve(ROOM)
         cdef uint8_t* end = runs_block(values, n, self.flags, start, &self.totals)
@@ -440,15 +440,15 @@ cdef class IntRuns:
         return kept
 
     cdef void join_sequence(self, IntRuns other) noexcept nogil:
-        """Takes over what another stream knows of the values that come behind those here."""
+        """Takes over what another stream knows about the values that follow those of this one."""
         join_steps(&self.sequence, &other.sequence)
 
     cdef bint is_sequence(self, int64_t count) noexcept nogil:
-        """Whether so many values were written, all in even steps."""
+        """Whether exactly so many values were written, all in even steps."""
         return not self.sequence.broken and self.sequence.count == count and not self.filled
 
     cdef object write_sequence(self):
-        """Writes the whole stream anew, in runs of 512 values; returns where each begins, and where the last ends."""
+        """Writes the whole stream again, in runs of 512 values; returns where each begins, and where the last ends."""
         cdef EvenSteps known = self.sequence
         cdef int64_t[::1] starts = np.empty((known.count + RUN - 1) // RUN + 1, np.int64)
         cdef Py_ssize_t run

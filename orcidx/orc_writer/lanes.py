@@ -1,8 +1,8 @@
-"""Row groups of one column encoded side by side: each lane encodes some, and the column takes them over in order.
+"""Encodes row groups of one column in parallel: each lane encodes some, and the column takes them over in order.
 
-Runs end where row groups end, so that a row group's bytes do not depend on those before it. Lanes keep their bytes raw;
-the column's streams join them, and their chunks are compressed side by side too. The file is the same, byte for byte,
-as without lanes.
+Runs end where row groups end, so a row group's bytes do not depend on those before it. Lanes keep their bytes
+uncompressed. The column's streams join them, and their chunks are compressed in parallel too. The file is byte for byte
+the same as without lanes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from orcidx.threads.tasks import Pool
 __all__ = ["Lanes", "SplitRows", "split_rows"]
 
 LARGE_DICTIONARY = 4096
-"""Entries from which on dictionaries take longer to join than lanes save: each lane looks its texts up, and the column
-does it again (decision 0041)."""
+"""With at least this many entries, joining dictionaries takes longer than lanes save, because each lane looks up its
+texts, and the column looks them up again (decision 0041)."""
 
 _SLOW = frozenset(
     {
@@ -37,7 +37,8 @@ _SLOW = frozenset(
         TypeKind.TIMESTAMP_INSTANT,
     }
 )
-"""Types of which a row group takes longer than threads take to pass the interpreter's lock on (decision 0041)."""
+"""Types for which encoding a row group takes longer than switching threads under the interpreter's lock (decision
+0041)."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ class SplitRows:
 
 
 def split_rows(pieces: Sequence[Piece], *, first_alone: bool, shares: int) -> SplitRows:
-    """Shares of whole row groups, about equally many each. ``first_alone``: a row group is open, or the stripe begins:
-    its first row group tells whether texts have a dictionary."""
+    """Shares of whole row groups, about equally many each. ``first_alone``: the first row group is written alone,
+    because one is open, or because the stripe begins and its first row group decides whether texts have a
+    dictionary."""
     head = pieces[:1] if first_alone else pieces[:0]
     tail = pieces[-1:] if len(pieces) > len(head) and not pieces[-1].ends_group else pieces[:0]
     whole = pieces[len(head) : len(pieces) - len(tail)]
@@ -70,7 +72,7 @@ class Lanes:
 
     @property
     def pays(self) -> bool:
-        """Whether lanes are faster than the column alone, as far as its type and its dictionary so far tell."""
+        """Whether lanes are faster than the column alone, judged by its type and its dictionary so far."""
         columns = self.writer.walk()
         texts = [one.column for one in columns if isinstance(one.column, TextColumn)]
         if any(column.dictionary_size > LARGE_DICTIONARY for column in texts):
@@ -99,7 +101,7 @@ class Lanes:
                 one.clear()
 
     def streams(self) -> list[OutStream]:
-        """Those with chunks that wait to be compressed."""
+        """The streams with chunks that wait to be compressed."""
         return [stream for one in self.writer.walk() for _, stream, _ in one.column.streams]
 
 
@@ -110,7 +112,7 @@ def _follow(lane: ColumnWriter, writer: ColumnWriter) -> None:
 
 
 def compress_waiting(streams: Sequence[OutStream], pool: Pool, threads: int) -> None:
-    """Compresses the full chunks of streams that took over others, some in each thread, and ends them."""
+    """Compresses, in several threads, the full chunks of streams that took over bytes, and ends the chunks."""
     counts = [(stream, stream.waiting_chunks()) for stream in streams]
     waiting = [(stream, number) for stream, count in counts for number in range(count)]
     for probes in (True, False):

@@ -1,4 +1,4 @@
-"""``WriterMemory``: what the open stripes of several writers may hold together."""
+"""``WriterMemory``: a limit on the bytes that the open stripes of several writers hold together."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ LEAST = 1 << 20
 
 
 class Holder(Protocol):
-    """A writer whose stripe can be ended from outside, unless it is at work just now (then False)."""
+    """A writer whose stripe another thread can end; the call returns False while the writer is busy."""
 
     def end_stripe_for_memory(self) -> bool: ...
 
 
 class WriterMemory:
-    """A limit in bytes that writers share, as those of many partitions do: ``max_memory=`` of each is the same object.
+    """A limit in bytes that several writers share, for example those of many partitions. Pass the same object as
+    ``max_memory=`` to each.
 
-    When their open stripes hold more, the largest one is ended and written, until they do not. Safe to share between
-    threads; a writer that another thread is just using ends its stripe itself, after its slice. A copy (by pickle)
-    counts for itself.
+    When their open stripes hold more, the largest one is ended and written, until they are below the limit. It is safe
+    to share between threads: a writer that another thread is using ends its stripe itself, after its slice. A pickled
+    copy has a count of its own.
     """
 
     def __init__(self, limit: int) -> None:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST:
             raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST} on")
         self.limit = limit
-        # By the writers' identities, so that each change is one step for other threads.
+        # Keyed by the identities of writers, so that each change is atomic for other threads.
         self._held: dict[int, tuple[weakref.ref[Holder], int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -41,7 +42,7 @@ class WriterMemory:
 
     @property
     def held(self) -> int:
-        """Bytes that all open stripes hold, as far as told."""
+        """Bytes that all open stripes hold, as last reported."""
         return sum(held for _, held in self._alive())
 
     def _alive(self) -> list[tuple[Holder, int]]:
@@ -49,7 +50,7 @@ class WriterMemory:
         return [(holder, held) for holder, held in found if holder is not None]
 
     def note(self, holder: Holder, held: int) -> None:
-        """A writer tells what its stripe holds; others' stripes may be ended by that, or its own."""
+        """Records what a writer's stripe holds; this may end stripes of other writers, or its own."""
         self._set(holder, held)
         largest = sorted(self._alive(), key=lambda item: -item[1])
         over = sum(held for _, held in largest) - self.limit
@@ -61,7 +62,7 @@ class WriterMemory:
                 self._set(other, 0)
 
     def forget(self, holder: Holder) -> None:
-        """The writer is closed."""
+        """Forgets a closed writer."""
         self._held.pop(id(holder), None)
 
     def _set(self, holder: Holder, held: int) -> None:

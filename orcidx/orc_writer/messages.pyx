@@ -1,7 +1,7 @@
-"""Protocol Buffers, written: the few forms of field that ORC's messages have, and the ROW_INDEX stream.
+"""Writes Protocol Buffers: the few kinds of fields that ORC's messages have, and the ROW_INDEX stream.
 
-A row group has a message with up to a dozen numbers; in a column of numbers they took a fifth of the time of writing it
-as Python.
+A row group has a message with up to a dozen numbers. In Python these messages took a fifth of the time of writing a
+column of numbers.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -36,7 +36,7 @@ cdef inline uint8_t* put_varint(uint8_t* out, uint64_t value) noexcept nogil:
 
 
 def varint(value):
-    """A whole number, of a negative one its 64 bits."""
+    """A whole number; a negative one is written as its 64 bits."""
     cdef uint8_t[LONGEST] out
     cdef uint8_t* end = put_varint(out, PyLong_AsUnsignedLongLongMask(value))
     return PyBytes_FromStringAndSize(<char*>out, end - out)
@@ -62,7 +62,7 @@ def double(uint64_t number, double value):
     """A field of type double."""
     cdef uint8_t[LONGEST + 8] out
     cdef uint8_t* end = put_varint(out, number << 3 | WORD)
-    memcpy(end, &value, 8)  # little-endian, as every machine that this is built for
+    memcpy(end, &value, 8)  # little-endian, like every machine that orcidx is built for
     return PyBytes_FromStringAndSize(<char*>out, end + 8 - out)
 
 
@@ -93,7 +93,8 @@ def row_index_message(columns, statistics):
         RowIndex        1 repeated RowIndexEntry
         RowIndexEntry   1 positions (packed varints), 2 statistics (ColumnStatistics)
 
-    ``columns``: int64 arrays, each one number of all entries; ``statistics``: a message for each row group."""
+    ``columns``: int64 arrays, each with one of the numbers for all entries. ``statistics``: a message for each row
+    group."""
     cdef Py_ssize_t groups = len(statistics)
     numbers = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), groups).T)
     cdef const int64_t[:, ::1] table = numbers

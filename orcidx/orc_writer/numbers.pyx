@@ -28,7 +28,7 @@ cdef class IntegerColumn(Column):
 
     cdef IntRuns runs
     cdef int width
-    cdef object run_starts                  # of a plain sequence, whose runs go on across row groups; else None
+    cdef object run_starts                  # positions in a plain sequence, whose runs cross row groups; else None
 
     def __init__(self, open_stream, int width, *, bloom=None):
         self.width = width
@@ -102,7 +102,7 @@ cdef struct FloatTotals:
 
 
 cdef inline void total_doubles(const double* values, int n, FloatTotals* totals) noexcept nogil:
-    """Four sums side by side, in an order that no compiler changes."""
+    """Four partial sums, added in a fixed order that no compiler changes."""
     cdef double least[4]
     cdef double greatest[4]
     cdef double sums[4]
@@ -186,7 +186,7 @@ cdef class FloatColumn(Column):
         return 0
 
     cdef int _add_to_bloom(self, const double* numbers, int n) except -1 nogil:
-        """Both zeros where there is one, since they are equal; every NaN as the usual one."""
+        """Adds hashes: both zeros where there is one, since they are equal; every NaN as the canonical NaN."""
         cdef uint64_t bits
         cdef int i
         for i in range(n):
@@ -204,9 +204,9 @@ cdef class FloatColumn(Column):
         if not count:
             return None
         if totals.has_nan:
-            # The one form that no reader of today prunes rows by which it should not (see 0040).
+            # With this form no current reader prunes rows that it must not prune (see 0040).
             return (totals.least if totals.least < INFINITY else -INFINITY), INFINITY, NAN
-        # Java takes -0.0 for less than 0.0: a bound of zero stands for both.
+        # Java takes -0.0 as less than 0.0, so a bound of zero must cover both.
         return (
             -0.0 if totals.least == 0 else totals.least,
             0.0 if totals.greatest == 0 else totals.greatest,
@@ -353,7 +353,7 @@ cdef class LengthColumn(Column):
         self.streams.append((StreamKind.LENGTH, self.runs.stream, 1))
 
     def write_lengths(self, lengths):
-        """The lengths that belong to the rows just written, without those of null rows; int64."""
+        """The lengths of the rows that were just written, without those of null rows; int64."""
         cdef const int64_t[::1] numbers = lengths
         cdef int64_t n = numbers.shape[0]
         if n:
@@ -381,7 +381,7 @@ cdef class TagColumn(Column):
         self.streams.append((StreamKind.DATA, self.runs.stream, 1))
 
     def write_tags(self, tags):
-        """The variants of the rows just written; uint8."""
+        """The variants of the rows that were just written; uint8."""
         self.runs.write(tags)
 
     cdef int _end_runs(self) except -1:

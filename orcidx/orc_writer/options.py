@@ -1,7 +1,7 @@
 """How a file is written: ``WriteOptions``, with the names of pyarrow.orc's options where it has them.
 
-``WriteOptionsByName`` are the same as keywords of ``write_table`` and its like, so that a type checker finds a misspelt
-one.
+``WriteOptionsByName`` has the same options as keywords of ``write_table`` and similar functions, so that a type checker
+finds misspelt ones.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ class WriteOptions:
     compression: str = "zstd"
     """"uncompressed", "zlib", "snappy", "lz4" or "zstd", in any case."""
     compression_level: int | None = None
-    """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, its slow format). None: zstd 3 or
-    1, whichever each stream takes better, zlib 4, fast lz4."""
+    """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, its slow format). None means zstd 3 or 1, whichever
+    suits each stream better, zlib 4, or fast lz4."""
     compression_block_size: int = 262_144
     """Most bytes of a chunk before compression, 1 KiB to 8 MiB. A reader decompresses whole chunks."""
     stripe_size: int = 64 << 20
-    """A stripe ends when it takes this many bytes, compressed ones and those that still wait; at least 4 KiB."""
+    """A stripe ends when it has this many bytes, compressed or still waiting to be; at least 4 KiB."""
     max_memory: int | WriterMemory | None = None
-    """Bytes that the open stripe may hold besides, at least 1 MiB. A ``WriterMemory`` is shared by writers: when their
-    stripes hold more together, the largest are ended early."""
+    """The most bytes of memory that the open stripe may hold, at least 1 MiB. A ``WriterMemory`` is shared by several
+    writers: when their stripes together hold more, the largest are ended early."""
     row_index_stride: int = 10_000
-    """Rows of a row group, the least that a reader can skip. Any number from 1 on; 0 writes no index. ORC Java writes
-    1,000 and more only, but reads any."""
+    """Rows of a row group, which is the smallest unit that a reader can skip. Any number from 1 on; 0 writes no index.
+    ORC Java writes only 1,000 and more, but reads any."""
     dictionary_key_size_threshold: float | Literal["auto"] = "auto"
-    """"auto" measures for each column of each stripe whether a dictionary is smaller; a number is the largest share of
-    distinct values among the values for which one is written: 0 never, 1 always."""
+    """"auto" measures for each column of each stripe whether a dictionary is smaller. A number is the largest share of
+    distinct values for which a dictionary is written: 0 never, 1 always."""
     bloom_filter_columns: Sequence[str | int] | None = ()
     """Columns that get bloom filters: names, dotted for nested ones, "*" for all that can have one; numbers are ORC
     column ids, as in pyarrow: the first field is 1. None, which is pyarrow's default: no column."""
     bloom_filter_fpp: float = 0.01
-    """Share of absent values that a bloom filter lets through."""
+    """Share of absent values for which a bloom filter gives a false positive."""
     use_threads: bool = True
     """Encode columns in parallel. The bytes written are the same."""
     metadata: Mapping[str, bytes | str] = field(default_factory=dict, hash=False)
@@ -54,11 +54,12 @@ class WriteOptions:
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """ORC types of string columns, by name: "char(10)", "varchar(20)"."""
     uint64: Literal["error", "long", "decimal"] = "error"
-    """Unsigned 64-bit integers, which ORC has not: bigint where all values fit, decimal(20, 0), or refused."""
+    """What to do with unsigned 64-bit integers, which ORC does not have: bigint where all values fit, decimal(20, 0),
+    or an error."""
     time: Literal["error", "long"] = "error"
-    """Times of day and durations, which ORC has not: bigint of their unit, or refused."""
+    """What to do with times of day and durations, which ORC does not have: bigint of their unit, or an error."""
     null_type: Literal["error", "string"] = "error"
-    """Columns of Arrow's null type: a string column without values, or refused."""
+    """What to do with columns of Arrow's null type: a string column without values, or an error."""
     spark: bool = False
     """Types as Spark writes them: timestamps without zone as bigint marked timestamp_ntz, those with one as timestamp
     in UTC."""
@@ -67,14 +68,14 @@ class WriteOptions:
     compression_strategy: str | None = None
     """Ignored: pyarrow's name for the choice between speed and size; see ``compression_level``."""
     padding_tolerance: float | None = None
-    """Ignored, as pyarrow does: stripes are not padded."""
+    """Ignored, as in pyarrow: stripes are not padded."""
     file_version: str = "0.12"
-    """Only "0.12", the one that every reader has."""
+    """Only "0.12", which every reader supports."""
 
     def __post_init__(self) -> None:
         kind = compression_kind(self.compression)
         if self.compression_level is not None and type(self.compression_level) is not int:
-            raise InvalidQuery(f"compression_level={self.compression_level!r} is no whole number")
+            raise InvalidQuery(f"compression_level={self.compression_level!r} is not a whole number")
         if self.compression_level is not None or kind is not CompressionKind.NONE:
             open_compressor(kind, self.compression_level)
         for name, lowest, highest in _RANGES:
@@ -96,7 +97,7 @@ class WriteOptions:
             if getattr(self, name) not in allowed:
                 raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
         if self.file_version != "0.12":
-            raise Unsupported(f"file_version={self.file_version!r} is not written; every reader of today has 0.12")
+            raise Unsupported(f"file_version={self.file_version!r} is not written; every reader today supports 0.12")
 
     def _check_collections(self) -> None:
         columns = () if self.bloom_filter_columns is None else self.bloom_filter_columns
@@ -111,7 +112,7 @@ class WriteOptions:
         for name, kinds in (("metadata", (str, bytes)), ("types", (str,))):
             entries = getattr(self, name)
             if not isinstance(entries, Mapping):
-                raise InvalidQuery(f"{name}={entries!r} is no mapping from names to values")
+                raise InvalidQuery(f"{name}={entries!r} is not a mapping from names to values")
             for key, value in entries.items():
                 if not (_is_text(key) and (isinstance(value, bytes) or _is_text(value)) and isinstance(value, kinds)):
                     raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name and a text that is UTF-8")
@@ -129,7 +130,7 @@ class WriteOptions:
 
 
 class EncodingOptionsByName(TypedDict, total=False):
-    """Those fields of ``WriteOptions`` that no function has among its own parameters."""
+    """The fields of ``WriteOptions`` that are not parameters of any function itself."""
 
     compression: str
     compression_level: int | None
@@ -152,7 +153,7 @@ class EncodingOptionsByName(TypedDict, total=False):
 
 
 class WriteOptionsByName(EncodingOptionsByName, total=False):
-    """The fields of ``WriteOptions`` as keywords; a test holds the two together."""
+    """The fields of ``WriteOptions`` as keywords; a test checks that the two agree."""
 
     max_memory: int | WriterMemory | None
     spark: bool

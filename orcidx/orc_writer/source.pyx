@@ -1,4 +1,4 @@
-"""``Source``: the buffers of one Arrow array, for kernels that see memory only."""
+"""``Source``: the buffers of one Arrow array, for kernels that work on plain memory."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -63,7 +63,8 @@ def longest_text(array):
 
 
 cdef class Source:
-    """An array of booleans, numbers, decimals, dates, timestamps, texts or binaries; of any other type its validity.
+    """The buffers of an array of booleans, numbers, decimals, dates, timestamps, texts or binaries; for other types
+    only its validity.
 
     Raises ``InvalidQuery`` for offsets that do not fit the array's own buffers: they may come from anywhere through
     Arrow's C interface.
@@ -117,7 +118,7 @@ cdef class Source:
         return 0
 
     cdef int64_t nulls(self, int64_t start, int64_t stop) noexcept nogil:
-        """Null rows among some."""
+        """The number of null rows in a range."""
         cdef int64_t ones = 0
         cdef int64_t at = self.offset + start
         cdef int64_t end = self.offset + stop

@@ -1,13 +1,14 @@
-"""Column statistics of row groups, stripes and the file: merged upwards, and written so that no reader prunes wrongly.
+"""Column statistics of row groups, stripes and the file. They are merged upwards, and written so that no reader prunes
+wrongly.
 
 Rules with reasons outside the specification (record 0040 has the table):
 
 * ``hasNull`` and ``numberOfValues`` are always written: ORC C++ refuses to prune without the first (ORC-1813).
-* A typed part without both bounds makes Java skip everything, so it is either whole or left out, except where a unit
-  has no value at all.
+* Java skips everything where the typed part lacks a bound. So that part is either complete or left out, except where a
+  unit has no value at all.
 * A least timestamp before 1970 is lowered to the whole second: ORC C++ divides negative milliseconds towards zero.
-* Bounds of texts are exact up to 1,024 bytes; longer ones are cut into ``lowerBound`` and ``upperBound``, which Java
-  takes as exclusive.
+* Bounds of texts are exact up to 1,024 bytes; longer ones are truncated and stored as ``lowerBound`` and
+  ``upperBound``, which Java takes as exclusive.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What is known of a column over some rows. ``values``: by type (least, greatest, sum), the count of trues of
-    booleans, (least, greatest) of timestamps in their unit; None where no value is there."""
+    """What is known about a column in some rows. ``values``, by type: (least, greatest, sum); for booleans the count of
+    trues; for timestamps (least, greatest) in their unit. None where there is no value."""
 
     count: int
     has_null: bool
     values: Any = None
 
     def merge(self, other: ColumnSummary) -> ColumnSummary:
-        """Both together."""
+        """The statistics of both sets of rows together."""
         if self is NO_STATISTICS:
             return other
         return ColumnSummary(
@@ -67,7 +68,7 @@ def _merge(one: Any, other: Any) -> Any:
 def statistics_message(
     summary: ColumnSummary, kind: TypeKind, *, scale: int = 0, unit: str = "ns", size: int | None = None
 ) -> bytes:
-    """A ColumnStatistics message. ``size``: bytes of the column's data on disk, of stripes and of the file."""
+    """A ColumnStatistics message. ``size``: bytes of the column's data on disk, for stripes and the file."""
     parts = [uint(1, summary.count), _typed(summary, kind, scale, unit), uint(10, summary.has_null)]
     if size is not None:
         parts.append(uint(11, size))
@@ -102,7 +103,7 @@ def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> byt
 
 
 def _empty(kind: TypeKind) -> bytes:
-    """The typed part over no value: the only one that may lack bounds."""
+    """The typed part of a unit without values, which is the only one that may lack bounds."""
     if kind in _INTEGERS:
         return blob(2, sint(3, 0))
     if kind is TypeKind.DECIMAL:
@@ -150,7 +151,7 @@ def _texts(values: tuple[bytes, bytes, int]) -> bytes:
 
 
 def _cut(value: bytes) -> bytes:
-    """At most 1,024 bytes, ending where a character ends."""
+    """A text cut to at most 1,024 bytes, at the end of a character."""
     if len(value) <= LONGEST_BOUND:
         return value
     end = LONGEST_BOUND
@@ -160,7 +161,8 @@ def _cut(value: bytes) -> bytes:
 
 
 def _raise(value: bytes) -> bytes | None:
-    """A text above all that begin with this one: its last character is the next one; None where there is none."""
+    """A text that is greater than all texts that begin with this one: its last character is replaced by the next one.
+    None where that is impossible."""
     characters = value.decode()
     while characters and characters[-1] == "\U0010ffff":
         characters = characters[:-1]

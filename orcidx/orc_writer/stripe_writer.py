@@ -1,7 +1,8 @@
-"""Rows into stripes: batches are cut into slices that end where row groups end, encoded column by column.
+"""Writes rows into stripes: batches are cut into slices that end where row groups end, and encoded column by column.
 
-A slice holds at most 8 MiB of Arrow data, and is encoded (and compressed, as far as chunks get full) at once; then it
-is looked whether the stripe is large enough. So a stripe holds compressed bytes, and rows of any size end it in time.
+A slice holds at most 8 MiB of Arrow data. It is encoded as a whole, and chunks that become full are compressed. Then
+the size of the stripe is checked. So a stripe is measured by its compressed bytes, and it ends in time whatever the
+size of rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ENCODERS = Pool(pa.cpu_count())
 
 
 class StripeWriter:
-    """Encodes rows; ``finish`` hands out the stripe. ``name`` of the file, for messages."""
+    """Encodes rows; ``finish`` returns the stripe. ``name``: that of the file, for messages."""
 
     def __init__(self, root: WriteNode, options: WriteOptions, compressor: Compressor | None, *, name: str) -> None:
         self.name = name
@@ -80,11 +81,11 @@ class StripeWriter:
         return sum([column.held for column in self._columns])
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's first rows go into one slice: such as take 8 MiB or a quarter of what a stripe may
-        hold, less when the stripe is nearly full, so that it hardly outgrows its limit, or one row that is larger."""
+        """How many of the batch's first rows go into one slice: rows of up to 8 MiB or a quarter of a stripe's limit,
+        fewer when the stripe is nearly full, so that it hardly exceeds its limit, and at least one row."""
         if batch.num_rows < 2:
             return int(batch.num_rows)
-        left = max(self._most - self.held, self._most // 16) // 2  # what waits for its chunk counts twice
+        left = max(self._most - self.held, self._most // 16) // 2  # bytes that wait for their chunk count twice
         limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._most // 4, left))
         rows: int = batch.num_rows
         while rows > 1 and (size := batch_bytes(batch.slice(0, rows))) > limit:
@@ -111,8 +112,8 @@ class StripeWriter:
         self.rows += batch.num_rows
 
     def _write_in_threads(self, tasks: Sequence[tuple[ColumnWriter, Any]], pieces: Sequence[Piece], first: int) -> None:
-        """The largest columns first, each taken by whichever thread is free. Of several errors the first column's is
-        raised, as without threads."""
+        """Encodes the largest columns first, each in the next free thread. If there are several errors, that of the
+        first column is raised, as without threads."""
         waiting = sorted(range(len(tasks)), key=lambda i: written_bytes(tasks[i][1]))
         errors: dict[int, BaseException] = {}
 
@@ -120,11 +121,11 @@ class StripeWriter:
             while waiting:
                 try:
                     number = waiting.pop()
-                except IndexError:  # another thread was faster
+                except IndexError:  # another thread has taken the column
                     return
                 try:
                     self._write_column(*tasks[number], pieces, first)
-                except BaseException as error:  # raised below, where it is known whether a column before has one
+                except BaseException as error:  # raised below, when it is known whether an earlier column has an error
                     errors[number] = error
 
         ENCODERS.run_all([work] * min(pa.cpu_count(), len(tasks)))
@@ -132,7 +133,7 @@ class StripeWriter:
             raise errors[min(errors)]
 
     def _write_in_lanes(self, arrays: Sequence[Any], split: SplitRows, first: int, threads: int) -> None:
-        """Row groups of each column side by side, for tables of few columns."""
+        """Encodes row groups of each column in parallel, for tables of few columns."""
         tasks: list[Callable[[], None]] = []
         for lanes, array in zip(self._lanes, arrays, strict=True):
             if split.head:
@@ -189,7 +190,7 @@ class StripeWriter:
         )
 
     def _finish_columns(self, framed: Callable[[bytes], bytes]) -> list[StripeColumn]:
-        """In a wide table most chunks are compressed only here."""
+        """In a wide table most chunks are compressed here, at the end."""
         threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
         done: dict[int, StripeColumn] = {}
 
@@ -198,12 +199,12 @@ class StripeWriter:
                 done[number] = self._columns[number].finish_stripe(framed)
 
         count = len(self._columns)
-        threads = min(threads, max(1, count - 1))  # the root has next to nothing to do
+        threads = min(threads, max(1, count - 1))  # the root has almost no data
         ENCODERS.run_all([partial(finish, range(i, count, threads)) for i in range(threads)])
         return [done[number] for number in range(count)]
 
     def clear(self) -> None:
-        """Starts anew, for the next stripe."""
+        """Resets everything for the next stripe."""
         for column in self._columns:
             column.clear()
         self.rows = 0

@@ -1,10 +1,11 @@
-"""STRING, VARCHAR, CHAR and BINARY: bytes and lengths, or numbers into a sorted dictionary.
+"""STRING, VARCHAR, CHAR and BINARY: stored as bytes and lengths, or as numbers of entries in a sorted dictionary.
 
-A stripe of a string column begins with a dictionary. When its first row group ends, what both forms take before
-compression is compared: direct is bytes and the bits of the lengths, a dictionary its distinct texts and the bits of
-the numbers. It stays where that is below three quarters, unless the texts are so short (2 bytes on average) that a
-codec does better on them than on numbers; and it is given up later when the distinct texts grow with the rows.
-Statistics: (least, greatest, bytes in all), least and greatest None for BINARY.
+A stripe of a string column begins with a dictionary. When its first row group ends, the sizes of both forms before
+compression are compared. The direct form has the bytes and the bits of the lengths, a dictionary has its distinct texts
+and the bits of the numbers. The dictionary stays if it has less than three quarters of the direct size, unless the
+texts are so short (2 bytes on average) that a codec compresses them better than numbers. It is given up later if the
+number of distinct texts grows with the rows. Statistics: (least, greatest, bytes in all), least and greatest None for
+BINARY.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -26,12 +27,12 @@ cdef enum:
 cdef class TextColumn(EntryValues):
     """The form of a stripe's texts: decided by what has come, changed where that stops paying, written at the end.
 
-    ``threshold``: 0 no dictionary, below 0 by measured bytes, else the most distinct values for each value that a
-    dictionary may have. ``bounds``: keep the least and the greatest value."""
+    ``threshold``: 0 for no dictionary, below 0 to decide by measured bytes, else the largest share of distinct values
+    with a dictionary. ``bounds``: keep the least and the greatest value."""
 
     @property
     def knows_entries(self):
-        """Whether entries of an Arrow dictionary that come again are known: from a stripe's second row group on."""
+        """Whether repeated entries of an Arrow dictionary are remembered: from a stripe's second row group on."""
         return not self.direct and len(self.group_starts) + (not self.group_is_open) > 1
 
     cdef int _end_runs(self) except -1:
@@ -49,7 +50,7 @@ cdef class TextColumn(EntryValues):
         return 0
 
     def follow(self, TextColumn other not None):
-        """Writes what comes as the other column would at this moment, which then takes it over."""
+        """Encodes in the form that the other column has at this moment; that column then takes the result over."""
         if other.direct and not self.direct:
             self._drop_dictionary()
 
@@ -94,8 +95,8 @@ cdef class TextColumn(EntryValues):
         self._take_present(other)
 
     cdef bint _pays(self, bint finally_):
-        """Whether the dictionary is worth keeping for the values so far; before 50,000 of them only a hopeless one is
-        not, since new texts get rarer."""
+        """Whether the dictionary is worth keeping for the values so far. Before 50,000 values only a very bad one is
+        given up, since new texts become rarer."""
         cdef size_t distinct = self.dictionary.count
         if not self.code_count:
             return True
@@ -111,7 +112,7 @@ cdef class TextColumn(EntryValues):
         return in_dictionary < 0.75 * (self.bytes_in_all + self.code_count * longest / 8)
 
     cdef _give_up_dictionary(self):
-        """Writes what has come so far as it would have been written from the start."""
+        """Writes the values so far in the direct form, as if that had been chosen from the start."""
         cdef size_t i, first, last
         cdef Py_ssize_t group
         cdef Entry* entry
@@ -143,7 +144,7 @@ cdef class TextColumn(EntryValues):
         if not self.direct and not self._pays(True):
             self._give_up_dictionary()
         if not self.direct and not self.code_count:
-            self.direct = True              # an empty dictionary helps nobody
+            self.direct = True              # an empty dictionary is useless
         if not self.direct:
             self._write_codes()
         Column.finish(self)
@@ -186,8 +187,8 @@ cdef class TextColumn(EntryValues):
         columns = Column.position_columns(self, groups)
         if self.direct:
             return columns
-        # Numbers of a dictionary's rows are runs of integers, and its lengths are read whole: one number more for the
-        # one, none for the others.
+        # In the row index, the numbers of a dictionary's rows are runs of integers and need one more number; its
+        # lengths are always read whole and need none.
         bytes_numbers = len(self.data.positions(np.zeros(1, np.int64)))
         return [*columns[:len(columns) - bytes_numbers - 1], np.zeros(groups, np.int64)]
 

@@ -1,4 +1,5 @@
-"""Texts in order of their bytes, by their first sixteen where those tell; whether bytes are UTF-8."""
+"""Compares texts by their bytes, using only the first sixteen where these differ; and checks whether bytes are
+UTF-8."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp

@@ -1,8 +1,8 @@
-"""TIMESTAMP: seconds since 2015, and nanoseconds with their trailing zeros counted instead of kept.
+"""TIMESTAMP: seconds since 2015, and nanoseconds with the number of their trailing zeros instead of the zeros.
 
-The seconds are rounded towards zero by whoever wrote the first ORC file, where the nanoseconds have more than six
-digits: for times before 1970 one second is added then, and readers take it off again. A time in the last second before
-1970 with a millisecond or more can so not be told from one after it (ORC-763): it is refused.
+The first ORC writer rounded the seconds towards zero where the nanoseconds have more than six digits. So for such times
+before 1970 one second is added, and readers subtract it again. Therefore a time in the last second before 1970 with a
+millisecond or more cannot be distinguished from one after 1970 (ORC-763), and it is refused.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
@@ -128,7 +128,7 @@ cdef class TimestampColumn(Column):
         )
 
     cdef int _add_to_bloom(self, const int64_t* values, int n) except -1 nogil:
-        """As milliseconds, rounded down."""
+        """The value in milliseconds, rounded down."""
         cdef int64_t millis
         cdef int64_t per = 1 if self.unit == 1 else 1000 if self.unit == 2 else 1000000
         cdef int i

@@ -34,8 +34,8 @@ __all__ = ["OrcWriter", "WriteResult", "write_table"]
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What was written: ``bytes`` of the file, ``stripes`` as its footer lists them, ``statistics`` of each column by
-    dotted path (of several columns of one path the last one's)."""
+    """What was written: the ``bytes`` of the file, its ``stripes`` as in the footer, and the ``statistics`` of each
+    column by dotted path (the last one's where several columns have the same path)."""
 
     path: str
     rows: int
@@ -45,7 +45,7 @@ class WriteResult:
 
 
 class WrittenStatistics(Mapping[str, ColumnStatistics]):
-    """Statistics of columns by dotted path, decoded when the first one is asked for. ``messages``: by column id."""
+    """Statistics of columns by dotted path, decoded when the first one is used. ``messages``: by column id."""
 
     def __init__(self, types: Sequence[TypeRecord], messages: Sequence[bytes], rows: int) -> None:
         self._types, self._messages, self._rows = types, messages, rows
@@ -77,13 +77,13 @@ class WrittenStatistics(Mapping[str, ColumnStatistics]):
 class OrcWriter:
     """Writes one ORC file, batch by batch.
 
-    The file appears when ``close`` returns. A ``with`` block that an exception leaves publishes nothing. After an
-    error the writer is closed. It is not for use by two threads at once.
+    The file appears when ``close`` returns. If an exception ends a ``with`` block, no file appears. After an error the
+    writer is closed. Two threads must not use it at the same time.
 
     Parameters
     ----------
     where : path, URL, (obstore store, path) or object with ``write``
-        A path in ``filesystem`` where that is given. Of an object, ``write`` alone is called.
+        A path in ``filesystem`` where that is given. Of an object only ``write`` is called.
     schema : pyarrow.Schema, or what has ``__arrow_c_schema__``
         The columns of the file.
     options : WriteOptions, optional
@@ -142,7 +142,7 @@ class OrcWriter:
 
     @property
     def rows(self) -> int:
-        """Rows taken so far."""
+        """The number of rows written so far."""
         return self._rows
 
     @property
@@ -159,8 +159,8 @@ class OrcWriter:
         """Appends a RecordBatch, a Table, a RecordBatchReader, an iterable of batches, or whatever has
         ``__arrow_c_stream__`` or ``__arrow_c_array__`` (scans, Polars and DuckDB frames); returns the rows.
 
-        Raises ``InvalidQuery`` for another schema, ``ValueOutOfRange`` naming row, column and value for what ORC cannot
-        hold; the writer is closed then, and nothing is left behind.
+        Raises ``InvalidQuery`` for another schema, and ``ValueOutOfRange``, naming row, column and value, for a value
+        that ORC cannot hold. The writer is closed then, and no file is left.
         """
         if self._closed:
             raise InvalidQuery(f"{self._sink.name}: this writer is closed") from self._failure
@@ -191,7 +191,7 @@ class OrcWriter:
                 self._memory.note(self, held)
 
     def _write_slice(self, rows: pa.RecordBatch) -> int:
-        """Encodes rows; what the open stripe holds then."""
+        """Encodes rows; returns the bytes that the open stripe then holds."""
         self._stripes.write(rows, self._rows)
         self._rows += rows.num_rows
         held = self._stripes.held
@@ -201,26 +201,26 @@ class OrcWriter:
         return self._stripes.held
 
     def end_stripe(self) -> None:
-        """Ends the open stripe here and writes it; nothing happens when it has no row."""
+        """Ends the open stripe here and writes it; does nothing when it has no rows."""
         if self._stripes.rows:
             self._layout.append(self._stripes.finish())
             self._stripes.clear()
 
     def end_stripe_for_memory(self) -> bool:
-        """Ends the open stripe because writers that share ``max_memory`` hold too much; False where another thread is
-        writing just now. An error is this writer's own: it is closed, and says so when it is used again."""
+        """Ends the open stripe because writers that share ``max_memory`` hold too much; returns False while another
+        thread is writing. After an error this writer is closed, and raises when it is used again."""
         return self._at_work.attempt(self._end_or_abort)
 
     def _end_or_abort(self) -> None:
         try:
             if not self._closed:
                 self.end_stripe()
-        except Exception as error:  # a sink raises what it likes, while another file is written
+        except Exception as error:  # a sink may raise any exception, and another file is being written
             self._failure = error
             self.abort()
 
     def close(self) -> WriteResult:
-        """Writes the rest and the tail, and publishes the file. Again: the same result."""
+        """Writes the rest and the tail, and publishes the file. A second call returns the same result."""
         if self._result is not None:
             return self._result
         if self._closed:
@@ -243,7 +243,7 @@ class OrcWriter:
         return self._result
 
     def abort(self) -> None:
-        """Gives the file up: nothing of it is left behind."""
+        """Discards the file: nothing of it is left."""
         if not self._closed:
             self._closed = True
             self._forget()
@@ -283,7 +283,7 @@ def write_table(
     data : pyarrow.Table, RecordBatch, RecordBatchReader, Scan or data frame
         Anything with ``__arrow_c_stream__``.
     where : path, URL, (obstore store, path) or object with ``write``
-        A path in ``filesystem`` where that is given. A file that is there is replaced when all is written.
+        A path in ``filesystem`` where that is given. An existing file is replaced when everything is written.
     options : WriteOptions, optional
         How the file is written.
     storage_options : dict, optional
@@ -305,7 +305,7 @@ def write_table(
     ValueOutOfRange
         For a value that ORC cannot hold, naming row and column. No file is left behind.
     Unsupported
-        For a type that ORC has not, and for a file that ``orcidx.open`` would refuse by default.
+        For a type that ORC does not have, and for a file that ``orcidx.open`` would refuse by default.
 
     Examples
     --------
@@ -324,7 +324,8 @@ def write_table(
         schema = reader.schema
     given: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     made_of = sources_of(data)
-    if made_of and not hasattr(where, "write"):  # no file is for more readers than the files that its rows are from
+    # the file must not be readable by more users than the files that its rows come from
+    if made_of and not hasattr(where, "write"):
         place = describe_target(where, **given)
         where, given = open_sink(place, made_of=made_of) if place.kind == "path" else place, {}
     with OrcWriter(where, schema, options=options, **given, **overrides) as writer:
@@ -333,7 +334,7 @@ def write_table(
 
 
 def batches_of(data: object) -> Any:
-    """An iterable of the record batches of whatever holds Arrow data. Raises ``InvalidQuery`` for what does not."""
+    """An iterable of the record batches of an object with Arrow data. Raises ``InvalidQuery`` for other objects."""
     if isinstance(data, pa.RecordBatch):
         return (data,)
     if isinstance(data, pa.Table):
@@ -346,24 +347,24 @@ def batches_of(data: object) -> Any:
         return _one_batch(data)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         return _checked(data)
-    raise InvalidQuery(f"a {type(data).__name__} is no Arrow data: {_instead(data)}")
+    raise InvalidQuery(f"a {type(data).__name__} is not Arrow data: {_instead(data)}")
 
 
 def _one_batch(data: Any) -> tuple[pa.RecordBatch]:
     try:
         return (pa.record_batch(data),)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidQuery(f"a {type(data).__name__} is no record batch: give a table with it") from error
+        raise InvalidQuery(f"a {type(data).__name__} is not a record batch: give a table with it") from error
 
 
 def _instead(data: object) -> str:
-    """What to give for data that is none."""
+    """The advice on what to give instead of data that is not Arrow data."""
     if isinstance(data, str):
         return f"give a Table, batches, a scan or a data frame, such as orcidx.scan({data!r:.100})"
     if isinstance(data, Mapping):
         return "give pyarrow.table(...) of it"
     if type(data).__name__ == "LazyFrame":
-        return "call collect(), and give the frame"
+        return "call collect(), and give the data frame"
     return "give a Table, batches, a scan or a data frame"
 
 
@@ -374,7 +375,7 @@ def _checked(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         elif isinstance(one, pa.Table):
             yield from one.to_batches()
         else:
-            raise InvalidQuery(f"a {type(one).__name__} among the batches is no RecordBatch")
+            raise InvalidQuery(f"a {type(one).__name__} among the batches is not a RecordBatch")
 
 
 def _schema_of(schema: Any) -> pa.Schema:
@@ -382,7 +383,7 @@ def _schema_of(schema: Any) -> pa.Schema:
         return schema
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
-    raise InvalidQuery(f"a {type(schema).__name__} is no schema: give a pyarrow.Schema")
+    raise InvalidQuery(f"a {type(schema).__name__} is not a schema: give a pyarrow.Schema")
 
 
 def _bytes_of(value: bytes | str) -> bytes:

@@ -1,1 +1,1 @@
-"""Doing the scan: files in order, stripes decoded, batches joined."""
+"""Runs scans: opens files in order, decodes stripes and joins batches."""

@@ -1,9 +1,9 @@
 """One pass over files for totals of their rows: from statistics where those prove them, by decoding where not.
 
-A unit is a file, a stripe or a row group. One that matches whole, and of which ``orc.stored_totals`` proves every total
-that is asked for, is not read; one that surely does not match counts for nothing. Where the file has Paimon indexes
-that prove the totals of the rows that surely match, these are not read either. What is left is decoded, the columns of
-the aggregates and of the condition only, as any scan decodes it.
+A unit is a file, a stripe or a row group. A unit in which all rows match is not read if ``orc.stored_totals`` proves
+all wanted totals. A unit in which surely no row matches is left out. If the file has Paimon indexes that prove the
+totals of the rows that surely match, these rows are not read either. The rest is decoded as in any scan, but only the
+columns of the aggregates and of the condition.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Path = tuple[str, ...]
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 COUNT_ALONE = AggregatePlan(parse_aggregates({"n": "count(*)"}), (), {}, {})
-"""Nothing but the number of rows."""
+"""An aggregation of only the number of rows."""
 
 
 def plan_aggregation(
@@ -89,7 +89,7 @@ def asked_of_indexes(
     plan: AggregatePlan,
     metrics: ScanMetrics,
 ) -> KnownTotals:
-    """What the indexes beside the files know of the totals, and the files that are left."""
+    """The totals that the indexes beside the files have, and the remaining files."""
     if indexes is None:
         return KnownTotals(jobs)
     with metrics.stage("open"):
@@ -101,7 +101,8 @@ def asked_of_indexes(
 def _known_totals(
     indexes: FileIndexes, jobs: Sequence[FileJob], request: ScanRequest, plan: AggregatePlan
 ) -> KnownTotals:
-    """The catalog knows groups of constants of the files, and totals of other columns."""
+    """Whether the catalog can give the totals: it can group by constants of the files, and has totals of other
+    columns."""
     constants = jobs[0].constants if jobs else {}
     names = plan.paths.items()
     whole = all(path[0] != request.file_path for _, path in names)
@@ -129,8 +130,8 @@ def aggregate_files(
     metrics: ScanMetrics,
     add: Callable[..., None] | None = None,
 ) -> pa.Table:
-    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``known``: before any is opened; ``add``:
-    does what ``add_files`` does.
+    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``known``: gives totals before any file is
+    opened. ``add``: does what ``add_files`` does.
 
     The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
     """
@@ -139,7 +140,8 @@ def aggregate_files(
     for unit in known.units:
         _add_unit(unit, jobs[unit.example].constants, plan, totals)
         origins.rows["catalog"] += unit.rows
-    _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)  # of others whoever makes them looks
+    # for other sources, the code that makes them checks
+    _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)
     (add or add_files)(known.jobs, request, plan, totals, origins, metrics=metrics)
     return with_origins(totals.table(nan=request.options.nan), origins, metrics)
 
@@ -168,8 +170,8 @@ def add_files(
     metrics: ScanMetrics,
     constants: Mapping[str, pa.Scalar] | None = None,
 ) -> None:
-    """Adds the totals of the matching rows of files. ``origins``: gets where their totals came from;
-    ``constants``: values that columns of the plan have in every row, beside those that the jobs know."""
+    """Adds the totals of the matching rows of files. ``origins``: collects where the totals came from. ``constants``:
+    values that columns of the plan have in every row, in addition to those of the jobs."""
     asked = replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
     with FileQueue(jobs, asked, metrics, counted=False) as files:
         for file in files:
@@ -178,11 +180,11 @@ def add_files(
             _FileTotals(UnitTotals(plan, file.scan, totals, origins, constants or {}), file).add()
 
 
-_ACID = "a file of a Hive ACID table: which of its rows count, other files tell; let Hive compact it, or ask Hive"
+_ACID = "a file of a Hive ACID table: other files say which of its rows are valid; compact it, or query it, with Hive"
 
 
 def _refuse_acid_directories(jobs: Sequence[FileJob]) -> None:
-    """Raises ``Unsupported`` where a listed directory holds those of Hive's transactions."""
+    """Raises ``Unsupported`` where a listed directory holds files of Hive's transactions."""
     for job in jobs:
         source = job.source
         if source.root is not None and source.name.count("delta_") + source.name.count("base_"):
@@ -203,7 +205,7 @@ def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa
 
 
 class _FileTotals:
-    """Adds the totals of one file: ``units`` does, each part of it at the least cost."""
+    """Adds the totals of one file through ``units``, each part of the file in the cheapest way."""
 
     def __init__(self, units: UnitTotals, file: OpenFile) -> None:
         self.units = units
@@ -231,7 +233,7 @@ class _FileTotals:
             self._take_indexed(indexed, reduce(or_, matching))
 
     def _indexed(self) -> IndexedGroups | None:
-        """What constants and the file's indexes prove of the totals that are asked for; None where that is not all."""
+        """The wanted totals if constants and the file's indexes prove all of them, else None."""
         if self.scan.file_index is None and (self.units.plan.totalled or self.units.key is None):
             return None
         plan, notes = self.units.plan, self.units.origins.notes
@@ -246,7 +248,7 @@ class _FileTotals:
             self.units.origins.rows[indexed.origin] += indexed.add(rows, self.units.totals, constants)
 
     def add_stripe(self, stripe: int, *, by_index: bool) -> RowSelection:
-        """Adds a stripe, but for rows that are left to the file's indexes: these, as rows of the file."""
+        """Adds a stripe, except rows whose totals the file's indexes can give; returns these, as rows of the file."""
         decision = run_value(self.scan.decide(stripe), self.file.storage)
         rows = decision.rows
         file_rows = self.scan.reader.tail.footer.rows
@@ -270,11 +272,12 @@ class _FileTotals:
         return stripe_statistics(self.scan.reader.tail, node, stripes=[stripe])
 
     def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
-        """Adds the row groups that match whole and whose totals are proved; their rows, None where there are none."""
+        """Adds the row groups in which all rows match and whose totals are proved; returns their rows, None where there
+        are none."""
         rows = decision.rows
         if self.units.key is None or rows.must.is_empty:
             return None
-        if not self.units.plan.totalled:  # counting needs nothing but the rows
+        if not self.units.plan.totalled:  # counting needs only the number of rows
             self.units.totals.group(self.units.key).rows += rows.must.count
             self.units.origins.rows["metadata"] += rows.must.count
             return rows.must
@@ -318,7 +321,7 @@ class _RangeTotals:
         self.reader = file.scan.reader
 
     def add(self) -> bool:
-        """False where nothing was added, since statistics are damaged."""
+        """Adds the file; returns False, without adding anything, where statistics are damaged."""
         masks = _unless_damaged(self.ranges.stripes)
         if masks is None:
             return False
@@ -333,7 +336,8 @@ class _RangeTotals:
         return True
 
     def _add_groups(self, stripe: int) -> bool:
-        """Adds a stripe that the range cuts; False where nothing was added, since its row index cannot be used."""
+        """Adds a stripe that the range cuts; returns False, without adding anything, where its row index cannot be
+        used."""
         index = self.ranges.index(stripe)
         masks = None if index is None else _unless_damaged(partial(self.ranges.groups, index))
         if index is None or masks is None:
@@ -358,7 +362,7 @@ def _statistics_of(index: RowIndex) -> Callable[[OrcType], RawStatistics]:
 
 
 def _unless_damaged(ask: Callable[[], T | None]) -> T | None:
-    """What statistics say; None where they are damaged, although the data may be sound."""
+    """The statistics; None where they are damaged, in which case the data may still be whole."""
     try:
         return ask()
     except (CorruptFile, Unsupported):

@@ -16,7 +16,7 @@ __all__ = ["FilesArguments", "RowArguments"]
 
 
 class RowArguments(OptionsByName, total=False):
-    """The keywords of ``OrcFile.scan``, but for ``columns`` and ``where``."""
+    """The keywords of ``OrcFile.scan`` except ``columns`` and ``where``."""
 
     stripes: Iterable[int] | None
     row_range: tuple[int, int] | None
@@ -31,7 +31,7 @@ class RowArguments(OptionsByName, total=False):
 
 
 class FilesArguments(OptionsByName, total=False):
-    """The keywords of ``orcidx.scan``, but for ``columns`` and ``where``."""
+    """The keywords of ``orcidx.scan`` except ``columns`` and ``where``."""
 
     limit: int | None
     top: Sequence[Any] | None

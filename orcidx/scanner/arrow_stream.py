@@ -72,7 +72,7 @@ class ArrowStream(Narrowing):
 
     @abstractmethod
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """Batches; the event loop waits for nothing."""
+        """An asynchronous iterator over the batches, which does not block the event loop."""
 
     def to_reader(self) -> pa.RecordBatchReader:
         """A ``pyarrow.RecordBatchReader`` over one pass."""
@@ -83,7 +83,7 @@ class ArrowStream(Narrowing):
         return self._as_table(self.to_batches())
 
     def _as_table(self, batches: Batches | Generator[pa.RecordBatch, None, None]) -> pa.Table:
-        """The batches as one table. Rows of no columns are a number, and are not read one after the other."""
+        """The batches as one table. Without columns only the number of rows is needed, and the batches are not read."""
         found = []
         for batch in batches:
             if not batch.num_columns:

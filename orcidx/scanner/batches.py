@@ -1,4 +1,4 @@
-"""Joining and cutting record batches: small remainders are joined, none leaves with more than ``batch_size`` rows."""
+"""Joins and cuts record batches: small remainders are joined, and no batch has more than ``batch_size`` rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Joiner", "concatenated", "join_batches", "without_fields"]
 
 
 def without_fields(rows: int) -> pa.RecordBatch:
-    """So many rows of no columns, at no cost: a small file may claim 10^12 of them."""
+    """A batch of so many rows without columns. It takes no memory: a small file may claim 10^12 rows."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], 0, children=[]))
 
 
@@ -26,10 +26,11 @@ def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 class Joiner:
     """Takes batches and gives batches of at most ``batch_size`` rows, in the same order.
 
-    A batch that is at least half full, by rows or by bytes, goes out as it is (joining it would copy more than it
-    saves); smaller ones are collected until they fill a batch. ``first``: rows after which the first batch goes out
-    all the same, and twice as many each time, so that who stops early has not waited, or read, for a whole one.
-    ``large``: rows with which a batch goes out as it is, also behind smaller ones, where nobody counts batches.
+    A batch that is at least half full, by rows or by bytes, is given as it is, because joining would copy more than it
+    saves. Smaller ones are collected until they fill a batch. ``first``: after this many rows the first batch is given
+    in any case, and after twice as many each further time, so that a caller who stops early does not wait for a whole
+    batch. ``large``: a batch of so many rows is given as it is, even after smaller ones, where the number of batches
+    does not matter.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Joiner:
         self._rows = self._size = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes a batch and yields those that are ready; to be exhausted."""
+        """Takes a batch and yields those that are ready. The caller must exhaust the iterator."""
         for piece in (batch,) if batch.num_rows <= self._batch_size else _cut(batch, self._batch_size):
             if piece.num_rows == 0:
                 continue
@@ -65,7 +66,7 @@ class Joiner:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What waits, as one batch."""
+        """The collected rows as one batch."""
         waiting, self._waiting = self._waiting, []
         self._rows = self._size = 0
         if waiting:
@@ -78,8 +79,8 @@ SMALL = 64 << 10
 
 
 def _size_of(batch: pa.RecordBatch) -> int:
-    """Bytes of its rows; of a small batch those of its buffers, which are counted in a tenth of the time (1.5 us of
-    13 for five columns) and are more only where it is a slice."""
+    """Bytes of a batch's rows. For a small batch those of its buffers, which are counted in a tenth of the time (1.5 us
+    instead of 13 for five columns) and are more only for a slice."""
     size = int(batch.get_total_buffer_size())
     return size if size < SMALL else int(batch.nbytes)
 

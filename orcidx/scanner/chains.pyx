@@ -1,11 +1,11 @@
-"""Tasks that threads of a pool and the caller share: ``Chains``, with a gate for forks.
+"""``Chains``: tasks that threads of a pool and the caller share, and a gate for forks.
 
-A fork waits until no thread of the pool is inside a task, so that the child finds every reader between two reads and
-goes on by itself.
+A fork waits until no thread of the pool is inside a task. So in the child every reader is between two reads, and the
+child can go on by itself.
 
-An interrupt of the caller comes in a task that it runs, or while it waits, and nowhere else: what happens between is
-compiled, and the interpreter's lock makes it one step for the other threads (``threads/waiting``). So a task that has
-begun is always seen to end.
+An interrupt reaches the caller only in a task that it runs or while it waits. The code between is compiled, and under
+the interpreter's lock it is atomic for other threads (``threads/waiting``). So the end of every started task is
+recorded.
 """
 
 import os
@@ -16,10 +16,11 @@ from orcidx.threads.tasks import Pool
 from orcidx.threads.waiting cimport Waiters, forks
 
 CHUNKS = 64
-"""That a thread decompresses before it lets a fork come between: a few milliseconds."""
+"""Bytes that a thread decompresses before a fork can interrupt it: a few milliseconds of work."""
 
 AWAY_SECONDS = 3e-4
-"""Seconds; a thread of the pool comes some 5e-5 after it was asked."""
+"""Seconds that the caller must be away before threads begin its tasks; a thread of the pool starts some 5e-5 s after it
+was asked."""
 
 POOL = Pool(1)
 """The one pool on which columns decode; ``Chains`` say of how many threads."""
@@ -71,8 +72,8 @@ if hasattr(os, "register_at_fork"):     # not on Windows, which has no fork
 
 
 cdef class Round:
-    """Tasks of different chains that are wanted together. ``results`` in the tasks' order, of those that have ended;
-    ``errors`` by the task's place."""
+    """Tasks of different chains that are wanted together. ``results``: those of the finished tasks, in the tasks'
+    order. ``errors``: by the position of the task."""
 
     cdef readonly list results
     cdef readonly dict errors
@@ -88,16 +89,16 @@ cdef class Round:
 
 
 cdef class Chains:
-    """Chains of tasks: those of one chain run one after the other, those of different chains side by side.
+    """Chains of tasks: tasks of one chain run one after the other, tasks of different chains in parallel.
 
-    ``weights``: of the chains; the tasks of a heavy one begin first, since the last to begin is waited for. Threads of
-    the pool take what can begin, older rounds first; ``finish`` has the caller take part until its round is done. No
-    task waits for another one. After an error a chain runs no more.
+    ``weights``: of the chains; tasks of a heavy chain begin first, because the caller waits for the task that ends
+    last. Threads of the pool take tasks that can begin, older rounds first. In ``finish`` the caller runs tasks too
+    until its round is done. No task waits for another one. After an error a chain runs no further tasks.
 
-    ``chunks``: those that come next in streams of the chains. Threads of the pool decompress them before they begin a
-    task. Where there are some, or one chain alone, the caller begins with the tasks of its round, and others begin
-    those of later rounds only while it takes ``AWAY_SECONDS`` or more between two: handing a short task over takes
-    longer.
+    ``chunks``: the next chunks in the streams of the chains. Threads of the pool decompress these before they begin a
+    task. Where there are chunks, or only one chain, the caller itself runs the tasks of its round. Other threads then
+    begin tasks of later rounds only if the caller spends ``AWAY_SECONDS`` or more between two rounds, because handing
+    over a short task takes longer than running it.
     """
 
     cdef public object chunks
@@ -119,7 +120,7 @@ cdef class Chains:
         self.forks = forks()
 
     def add(self, chains, tasks):
-        """Adds a task to each of some chains, behind those that it has; the ``Round`` of them."""
+        """Adds a task to the end of each of some chains; returns the ``Round`` of these tasks."""
         cdef list named = list(chains)
         begin = sorted(range(len(named)), key=lambda place: -self.weights[named[place]])
         added = Round(named, list(tasks), begin)
@@ -133,12 +134,12 @@ cdef class Chains:
         return self.inside or self.away >= <double> AWAY_SECONDS or not self.caller_first()
 
     def start_early(self):
-        """Before the caller asks for a round; where the caller is not to begin it."""
+        """Called before the caller asks for a round that it does not begin itself."""
         if not self.caller_first():
             self.start()
 
     cpdef start(self):
-        """Has threads of the pool take part, as many as find something to do."""
+        """Wakes threads of the pool, as many as there are tasks that can begin."""
         cdef set chains = set()
         cdef Round one
         if not self.may_help():
@@ -150,23 +151,24 @@ cdef class Chains:
         self.call(len(chains))
 
     def caller_is_back(self):
-        """Notes how long the caller was away; whether that was long enough for others to begin its tasks."""
+        """Records how long the caller was away; returns whether that was long enough for other threads to begin its
+        tasks."""
         self.away = <double> perf_counter() - self.left
         return self.away >= <double> AWAY_SECONDS
 
     def caller_leaves(self):
-        """Notes that the caller goes, with what it asked for."""
+        """Records that the caller leaves with the results that it asked for."""
         self.left = perf_counter()
 
     def ask(self, _):
-        """Has threads of the pool decompress chunks, those that have nothing to do now, and others when they do not."""
+        """Makes threads of the pool decompress chunks whenever they have no task."""
         self.asked = True
         self.waiters.call()
         self.call(self.threads)
 
     cdef int call(self, Py_ssize_t most) except -1:
         cdef int wanted
-        if self.forks != forks():       # none of the threads are here
+        if self.forks != forks():       # no thread of the pool exists in this process
             self.forks, self.helpers = forks(), 0
         wanted = <int> min(self.threads - 1, most) - self.helpers
         if wanted > 0:
@@ -179,7 +181,7 @@ cdef class Chains:
         return 0
 
     def finish(self, Round wanted not None):
-        """Runs what has not begun until all tasks of a round have ended; errors are in the round."""
+        """Runs tasks that have not begun, until all tasks of a round have ended; errors are in the round."""
         cdef Round one
         cdef Py_ssize_t place
         self.caller_is_back()
@@ -206,10 +208,10 @@ cdef class Chains:
         finally:
             self.inside = False
         self.caller_leaves()
-        self.start()                    # what the end of this thread's last task made possible
+        self.start()                    # tasks that can begin since this thread's last task has ended
 
     def close(self):
-        """Nothing of what was added begins any more; returns when nothing runs. Chains that failed may go on."""
+        """Drops all tasks that have not begun; returns when none runs. Chains that failed can be used again."""
         cdef Round one
         for one in self.rounds:
             one.begin.clear()
@@ -259,7 +261,7 @@ cdef class Chains:
         return 0
 
     def help(self):
-        """What a thread of the pool does."""
+        """The loop of a thread of the pool."""
         cdef Round one
         cdef Py_ssize_t place
         while True:

@@ -1,5 +1,5 @@
-"""String columns of a predicate that are stored with a dictionary: read as codes, of which the predicate is asked once
-for each entry; strings are made of the rows that survive.
+"""String columns of a predicate that are stored with a dictionary. They are read as codes, and the predicate is
+evaluated once for each entry. Strings are made only for the surviving rows.
 
 ``ENABLED`` turns this off for tests: the columns then come as strings, and the results are the same.
 """
@@ -26,16 +26,17 @@ __all__ = ["coded_columns", "spelled_out"]
 ENABLED = True
 
 SHARE = 2
-"""Rows that are wanted for each entry, at least: the predicate is asked of all entries."""
+"""The least number of wanted rows for each entry: with fewer rows, evaluating the predicate on all entries costs
+more."""
 
 
 def coded_columns(
     stripe: OpenStripe, columns: Sequence[OrcType], options: ReadOptions, where: BoundPredicate | None, rows: int
 ) -> frozenset[int]:
-    """Ids of the predicate's columns that are read as codes. ``rows``: of the stripe that are wanted.
+    """Ids of the predicate's columns that are read as codes. ``rows``: how many rows of the stripe are wanted.
 
-    None where the scan wants dictionaries anyway, and where pyarrow evaluates a part of the predicate: that sees the
-    types to which it is bound.
+    Empty where the scan returns dictionaries anyway, and where pyarrow evaluates a part of the predicate, which needs
+    the types to which that part is bound.
     """
     if not ENABLED or where is None or options.strings == "dictionary":
         return frozenset()

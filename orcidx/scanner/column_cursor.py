@@ -1,4 +1,4 @@
-"""``ColumnCursor``: the reader of one column, with the row at which it stands, for who takes columns apart."""
+"""``ColumnCursor``: the reader of one column with its current row, so that columns can be read independently."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["ColumnCursor"]
 Work = tuple[int, int]
 
 LEAST_CHUNKS = 4
-"""Fewer ahead are not worth another thread's time."""
+"""Fewer bytes ahead than this are not worth another thread's time."""
 
 
 class ColumnCursor:
-    """Reads one column from any row on. ``stripe`` has limits of the column's own; one thread at a time.
+    """Reads one column from any row on. ``stripe`` must have limits for this column alone. For one thread at a time.
 
     ``windows``: those of the column. ``bounds``: first rows of the row groups and the stripe's rows at the end.
     """
@@ -61,7 +61,7 @@ class ColumnCursor:
         return [window.ahead for window in self._windows if window.ahead is not None]
 
     def decompress_ahead(self, ask: Callable[[ChunksAhead], None], *, memory: int, whole: bool) -> None:
-        """Has other threads, whom ``ask`` asks, decompress chunks that come next, in so many bytes of memory.
+        """Makes other threads, through ``ask``, decompress the next chunks, with at most so many bytes of memory.
 
         ``whole``: all rows of the stripe are going to be read.
         """
@@ -79,23 +79,23 @@ class ColumnCursor:
                 )
 
     def go_on(self) -> None:
-        """What comes next may be decompressed before it is read."""
+        """Permits decompressing what comes next before it is read."""
         for ahead in self.chunks_ahead:
             ahead.go_on()
 
     def close(self) -> None:
-        """What is decompressed and not taken is given up."""
+        """Drops what is decompressed but not used."""
         for window in self._windows:
             if window.ahead is not None:
                 window.ahead.close()
                 window.ahead = None
 
     def lose_place(self) -> None:
-        """After a read that failed halfway, or rows that nobody takes: the next read seeks."""
+        """Called after a read that failed halfway, or after rows that are not used: the next read seeks."""
         self._row = None
 
     def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:
-        """The rows from ``start`` on; ``claims``: bytes of the same rows' other columns count with these."""
+        """The rows from ``start`` on. ``claims`` counts their bytes together with those of the other columns."""
         self._stripe.limits.begin(batch_bytes, claims)
         if start != self._row:
             self._seek(start)

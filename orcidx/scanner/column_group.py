@@ -3,8 +3,8 @@
 Going forward inside a row group skips (lazily, by run headers); going further, or backwards, seeks to the start of the
 row group by the row index, when the stripe has one that can be trusted.
 
-In a stripe of many rows each column has a ``ColumnCursor`` of its own, so that threads can take it ahead of the others:
-``read_groups`` then asks ``DecodeAhead`` for what may be there already.
+In a stripe of many rows each column has a ``ColumnCursor`` of its own, so that threads can read it ahead of the others.
+``read_groups`` then asks ``DecodeAhead`` for rows that may be decoded already.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FEW_ROWS = 2048
 """Below this many values in all, handing columns to other threads costs more than it gains."""
 
 MANY_ROWS = 1 << 15
-"""Rows of a stripe from which on its columns have cursors of their own, whatever the number of threads."""
+"""In a stripe of at least this many rows the columns have cursors of their own, whatever the number of threads."""
 
 
 class ColumnGroup:
@@ -80,14 +80,14 @@ class ColumnGroup:
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
 
     def narrow(self, decimals: Collection[int]) -> None:
-        """Has these columns read in 64 bits, decimals of at most 18 digits by their ids."""
+        """Makes these columns (ids of decimals of at most 18 digits) be read in 64 bits."""
         for column, reader in zip(self.columns, self._readers):
             if column.id in decimals and isinstance(reader, Decimals):
                 reader.narrow()
 
     @property
     def row_bytes(self) -> float | None:
-        """Bytes that a row of all columns takes in Arrow, where their types tell."""
+        """Bytes of a row of all columns in Arrow; None where that does not follow from their types."""
         sizes = [row_bytes(column) for column in self.columns]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -127,7 +127,7 @@ class ColumnGroup:
             self._restart()
 
     def _restart(self) -> None:
-        """To the first row of the stripe, which needs no index."""
+        """Goes to the first row of the stripe, which needs no index."""
         if self._root is not None:
             self._root.seek(PositionIterator.start())
         for reader in self._readers:
@@ -139,12 +139,13 @@ class ColumnGroup:
         return read_groups([self], rows, ahead)[0]
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
-        """What reads the next rows of each column; the group itself moves when its user says so."""
+        """The tasks that read the next rows of each column; the group's own position changes only when its user sets
+        it."""
         parent = None if self._root is None else self._root.read(rows)
         return [partial(reader.read, rows, parent) for reader in self._readers]
 
     def rewind(self) -> None:
-        """Back to ``row`` after a read that failed halfway."""
+        """Goes back to ``row`` after a read that failed halfway."""
         if self.cursors:
             for cursor in self.cursors:
                 cursor.lose_place()
@@ -164,10 +165,11 @@ def read_groups(
     *,
     joint: Sequence[ColumnCursor] | None = None,
 ) -> list[list[pa.Array]]:
-    """The next ``rows`` rows of every column of some groups of one stripe that stand at the same row, decoded side
-    by side, or by ``ahead`` where that has them. ``joint``: all their cursors, where ``ahead`` expects those as one.
+    """The next ``rows`` rows of every column of some groups of one stripe, which must be at the same row. They are
+    decoded in parallel, or taken from ``ahead`` where that has them. ``joint``: the cursors of all groups together, if
+    ``ahead`` needs them.
 
-    Raises ``BatchTooLarge`` when they would be too many bytes for one batch, and leaves the groups where they were. A
+    Raises ``BatchTooLarge`` when the rows have too many bytes for one batch; then the groups stay at their row. A
     single row is always read.
     """
     first = groups[0]
@@ -201,7 +203,7 @@ def _read(
             return [[next(arrays) for _ in one.cursors] for one in groups]
         if found is not None:
             return found
-    # In order, after a failure of threads too: what this thread meets first is what there is to say.
+    # Reads in order, also after a failure in a thread: the first error that this thread meets is raised.
     claims = Claims()
     return [one.read_in_order(rows, batch_bytes, claims) for one in groups]
 

@@ -1,12 +1,12 @@
-"""``DecodeAhead``: the columns of a stripe, span by span, by as many threads as there are.
+"""``DecodeAhead``: decodes the columns of a stripe span by span in several threads.
 
 While the caller waits for a span, and while it uses the span, threads decode the following spans, each column at its
 own pace: a column is a chain, and a span is a round of tasks, one for each column. Decoding ahead never changes the
 result: spans are planned by the rows that came before (``stripe_reader``). If a task of a span fails, or its columns
 together are too large, everything ahead is dropped and the caller's thread reads the span in order.
 
-Threads that have no column, where there are few, first decompress chunks that the columns come to next
-(``orc/chunks_ahead``). They begin a span only when no chunk is left, which means that the caller is slower than they.
+If there are fewer columns than threads, threads without a column first decompress the next chunks of the columns
+(``orc/chunks_ahead``). They begin a span only when no chunk is left, that is, when the caller is slower than they are.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ __all__ = ["DecodeAhead"]
 
 SLACK = 2
 LEAST = 1 << 18
-"""Times the bytes that a span is expected to take that are set aside for it, and the least: a few rows differ more. One
-that takes more still is read in turn, and nothing more of its stripe is ahead."""
+"""Bytes that are reserved for a span: this factor times its expected bytes, and at least this minimum, as the sizes of
+few rows vary more. A span that takes more is read in order, and no further span of its stripe is decoded ahead."""
 
 FEW_VALUES = 1 << 16
-"""Below so many values, decoded in less than a millisecond, a span that nothing follows is left to the caller."""
+"""A last span of fewer values than this, which take less than a millisecond, is left to the caller."""
 
 CHUNK_BYTES = 4 << 20
-"""Of what may be ahead, most bytes of chunks that threads without a column decompress (decision 0060)."""
+"""Of the bytes that may be decoded ahead, the most that threads without a column may use for chunks (decision 0060)."""
 
 Columns = Sequence[ColumnCursor]
 
 
 @dataclass(eq=False)
 class _Span:
-    """Rows that are decoded, or will be. ``reserved``: most bytes that they may take."""
+    """Rows that are decoded or will be. ``reserved``: the most bytes that they may take."""
 
     columns: Columns
     start: int
@@ -52,8 +52,8 @@ class _Span:
 
 
 class DecodeAhead:
-    """Decodes spans of a stripe's columns. ``most``: bytes of what is decoded and not taken, besides one span;
-    ``batch_bytes``: of one span. Used by one thread; to be closed before the file is."""
+    """Decodes spans of a stripe's columns. ``most``: the most bytes that are decoded but not yet used, besides one
+    span. ``batch_bytes``: the most bytes of one span. It is used by one thread, and must be closed before the file."""
 
     def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
         self._numbers = {cursor: number for number, cursor in enumerate(columns)}
@@ -64,10 +64,11 @@ class DecodeAhead:
         self._goes_on = False
         self._threads = threads
         self.wasted: Work = (0, 0)
-        """Chunks and bytes that were decompressed for what nobody took."""
+        """Chunks and bytes that were decompressed but not used."""
 
     def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
-        """Spans (start, stop) that ``take`` will ask for next, the first at once: starts as many as there is room for.
+        """Announces the spans (start, stop) that ``take`` will ask for next, the first one immediately; starts as many
+        as there is memory for.
 
         ``row_bytes``: bytes that a row of these columns may take.
         """
@@ -95,8 +96,7 @@ class DecodeAhead:
         self._chains.start_early()
 
     def decompress(self, columns: Columns, *, whole: bool) -> None:
-        """Has threads that have no column decompress what these come to next; ``whole``: all rows are going to be
-        read."""
+        """Makes threads without a column decompress the next chunks. ``whole``: all rows will be read."""
         if self._threads <= len(self._numbers):
             return
         memory = min(CHUNK_BYTES, self._most // 4)
@@ -111,7 +111,8 @@ class DecodeAhead:
         return self._most > 0
 
     def take(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]] | None:
-        """The rows of all columns, by group; None where they must be read in order. Nothing is ahead then."""
+        """The rows of all columns, by group; None where they must be read in order, in which case nothing is decoded
+        ahead."""
         if not self._spans and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
         if not self._spans and self._is_alone:
@@ -121,7 +122,7 @@ class DecodeAhead:
         for one in rounds:
             self._chains.finish(one)
         if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
-            self._most = 0  # the next ones would be read twice, too
+            self._most = 0  # the following spans would be read twice, too
             self._spans.extend(parts)
             self.drop()
             return None
@@ -134,8 +135,8 @@ class DecodeAhead:
         return len(self._numbers) == 1
 
     def _read_here(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]]:
-        """As one thread does: a round of one task took the caller a sixth of a column of integers to hand to himself
-        (decision 0060)."""
+        """Reads as one thread does: for one column of integers, handing a round of one task to the caller itself took a
+        sixth of the time (decision 0060)."""
         claims = Claims()
         try:
             return [[cursor.read(start, rows, self._batch_bytes, claims) for cursor in columns] for columns in groups]
@@ -143,7 +144,7 @@ class DecodeAhead:
             self._chains.caller_leaves()
 
     def _of(self, columns: Columns, start: int, rows: int) -> _Span:
-        """The span if it is the next one, else begun now."""
+        """The announced span if it is the next one, else one that is begun now."""
         if self._spans and self._spans[0].columns is columns:
             span = self._spans[0]
             if (span.start, span.rows) == (start, rows):
@@ -173,20 +174,20 @@ class DecodeAhead:
             span.done[place] = after[0] - chunks, after[1] - size
 
     def drop(self) -> None:
-        """Gives up what is ahead, once nothing runs any more; the next reads seek."""
+        """Drops what is decoded ahead, after all tasks have ended; the next reads seek."""
         self._chains.close()
         for span in self._spans:
             chunks, size = self.wasted
             self.wasted = chunks + sum(one for one, _ in span.done), size + sum(one for _, one in span.done)
             if span.round is not None:
                 span.round.errors.clear()
-                span.round = None  # which has tasks, which have the span
+                span.round = None  # the chain has tasks, and these have the span
         self._spans.clear()
         for cursor in self._numbers:
             cursor.lose_place()
 
     def close(self) -> None:
-        """When the stripe is done, or given up."""
+        """Called when the stripe is done or abandoned."""
         self.drop()
         self._chains.chunks = ()
         for cursor in self._numbers:

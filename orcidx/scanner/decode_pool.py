@@ -1,7 +1,7 @@
-"""Tasks side by side, on the pool whose threads decode columns beside and ahead of the caller's (``chains``).
+"""Runs tasks in parallel, on the pool whose threads decode columns (``chains``).
 
-It is as large as ``pyarrow.cpu_count()`` says. Inside a Spark task nothing runs on it at all: Spark has given the task
-one core, and the other cores to other tasks.
+It is as large as ``pyarrow.cpu_count()`` says. Inside a Spark task the pool is not used, because Spark gives the task
+one core and the other cores to other tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def _is_spark_task() -> bool:
-    # Asked of the module that Spark's workers have loaded; the driver has it too, and no task.
+    # Found through a module that Spark's workers import; the driver imports it too, but has no task.
     module = sys.modules.get("pyspark.taskcontext")
     return module is not None and module.TaskContext.get() is not None
 
@@ -33,7 +33,7 @@ def thread_count(*, use_threads: bool) -> int:
 def run_all(tasks: Sequence[Callable[[], T]], *, use_threads: bool) -> list[T]:
     """The results of all tasks in order; in parallel when asked for and when it can help, but not in a Spark task.
 
-    The first task's error leaves, of those that fail; all tasks have ended then.
+    Of several errors that of the first task is raised, after all tasks have ended.
     """
     threads = thread_count(use_threads=use_threads)
     if threads < 2 or len(tasks) < 2:
@@ -42,7 +42,7 @@ def run_all(tasks: Sequence[Callable[[], T]], *, use_threads: bool) -> list[T]:
     one = chains.add(range(len(tasks)), tasks)
     try:
         chains.finish(one)
-    finally:  # when an interrupt leaves, too
+    finally:  # also after an interrupt
         chains.close()
     if one.errors:
         try:

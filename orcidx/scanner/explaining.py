@@ -1,4 +1,4 @@
-"""Explaining a scan: the decisions it would take, from metadata and indexes only, as an ``Explanation``."""
+"""Explains a scan: makes an ``Explanation`` of its decisions from metadata and indexes only."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = ["explain_file", "explain_files", "gone_file"]
 MOST_GROUPS = 20_000
 SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
 GROUP_BYTES = 1 << 10
-"""Row groups of a file that are shown one by one: so many; one for each 128 bytes of the file, at most a quarter of a
-million; or one for each KiB, if those are more. The stripes behind are shown as one row group each."""
+"""How many row groups of a file are shown one by one: this many; or one for each 128 bytes of the file, at most a
+quarter of a million; or one for each KiB, if that is more. Each further stripe is shown as one row group."""
 
 
 def _most_groups(size: int) -> int:
@@ -47,7 +47,7 @@ def explain_files(
     order: tuple[SortKey, ...],
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
     """What a scan would read of each of its files, and how deep the ranges of their row groups overlap. ``order``: that
-    of its first rows, where those are asked for."""
+    of its first rows, where these are wanted."""
     ranges = GroupRanges()
     files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
@@ -73,7 +73,7 @@ def explain_files(
 
 
 def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanation]:
-    """The files of the queue, in order, and in their places those that are not there any more."""
+    """The files of the queue in order, with missing files at their positions."""
     while True:
         try:
             file = queue.take(wait=True)
@@ -87,19 +87,19 @@ def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanatio
 
 
 def gone_file(error: FileGone) -> FileExplanation:
-    """A file that was listed and is not there any more, whose rows nobody can count."""
+    """A file that was listed but is missing now, whose number of rows is unknown."""
     return FileExplanation(error.file or "", 0, (), (Note("file", "gone", str(error)),))
 
 
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
-    """All files, those that are left as they are there; these come in the same order, with the same sources."""
+    """All files, with the remaining ones replaced by their explanations, which have the same order and sources."""
     found = deque(left)
     return tuple(found.popleft() if found and found[0].source == job.source else job for job in jobs)
 
 
 def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:
-    """What the scan would read of its file. Stripes that the file's own evidence rules out are not looked into.
-    ``ranges`` get those of its row groups."""
+    """What the scan would read of its file. Stripes that the file's own evidence rules out are not examined. The ranges
+    of its row groups are added to ``ranges``."""
     to_open = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
     left = _most_groups(scan.reader.tail.size)
@@ -131,17 +131,17 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 
 def _brought(scan: FileScan, stripe: int) -> int:
-    """Bytes of a stripe's data that came while it was decided on: of dictionaries. They are not read again."""
+    """Bytes of a stripe's data (dictionaries) that were read to decide on it, and are not read again."""
     return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
 
 
 def _count_skipped(
     scan: FileScan, stripes: list[StripeExplanation], alive: set[int], storage: RangeReader
 ) -> tuple[Note, ...]:
-    """Sets the bytes of stripes that the file's own evidence rules out, which a scan does not look into: their footers
-    are read for that alone. Says how many are damaged; of those, the bytes of all columns stay."""
+    """Sets the bytes of stripes that the file's own evidence rules out. A scan does not read their footers; they are
+    read only for this. Adds a note on how many are damaged; for these the bytes of all columns are counted."""
     skipped = [number for number in range(len(stripes)) if number not in alive and stripes[number].rows]
-    with suppress(OrcidxError):  # the ones that are damaged are met below
+    with suppress(OrcidxError):  # damaged footers are handled below
         run_value(scan.fetch_footers(skipped), storage)
     damaged = 0
     for number in skipped:
@@ -156,7 +156,7 @@ def _count_skipped(
 
 
 def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
-    """``lumped``: of each stripe that is shown as one row group, how many it has."""
+    """``lumped``: for each stripe that is shown as one row group, how many row groups it has."""
     if scan.reader.tail.size == 0:
         return (Note("file", "absent", "the file is empty: zero bytes count as a file of no rows and no columns"),)
     if lumped:
@@ -178,7 +178,7 @@ def _explain_stripe(
         total = data_without_evidence(reader, number, columns)
         kept = data_planned(reader, number, columns, index=decision.index, kept=decision.kept)
     rows = decision.rows
-    # No index was needed, or none could be read: the stripe is shown by its stride all the same.
+    # No index was needed, or none could be read: the stripe is still shown by its stride.
     count, bounds = len(rows.bounds) - 1, rows.bounds
     if count < 2:
         count = max(count, group_count(rows.may.length, scan.reader.tail.facts.row_index_stride))

@@ -42,8 +42,8 @@ __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
 @dataclass(frozen=True)
 class Writer:
-    """Who wrote a file: ``kind`` such as "java" or "cpp", ``version`` of its feature level, ``software`` as it called
-    itself ("" when it did not)."""
+    """The writer of a file: its ``kind`` such as "java" or "cpp", the ``version`` of its feature level, and its own
+    name for itself, ``software`` ("" if it gave none)."""
 
     kind: str
     version: int
@@ -116,7 +116,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     @property
     def reader(self) -> OrcReader:
-        """The format's own view of the file, for what looks into it; its interface may change."""
+        """The internal view of the file, for code that inspects it; its interface may change."""
         return self._reader
 
     @property
@@ -150,7 +150,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     @property
     def stripes(self) -> tuple[StripeInformation, ...]:
-        """Where each stripe lies and how many rows it has."""
+        """The position of each stripe and its number of rows."""
         return self._reader.stripes
 
     @property
@@ -167,13 +167,13 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     @property
     def user_metadata(self) -> Mapping[str, bytes]:
-        """The key-value pairs that the writer's user stored."""
+        """The key-value pairs of user metadata that are stored in the file."""
         return self.tail.footer.user_metadata
 
     def statistics(
         self, column: str | Sequence[str] | int, stripe: int | None = None, row_group: int | None = None
     ) -> ColumnStatistics | None:
-        """Statistics of a column (path or column id) over the file, a stripe, or a row group of a stripe.
+        """Statistics of a column (path or column id) for the file, a stripe, or a row group of a stripe.
 
         None where the writer stored none. Raises ``InvalidQuery`` for an unknown column, stripe or row group.
         """
@@ -224,8 +224,8 @@ class OrcFile(AskedForKeys, FileShortcuts):
             At most so many rows.
         top : sequence, optional
             The first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction
-            ("asc"), place of nulls ("last"). NaN is above every number; of equal rows the earlier ones come. What
-            cannot be among them is skipped, by a bound that moves while rows are read.
+            ("asc"), place of nulls ("last"). NaN sorts above every number; of equal rows the earlier ones are returned.
+            Data that cannot have such rows is skipped, by a bound that becomes tighter while rows are read.
         row_numbers : bool or str
             Adds the number of each row in the file as the last column, of type int64: ``row_number``, or the name
             given.
@@ -282,7 +282,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         where: Where | None = None,
         **arguments: Unpack[RowArguments],
     ) -> list[Split]:
-        """``scan(...)`` as tasks of about ``target_bytes`` stored bytes each, for other machines."""
+        """``scan(...)`` cut into tasks of about ``target_bytes`` stored bytes each, for other machines."""
         return self.scan(columns, where, **arguments).splits(target_bytes)
 
     @lists_options(scan)
@@ -306,7 +306,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         return self.schema.__arrow_c_schema__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The file opened anew, which must still be the version that this one is."""
+        """The file opened again; it must still be the same version."""
         return OrcFile, (self.source, self.options, self._reader.fingerprint)
 
 
@@ -323,11 +323,11 @@ def make_scan(
     file_path: bool | str = False,
     top: Sequence[Any] | None = None,
 ) -> Scan:
-    """A scan from a caller's words; raises ``InvalidQuery`` for what cannot be."""
+    """A scan from a caller's arguments; raises ``InvalidQuery`` for invalid ones."""
     if not isinstance(schema, pa.Schema | None):
         raise InvalidQuery(f"schema is {schema!r:.100}, of type {type(schema).__name__}: give a pyarrow.Schema")
     if where is not None and is_polars(where):
-        options = options.override(nan="largest")  # the meaning comes with the expression
+        options = options.override(nan="largest")  # the expression itself determines how it compares
     request = ScanRequest(
         columns=None if columns is None else asked_columns(columns, case_sensitive=options.case_sensitive),
         where=None if where is None else parse(where),

@@ -1,4 +1,4 @@
-"""The files of a scan, opened in order and ahead: the tails of the next ones are read and pruned meanwhile.
+"""Opens the files of a scan in order and ahead: while one file is read, the tails of the next ones are read and pruned.
 
 A file whose constant columns (Hive partitions) rule it out is never opened.
 """
@@ -29,8 +29,8 @@ from orcidx.threads.tasks import Task
 __all__ = ["FileQueue", "OpenFile", "open_job"]
 
 REMOTE_AHEAD = 8
-"""Most files that are opened before their turn: with half as many small ones take half as long again (decision 0113).
-Behind a local file none is: handing it to a thread takes longer."""
+"""The most files that are opened before their turn: with half as many, small files take half as long again (decision
+0113). Local files are not opened ahead, because handing one to a thread takes longer."""
 
 
 class OpenFile:
@@ -56,9 +56,9 @@ class OpenFile:
 
 
 def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
-    """Opens a file and reads what must be known of it before its stripes are: the tail, and what ``prepare`` wants.
+    """Opens a file and reads what is needed before its stripes: the tail, and what ``prepare`` needs.
 
-    Raises ``FileGone`` where it is not there: it was when it was listed, or named by who split the scan.
+    Raises ``FileGone`` where the file is missing: it existed when it was listed, or when the scan was split.
     """
     try:
         storage = job.source.open(request.options, expected=job.fingerprint)
@@ -69,7 +69,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
         if request.options.strings == "dictionary":
             run_value(scan.prepare(), storage)
         return OpenFile(storage, scan)
-    except FileNotFoundError as error:  # of a store that is asked with the first read
+    except FileNotFoundError as error:  # in a store the first read finds out
         storage.close()
         raise gone(job.source.name) from error
     except BaseException:
@@ -78,7 +78,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
 
 
 def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OrcReader:
-    """The file, from a tail that is kept elsewhere where that is one."""
+    """The file, opened by a tail that is kept elsewhere, if there is one."""
     limits = MetadataLimits.of(request.options)
     if job.tail is None or job.fingerprint is None or not hasattr(storage, "last"):
         return OrcReader(storage, limits)
@@ -86,12 +86,12 @@ def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: S
     remote.last.kept = partial(job.tail.read, metrics)
     try:
         return OrcReader(storage, limits)
-    except (CorruptFile, Unsupported):  # perhaps of what was kept: the file has its own
+    except (CorruptFile, Unsupported):  # perhaps only the kept tail is damaged: the file's own tail is read
         return OrcReader(storage, limits)
 
 
 def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
-    """Of a local file, which is opened in its turn, whoever takes it asks for what is left when it wants to know."""
+    """A local file is opened in its turn; its remaining rows are computed when they are needed."""
     file = open_job(job, request, metrics)
     if file.storage.is_local:
         return file
@@ -104,11 +104,11 @@ def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) ->
 
 
 class FileQueue:
-    """Opens the files of ``jobs``; a context manager that closes those which were not.
+    """Opens the files of ``jobs``; a context manager that closes all files that are still open.
 
-    ``open_all``: also those that their constants rule out. ``tails_alone``: nothing of a stripe is looked at, nor
-    counted in the metrics. ``small``: what takes small files, where the caller has tried. ``counted``: whether stripes
-    are counted in the metrics.
+    ``open_all``: open also files that their constants rule out. ``tails_alone``: stripes are neither read nor counted
+    in the metrics. ``small``: the reader of small files, if the caller has tried it. ``counted``: whether stripes are
+    counted in the metrics.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class FileQueue:
         return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
 
     def take_small(self) -> SmallRows | None:
-        """What the next file has to give, where it need not be opened for that; None of any other, and at the end."""
+        """The rows of the next file, where it need not be opened for them; None for any other file, and at the end."""
         if self._opening or self._put_back is not None:
             return None
         job = next(self._jobs, None)
@@ -171,7 +171,7 @@ class FileQueue:
         return next(self._jobs, None) if job is None else job
 
     def take(self, *, wait: bool) -> OpenFile | None:
-        """The next file, pruned; None when there is none (any more), or none yet that could be had without waiting."""
+        """The next file, pruned; None at the end, and when no file is ready without waiting."""
         if wait and not self._opening:
             job = self._next_job()
             if job is None:
@@ -194,7 +194,7 @@ class FileQueue:
         return file
 
     def _fill(self) -> None:
-        """Has the next files opened; the more of them, the more were wanted so far."""
+        """Starts opening the next files; the more files have been used, the more are opened ahead."""
         if self._in_use and self._in_use[-1].storage.is_local:
             return
         while len(self._opening) < min(REMOTE_AHEAD, self._taken):
@@ -214,13 +214,13 @@ class FileQueue:
             metrics.row_groups += group_count(stripe.rows, stride)
 
     def __iter__(self) -> Iterator[OpenFile]:
-        """The files one after the other, each closed when the next is wanted."""
+        """The files one after the other; each is closed when the next is asked for."""
         while (file := self.take(wait=True)) is not None:
             with file:
                 yield file
 
     def close(self) -> None:
-        """Closes every file, and waits for those that are just being opened."""
+        """Closes every file, and waits for those that are being opened."""
         opening = [future for future in self._opening if not future.cancel()]
         self._opening.clear()
         for future in opening:

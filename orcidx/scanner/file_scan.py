@@ -1,4 +1,4 @@
-"""One file during one pass of a scan: mapped onto the wanted columns, pruned, and read stripe by stripe.
+"""One file in one pass of a scan: it is mapped to the wanted columns, pruned, and read stripe by stripe.
 
 A ``FileJob`` says what to read of a file; ``FileScan`` does it. Like ``stripe_reader`` it never waits
 for bytes itself: its generators yield ``Fetch`` requests.
@@ -47,8 +47,8 @@ Requests = Generator[Fetch, Any, Any]
 
 
 class FileScan:
-    """Reads one open file as a request asks. ``dictionaries`` are known once ``prepare`` has run; ``is_plain``: of all
-    rows the predicate alone has a say."""
+    """Reads one open file as a request asks. ``dictionaries`` are known once ``prepare`` has run. ``is_plain``: only
+    the predicate excludes rows."""
 
     def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
         self.reader = reader
@@ -65,13 +65,13 @@ class FileScan:
         self.is_plain = not (limited or chosen or job.deleted is not None)
 
     def prepare(self) -> Requests:
-        """Reads what must be known before the schema is: with ``strings="dictionary"`` every stripe's footer."""
+        """Reads what the schema depends on: with ``strings="dictionary"`` every stripe's footer."""
         if self.options.strings == "dictionary":
             yield from self.fetch_footers(range(len(self.reader.stripes)))
             self._dictionaries = _dictionary_columns(self.reader)
 
     def fetch_footers(self, stripes: Any) -> Requests:
-        """Reads the footers of these stripes that are not here yet, in one request."""
+        """Reads the missing footers of these stripes, in one request."""
         missing = [stripe for stripe in stripes if not self.reader.has_footer(stripe)]
         if missing:
             buffers = yield Fetch(tuple(map(self.reader.footer_range, missing)), "footer")
@@ -84,7 +84,7 @@ class FileScan:
 
     @cached_property
     def schema_plan(self) -> SchemaPlan:
-        """What the request means for the schema of the file."""
+        """The request applied to the schema of the file."""
         with located(file=self.reader.name):
             return schema_plan(
                 self.reader.schema_key,
@@ -106,7 +106,7 @@ class FileScan:
 
     @cached_property
     def plan(self) -> ColumnPlan:
-        """Which columns are decoded, by whom, and in which options."""
+        """Which columns are decoded, by which readers, and with which options."""
         with located(file=self.reader.name):
             exact = tuple(not all(map(self._fits_nanoseconds, nodes)) for nodes in self.schema_plan.timestamps)
             return self.schema_plan.columns(exact)
@@ -122,16 +122,16 @@ class FileScan:
         return self.job.constants if name is None else {**self.job.constants, name: self.reader.name}
 
     def valued(self, source: FieldSource) -> FieldSource:
-        """A wanted column that is none of the file, with its value there."""
+        """A wanted column that is not in the file, with its value for this file."""
         return replace(source, value=self._values.get(source.field.name))
 
     def _wanted_constants(self) -> list[pa.Scalar | None]:
-        """Of each wanted column the value that it has in the whole file; None where it is read."""
+        """For each wanted column the value that it has in the whole file; None where it is read."""
         return [None if one.column is not None else self.valued(one).scalar for one in self.schema_plan.fields]
 
     @cached_property
     def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
-        """(name, value) of what the predicate asks that is no column of the file."""
+        """(name, value) of names in the predicate that are not columns of the file."""
         if not self.schema_plan.asked_constants:
             return ()
         with located(file=self.reader.name):
@@ -179,21 +179,21 @@ class FileScan:
 
     @cached_property
     def file_index(self) -> FileIndex | None:
-        """The file's Paimon indexes; None where it has none that can be used, and ``index_notes`` say why."""
+        """The file's Paimon indexes; None where it has none that can be used (``index_notes`` say why)."""
         if self.job.file_index is None:
             return None
         return opened_index(self.job.file_index, self.reader, self.index_notes, strict=self.options.strict_index)
 
     @property
     def takes_all(self) -> bool:
-        """Whether all rows of the file are wanted, so that nothing has a say in that."""
+        """Whether all rows of the file are wanted, without any condition."""
         return self.request.where is None and self.is_plain
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
-        """The rows that the caller wants, before any predicate: its selection, range and stripes, less the deleted.
+        """The rows that the caller wants, before any predicate: its selection, range and stripes, without deleted rows.
 
-        Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
+        Without a predicate a limit cuts them as well, so that rows after it are not fetched.
         """
         if self.is_plain:
             return RowSelection.all(self.reader.tail.footer.rows)
@@ -201,11 +201,11 @@ class FileScan:
 
     @property
     def wanted_count(self) -> int:
-        """How many those are."""
+        """How many rows the caller wants."""
         return self.reader.tail.footer.rows if self.is_plain else self.wanted_rows.count
 
     def stripe_numbers(self) -> list[int]:
-        """The stripes that hold wanted rows and that the file's and the stripes' own statistics leave alive."""
+        """The stripes that hold wanted rows and that the statistics of the file and of the stripes do not rule out."""
         if self._alive is None:
             if self.takes_all:
                 with located(file=self.reader.name):
@@ -233,9 +233,9 @@ class FileScan:
     def read(
         self, decision: StripeDecision, share: Share | None = None, count: Callable[[int], None] | None = None
     ) -> Step:
-        """The batches of a stripe, in the wanted schema. ``share``: of the scan's bytes; None: all are the stripe's.
-        ``count``: of a request without columns, gets numbers of rows in place of batches."""
-        pruner: FilePruner | None = self.__dict__.get("pruner")  # who decided without one had nothing fetched
+        """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
+        use; None means all of it. ``count``: for a request without columns, gets numbers of rows instead of batches."""
+        pruner: FilePruner | None = self.__dict__.get("pruner")  # a decision without a fetcher has fetched nothing
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
@@ -284,14 +284,14 @@ class FileScan:
                     answer = yield item
                 else:
                     yield self.complete(item)
-        finally:  # of a pass that ends early, too
+        finally:  # also when a pass ends early
             steps.close()
             stripe.close()
             _add_work(stripe, self.metrics)
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
-        """All of a stripe of a file that is in memory, where there is nothing to decide; None where there is, and where
-        it takes column readers."""
+        """All rows of a stripe of a file that is in memory, where there is nothing to decide; None where there is, and
+        where column readers are needed."""
         whole = self.reader.whole() if self.takes_all else None
         batch = None if whole is None else self._decoded(stripe, (0, whole))
         if batch is not None:
@@ -313,7 +313,7 @@ class FileScan:
 
 
 def _dictionary_columns(reader: OrcReader) -> frozenset[int]:
-    """Texts that have a dictionary in each stripe, all of whose footers are here."""
+    """Text columns with a dictionary in each stripe; all footers must have been read."""
     direct = {EncodingKind.DIRECT, EncodingKind.DIRECT_V2}
     texts = [node.id for node in reader.root.walk() if node.kind in STRING_KINDS]
     footers = [reader.footer(stripe) for stripe, info in enumerate(reader.stripes) if info.rows]
@@ -337,7 +337,7 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
 
 
 def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """The rows to read of a stripe, none of which counts as proved where each is to be tested."""
+    """The rows to read of a stripe; none of them counts as proved where each row must be tested."""
     rows = decision.rows
     if not request.tests_each or request.where is None:
         return rows
@@ -345,7 +345,7 @@ def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:
-    """Adds what is left of a stripe to the metrics of the scan."""
+    """Adds the remaining rows of a stripe to the metrics of the scan."""
     may, bounds = decision.rows.may, decision.rows.bounds
     if may.is_all:
         kept = group_count(may.length, scan.reader.facts.row_index_stride)

@@ -1,4 +1,4 @@
-"""What pyarrow's ``ORCFile`` and ``ParquetFile`` and data frames have, on an open file."""
+"""Methods of pyarrow's ``ORCFile`` and ``ParquetFile`` and of data frames, for an open file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Columns = Sequence[str | Sequence[str]] | None
 
 
 class FileShortcuts:
-    """Each is one call of ``scan``, or another name of a property."""
+    """Each is one call of ``scan``, or another name for a property."""
 
     if TYPE_CHECKING:
         scan: Any
@@ -78,14 +78,14 @@ class FileShortcuts:
         frame: pl.DataFrame = self.scan().to_polars()
         return frame
 
-    if not TYPE_CHECKING:  # a type checker shall find what is misspelt
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they find misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property that failed: its own error
+            if hasattr(type(self), name):  # a property that failed: raises the property's own error
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"an {type(self).__name__}", name, FILE)
 
         def __getitem__(self, key: object) -> Any:
             raise TypeError(
-                f"an {type(self).__name__} is not subscriptable; say read(columns=[...]), not [{key!r:.80}]"
+                f"an {type(self).__name__} is not subscriptable; call read(columns=[...]) instead of [{key!r:.80}]"
             )

@@ -1,4 +1,4 @@
-"""The rows of a scan as a data frame of pandas, Polars or DuckDB, which are imported when they are asked for."""
+"""The rows of a scan as a data frame of pandas, Polars or DuckDB; these libraries are imported when they are used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:
     try:
         return as_given(table).to_pandas(**options)
     except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError, pa.ArrowException):
-        # pandas' metadata may be damaged in any way; where it is not to blame, the same is raised again
+        # pandas' metadata may be damaged in any way; if it is not the cause, the same error is raised again
         return table.replace_schema_metadata(None).to_pandas(**options)
 
 

@@ -1,8 +1,8 @@
-"""Totals of one file by its Paimon indexes: of exactly the rows that match, without reading the data.
+"""Totals of exactly the matching rows of one file from its Paimon indexes, without reading the data.
 
 A bitmap index gives the groups of ``by`` and the totals of its column, a BSI sums, minima, maxima and quantiles, a
-range-bitmap minima, maxima and quantiles (see ``paimon.index_totals``). An index answers where its rows are the file's,
-and its type is that of the file's column, whose values it then has as they are read.
+range-bitmap minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if it has as many rows as the
+file and the type of the file's column; then it has the column's values as they are read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from orcidx.scanner.file_scan import FileScan
 __all__ = ["IndexedFile", "IndexedGroups", "UnitColumn", "is_char", "unit_column"]
 
 MOST_GROUPS = 10_000
-"""Combinations of values of ``by`` that are looked at in a file."""
+"""The most combinations of values of ``by`` that are examined in a file."""
 
 _KINDS = ("bsi", "range-bitmap", "bitmap")
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
@@ -45,8 +45,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class UnitColumn:
-    """Where a column of the aggregates comes from in one file: a constant, or a node whose statistics may be values;
-    neither where only decoding tells."""
+    """The source of a column of the aggregates in one file: a constant, or a node whose statistics may be values;
+    neither where the column must be decoded."""
 
     constant: pa.Scalar | None = None
     node: OrcType | None = None
@@ -54,8 +54,9 @@ class UnitColumn:
 
 @dataclass(frozen=True)
 class IndexedGroups:
-    """What the indexes of a file answer. ``by``: for each column of the key its values with their rows, None: all rows;
-    ``totals``: of each column that is totalled and no constant; ``kinds``: of the indexes that are used."""
+    """What the indexes of a file answer. ``by``: for each column of the key its values with their rows, where None
+    means all rows. ``totals``: those of each aggregated column that is not a constant. ``kinds``: the kinds of the
+    indexes that are used."""
 
     by: Sequence[Sequence[tuple[Form, BitMap | None]]]
     totals: Mapping[str, IndexTotals]
@@ -63,13 +64,13 @@ class IndexedGroups:
 
     @property
     def origin(self) -> str:
-        """What is said of where the totals came from."""
+        """The description of where the totals came from."""
         if not self.kinds:
             return "metadata"
         return f"Paimon {' and '.join(sorted(self.kinds))} {'index' if len(self.kinds) == 1 else 'indexes'}"
 
     def add(self, rows: RowSelection, groups: GroupTotals, constants: Mapping[str, pa.Scalar]) -> int:
-        """Adds the totals of some rows of the file; how many these are."""
+        """Adds the totals of some rows of the file; returns how many rows these are."""
         if rows.is_empty:
             return 0
         chosen = None if rows.is_all else BitMap(rows.bitmap())
@@ -121,7 +122,7 @@ def _add(column: ColumnTotals, known: IndexTotals, rows: BitMap | None) -> None:
 
 
 class IndexedFile:
-    """One file and its indexes. ``notes``: gets what was damaged."""
+    """One file and its indexes. Notes on damage are added to ``notes``."""
 
     def __init__(self, scan: FileScan, columns: Mapping[str, UnitColumn], notes: list[Note]) -> None:
         self._scan = scan
@@ -131,7 +132,7 @@ class IndexedFile:
         self._kinds: set[str] = set()
 
     def groups(self, by: Sequence[str], wanted: Mapping[str, Wanted]) -> IndexedGroups | None:
-        """The groups and totals that are asked for, if constants and indexes tell all of them."""
+        """The wanted groups and totals, if constants and indexes give all of them."""
         keys: list[Sequence[tuple[Form, BitMap | None]]] = []
         combined = 1
         for name in by:
@@ -218,7 +219,7 @@ def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
 
 
 def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> UnitColumn:
-    """What a column of the rows is in a file: one value, or one of its columns, or neither."""
+    """Finds a column of the rows in a file: it is one value, one of the file's columns, or neither."""
     source = sources[path[0]]
     if source.column is None:
         constant = scan.valued(source).scalar
@@ -243,7 +244,7 @@ def _below(column: OrcType, path: Sequence[str]) -> OrcType | None:
 
 
 def is_char(sources: Mapping[str, FieldSource], path: Path) -> bool:
-    """Whether the values of a column may end in spaces that do not count."""
+    """Whether the values of a column may end in spaces that are ignored in comparisons."""
     column = sources[path[0]].column
     node = None if column is None else _below(column, path[1:])
     return node is not None and node.kind is TypeKind.CHAR

@@ -1,8 +1,8 @@
 """The rows of arrays that a mask keeps, by one compiled pass over each (``kept_values``).
 
-pyarrow goes by runs or by row numbers, which takes longer the more the survivors are scattered; a pass that writes
-every value takes as long whatever is kept (decision 0280). What it does not carry, as nested types, is left to pyarrow.
-``ENABLED`` turns the passes off for tests: pyarrow then filters everything.
+pyarrow filters by runs or row numbers, which takes longer the more the surviving rows are scattered. A pass that writes
+every value takes the same time whatever is kept (decision 0280). Types without such a pass, for example nested ones,
+are filtered by pyarrow. ``ENABLED`` turns the passes off for tests: pyarrow then filters everything.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ __all__ = ["KeptRows", "kept_array", "taken_array"]
 ENABLED = True
 
 MOST_RUNS = 8
-"""Up to so many runs of survivors in a span the other columns skip and read; beyond, they read all and filter.
-From 1 to 32 take equally long; 128 take twice as long where survivors are spread (decision 0113)."""
+"""If the survivors of a span form at most this many runs, the other columns skip and read; with more runs they read
+everything and filter. Limits from 1 to 32 take equally long; 128 takes twice as long where survivors are scattered
+(decision 0113)."""
 
 MERGED = 0.9
-"""Where this share of the rows is kept, strings are copied in runs: below, asking where a run ends costs more. Values
-of one width are then moved within the memory that they were decoded into, of which little is left over."""
+"""If at least this share of the rows is kept, strings are copied in runs; below it, finding the ends of runs costs
+more. Values of a fixed width are then moved within the memory that they were decoded into, as little of it is
+wasted."""
 
 SPARE = 32
 """Bytes behind copied strings; see ``kept_values``."""
@@ -35,7 +37,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class KeptRows:
-    """Which rows of a span are kept, and how they lie: asked for when it is needed, and known from then on.
+    """The rows of a span that are kept. Their numbers and runs are computed when they are first needed.
 
     ``mask``: a bool for each row of the span; ``count``: how many are True.
     """
@@ -77,17 +79,17 @@ class KeptRows:
 
     @property
     def are_scattered(self) -> bool:
-        """Whether they come in more than ``MOST_RUNS`` runs."""
+        """Whether the kept rows form more than ``MOST_RUNS`` runs."""
         return len(self.runs()) > MOST_RUNS
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The first row that is kept, and the one behind the last."""
+        """The first kept row, and the row after the last one."""
         runs = self.runs()
         return (runs[0][0] if runs else 0), self._stop
 
     def narrowed(self) -> KeptRows:
-        """The same rows of the span that ends where they do."""
+        """The same rows, for the span that ends after the last of them."""
         first, stop = self.reach
         if stop - first == len(self.mask):
             return self
@@ -98,7 +100,7 @@ class KeptRows:
 
 
 def taken_array(array: pa.Array, rows: npt.NDArray[np.integer[Any]]) -> pa.Array | None:
-    """Some rows of an array by their numbers; None of what is left to pyarrow."""
+    """Some rows of an array by their numbers; None for types that pyarrow handles."""
     if not ENABLED or not len(array) or array.null_count or rows.dtype != np.int32:
         return None
     if isinstance(array, pa.DictionaryArray):
@@ -118,8 +120,8 @@ def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.Dictionary
 
 
 def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False) -> pa.Array | None:
-    """The rows of an array by the compiled passes; None where they do not carry it. ``owned``: nobody has the array
-    afterwards, nor its values, so that they may be moved within their memory."""
+    """The kept rows of an array by the compiled passes; None for types that these do not handle. ``owned``: neither the
+    array nor its buffers are used afterwards, so values may be moved within their memory."""
     kind = array.type
     if not ENABLED or not len(array):
         return None
@@ -147,7 +149,7 @@ def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False)
 
 
 def _width_of(kind: pa.DataType) -> int | None:
-    """Bytes of a value; 0 of a bit, and less than 0 of a string's offset; None of what is not carried."""
+    """Bytes of a value; 0 for bits, negative for the offsets of strings, None for types without a pass."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
         return width if width in (0, 1, 2, 4, 8, 16) else None

@@ -1,8 +1,8 @@
 """The values of rows that are kept, moved together in one pass over Arrow buffers without the GIL.
 
-A mask has one byte for each row, 0 or 1, as NumPy's. Each value is written, and the next one over it where it falls:
-without a branch, so that nothing is mispredicted. Where nearly all are kept, eight ones are copied at once. Masks and
-sizes are checked on entry.
+A mask has one byte for each row, 0 or 1, as in NumPy. Every value is written, and the next one overwrites it if it is
+not kept. So there is no branch that could be mispredicted. Where nearly all rows are kept, eight kept values are copied
+at once. Masks and sizes are checked on entry.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -252,7 +252,7 @@ def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
         with nogil:
             found = rows_of(&mask[0], rows, room, &out[0])
     if found != room:
-        raise ValueError(f"{room} rows of a mask that keeps others")
+        raise ValueError(f"{room} rows, but the mask keeps another number")
 
 
 def runs_of(const uint8_t[::1] mask not None, int64_t[:, ::1] out not None):
@@ -375,7 +375,8 @@ def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask n
 
 def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not None,
                const offset_t[::1] places not None, int64_t count, bint merged, uint8_t[::1] out not None):
-    """The bytes of ``count`` strings; ``out`` has ``SPARE`` bytes more. ``merged``: many lie one behind the other."""
+    """Copies the bytes of ``count`` strings; ``out`` has ``SPARE`` bytes more. ``merged``: many of them are
+    adjacent."""
     cdef int64_t k = 0, last, size, begin, to, length = data.shape[0], room = out.shape[0]
     cdef bint fits = True
     if count < 0 or starts.shape[0] < count or places.shape[0] <= count or places[0] != 0:

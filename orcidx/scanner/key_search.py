@@ -1,9 +1,9 @@
-"""Which of many keys a file may hold, by its metadata and indexes alone.
+"""Finds out which of many keys a file may hold, by its metadata and indexes alone.
 
 All keys are asked at once, coarse to fine: the file's statistics, its Paimon index, the statistics of the stripes and,
-stripe by stripe, row groups, bloom filters and the dictionary. Each level is asked of the keys that the levels above
-left, and a key that may be in one stripe is not asked of the next ones. So each index is read at most once, however
-many keys there are.
+stripe by stripe, row groups, bloom filters and the dictionary. Each level is asked only for the keys that the levels
+above did not rule out, and a key that may be in one stripe is not searched in the next ones. So each index is read at
+most once, however many keys there are.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Int64s = npt.NDArray[np.int64]
 Steps = Generator[Fetch, Any, None]
 
 PAIRS = 1 << 22
-"""Keys times row groups that are compared at once, at one byte each."""
+"""The most keys times row groups that are compared at once, at one byte each."""
 
 _FILE, _STRIPES, _GROUPS, _BLOOM, _DICTIONARY = range(5)
 _TEXTS = {
@@ -85,7 +85,7 @@ class AskedForKeys(ABC):
     @property
     @abstractmethod
     def reader(self) -> OrcReader:
-        """The format's own view of the file."""
+        """The internal view of the file."""
 
     @abstractmethod
     def _open_storage(self) -> RangeReader:
@@ -110,8 +110,8 @@ class AskedForKeys(ABC):
         column
             Name, dotted path or sequence of names.
         keys
-            Any number of values, converted as the literals of ``where`` are. None asks whether a row may be null, NaN
-            whether a value may be NaN, whatever ``nan`` says.
+            Any number of values, converted like the literals of ``where``. None asks whether a row may be null, NaN
+            whether a value may be NaN, whatever the option ``nan`` is.
         file_index
             A Paimon file index of this file, or its bytes or path.
 
@@ -179,7 +179,7 @@ def _scan(reader: OrcReader, job: FileJob, where: Leaf, options: ReadOptions) ->
 
 
 class _Answers:
-    """The answers to keys by their places."""
+    """The answers for the keys, by their positions."""
 
     def __init__(self, places: Int64s, text: str) -> None:
         self._places = places
@@ -187,7 +187,7 @@ class _Answers:
         self._reasons = np.full(len(places), text, object)
 
     def put(self, place: int, scan: FileScan) -> tuple[Note, ...]:
-        """Asks whether some row may match the scan's predicate, for the keys of one negative place."""
+        """Asks whether some row may match the scan's predicate, for keys that are no literals (null and NaN)."""
         these = self._places == place
         what = "is null" if place == NULL_KEY else "is NaN"
         outcome = scan.pruner.outcome
@@ -200,7 +200,7 @@ class _Answers:
             notes += decision.notes
             if not decision.rows.may.is_empty:
                 self._may[these] = True
-                reason = f"a row of stripe {stripe} may be so ({what})"
+                reason = f"a row of stripe {stripe} may match ({what})"
                 break
         self._reasons[these] = reason + _doubts(outcome.notes + notes) * bool(self._may[these].any())
         return outcome.notes + notes
@@ -220,7 +220,7 @@ class _Answers:
 
 
 def _doubts(notes: Iterable[Note]) -> str:
-    """What was damaged, stale or not believed, as the end of a reason."""
+    """The end of a reason: what was damaged, stale or not trusted."""
     texts = dict.fromkeys(f"{one.source} {one.kind}: {one.text}" for one in notes if one.kind in _DOUBTS)
     return f" ({'; '.join(texts)})" if texts else ""
 
@@ -228,8 +228,9 @@ def _doubts(notes: Iterable[Note]) -> str:
 class _Search:
     """The search for the literals of one leaf; all arrays have an entry for each of them.
 
-    ``found``: it may be in the file; ``_alive``: nothing has ruled it out for the whole file; ``_level``: the finest
-    level that ruled it out of a stripe; ``_texts``: what ruled it out of the file, where that was not a level.
+    ``found``: the literal may be in the file. ``_alive``: nothing has ruled it out for the whole file. ``_level``: the
+    finest level that ruled it out in a stripe. ``_texts``: what ruled it out for the whole file, where that was not a
+    level.
     """
 
     def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
@@ -275,7 +276,7 @@ class _Search:
                 yield from self._ask_stripe(number, wanted)
 
     def reasons(self, places: Int64s) -> list[str]:
-        """Why each of these may be in the file, or is not."""
+        """Why each of these may be in the file or is not."""
         texts = []
         for place in places.tolist():
             if self.found[place]:
@@ -362,7 +363,8 @@ class _Search:
     def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
         """Asks a stripe's own evidence for the wanted keys."""
         reader, node = self._scan.reader, self._asked
-        if self._options.row_index and node.kind is TypeKind.TIMESTAMP:  # now that the writer's zone is known
+        # bound again, now that the writer's zone is known
+        if self._options.row_index and node.kind is TypeKind.TIMESTAMP:
             column = self._known("stripe statistics", lambda: self._of_stripes(stripe))
             if column is not None:
                 ranges = key_ranges(self._leaf, column, self._options)

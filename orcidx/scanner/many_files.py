@@ -20,9 +20,9 @@ def partition_values(
 ) -> list[dict[str, pa.Scalar]]:
     """The ``key=value`` directories of each file as typed constants, with the same keys for all.
 
-    A key's name and type are those of the column in ``schema``, which may be spelled in other letters where these do
-    not count; else int64 where all values are integers, else string. Null where
-    a file has no such directory. Raises ``InvalidQuery`` for a value that is not of the schema's type.
+    A key's name and type are those of the column in ``schema``, compared without regard to case where the options say
+    so; else int64 where all values are integers, else string. Null where a file has no such directory. Raises
+    ``InvalidQuery`` for a value that is not of the schema's type.
     """
     partitions = [source.partition for source in files]
     keys = dict.fromkeys(key for partition in partitions for key in partition)

@@ -44,7 +44,7 @@ class ScanMetrics:
     rows_considered: int = 0
     rows_returned: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    """By stage: "open", "plan", "read", "decode"."""
+    """Seconds by stage: "open", "plan", "read", "decode"."""
 
     def stage(self, name: str) -> Stage:
         """A context manager that adds the time spent inside to a stage."""
@@ -57,7 +57,7 @@ class ScanMetrics:
 
     @property
     def work(self) -> str:
-        """What was read, in words."""
+        """A sentence about what was read."""
         groups = f"{self.row_groups_kept:,} of {counted(self.row_groups, 'row group')}"
         return f"read {groups}, {size_text(self.bytes_read)} in {counted(self.requests, 'request')}"
 

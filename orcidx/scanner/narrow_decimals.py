@@ -1,6 +1,8 @@
-"""Decimals of a predicate in 64 bits: they are decoded and compared in half of the memory, and survivors widened.
+"""Decimals of a predicate in 64 bits: they are decoded and compared in half the memory, and only surviving values are
+widened.
 
-Of at most 18 digits, which 64 bits hold. ``ENABLED`` turns this off for tests: they then come in 128 bits.
+For decimals of at most 18 digits, which fit 64 bits. ``ENABLED`` turns this off for tests: then they are decoded in 128
+bits.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ MOST_DIGITS = 18
 def narrow_columns(
     columns: Sequence[OrcType], options: Sequence[ReadOptions], where: BoundPredicate | None
 ) -> frozenset[int]:
-    """Ids of the predicate's columns that are read in 64 bits. None where pyarrow evaluates a part of the predicate:
-    that sees the types to which it is bound."""
+    """Ids of the predicate's columns that are read in 64 bits. Empty where pyarrow evaluates a part of the predicate,
+    which needs the types to which that part is bound."""
     if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
     return frozenset(
@@ -42,7 +44,7 @@ def narrow_columns(
 def widened(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], narrow: Collection[int]
 ) -> list[pa.Array | None]:
-    """The arrays of columns, in 128 bits those of ``narrow``; None stays."""
+    """The arrays of columns, with those of ``narrow`` widened to 128 bits; None stays."""
     return [
         array if array is None or column.id not in narrow else _wide(array)
         for column, array in zip(columns, arrays, strict=True)

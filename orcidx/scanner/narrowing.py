@@ -16,17 +16,17 @@ __all__ = ["Narrowing", "RequestNarrowing"]
 
 
 class Narrowing(ABC):
-    """Of a frozen scan with the field ``row_limit``. Nothing is read here."""
+    """Methods of a frozen scan with the field ``row_limit``. They read nothing."""
 
     row_limit: int | None
 
     @property
     def _asked(self) -> Any:
-        """What has the fields ``where``, ``columns`` and ``options`` of the scan."""
+        """The object that has the fields ``where``, ``columns`` and ``options`` of the scan."""
         return self
 
     def _asking(self, **changes: Any) -> Self:
-        """A copy with other ones of these fields."""
+        """A copy with some of these fields replaced."""
         return self._with(**changes)
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Narrowing(ABC):
     def filter(self, where: Where) -> Self:
         """A scan of the rows of this one for which ``where`` is true, which may ask any column of the files.
 
-        Raises ``InvalidQuery`` for a scan with a limit: of which rows it would take the first ones is not said.
+        Raises ``InvalidQuery`` for a scan with a limit, as the order of filter and limit would be unclear.
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit takes no filter: call filter(...) first, then limit(n)")
@@ -73,10 +73,10 @@ class Narrowing(ABC):
         changed: Any = replace(self, **changes)  # type: ignore[type-var]
         return changed  # type: ignore[no-any-return]
 
-    if not TYPE_CHECKING:  # a type checker shall find what is misspelt
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they find misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property that failed: its own error
+            if hasattr(type(self), name):  # a property that failed: raises the property's own error
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"a {type(self).__name__}", name, SCAN)
 
@@ -87,7 +87,7 @@ class Narrowing(ABC):
 
 
 class RequestNarrowing(Narrowing):
-    """Of a scan whose question is a ``ScanRequest``, the field ``request``."""
+    """Methods of a scan with a ``ScanRequest`` in the field ``request``."""
 
     request: Any
 
@@ -99,7 +99,7 @@ class RequestNarrowing(Narrowing):
         return self._with(request=replace(self.request, **changes))
 
     def _selecting(self, names: Sequence[Any]) -> Self:
-        """The columns that are added to those of the files are named like these, and come last."""
+        """The names of added columns (not of the files), which come last."""
         request = self.request
         added = [name for name in (request.row_numbers, request.file_path) if name is not None]
         kept = [name for name in names if name in added]

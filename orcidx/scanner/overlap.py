@@ -22,7 +22,7 @@ __all__ = ["GroupRanges"]
 
 MOST_COLUMNS = 64
 MOST_GROUPS = 20_000
-"""Columns, and row groups over all files, whose ranges are shown."""
+"""The most columns, and the most row groups of all files, whose ranges are shown."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class _Ranges:
 
 
 class GroupRanges:
-    """Collects the ranges of the columns that the predicate asks about, or of all that are read where there is none."""
+    """Collects the ranges of the predicate's columns, or of all columns that are read if there is no predicate."""
 
     def __init__(self) -> None:
         self._columns: dict[str, _Ranges] = {}
@@ -41,7 +41,7 @@ class GroupRanges:
         self._unread = 0
 
     def add(self, scan: FileScan) -> None:
-        """Reads the row indexes of a file. An index that is damaged, or is not there, has no ranges."""
+        """Reads the row indexes of a file. A damaged or missing index has no ranges."""
         nodes = list(_asked_nodes(scan))
         for stripe, info in enumerate(scan.reader.stripes):
             if not nodes or not info.rows:
@@ -51,7 +51,7 @@ class GroupRanges:
                 continue
             try:
                 index = read_row_index(scan.reader, stripe, nodes)
-            except OrcidxError:  # explaining tells of it where it decides on the stripe
+            except OrcidxError:  # the explanation reports the damage where it decides on the stripe
                 return
             self._groups += index.groups
             zone = zone_of_statistics(scan.reader.footer(stripe).writer_timezone)
@@ -70,7 +70,7 @@ class GroupRanges:
 
     @property
     def depths(self) -> tuple[ColumnDepth, ...]:
-        """Of each column that has more than one row group."""
+        """The overlap of each column with more than one row group."""
         found = [
             overlap_depth(name, one.least, one.greatest, one.unbounded, unread=self._unread)
             for name, one in self._columns.items()

@@ -1,9 +1,10 @@
-"""Which stripes and row groups of a file a range of numbers takes whole, or not at all: by minima and maxima alone.
+"""Finds, by minima and maxima alone, the stripes and row groups of a file in which all rows or no rows are in a range
+of numbers.
 
-The general way (``planner/stripe_pruning``) hears many kinds of evidence on selections of rows, and keeps the reasons.
-Of a condition that compares numbers and dates with literals only statistics can speak, whole units match or do not, and
-an aggregation asks for no reason: then two masks of units say all, for a third of the calls (decision 0270). Both ask
-the same table of bounds (``pruning/bounds``), under the same conditions.
+The general way (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and keeps the
+reasons. For a condition that compares numbers and dates with literals only statistics are evidence, and they decide on
+whole units. An aggregation needs no reasons. Then two masks of units are enough, for a third of the calls (decision
+0270). Both ways use the same table of bounds (``pruning/bounds``), under the same conditions.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Masks = tuple[Bools, Bools]
 """(some row may match, every row does) of each unit."""
 
 FEW_RUNS = 8
-"""Of row groups that are left of a stripe, up to which each is read by itself."""
+"""If at most this many row groups of a stripe remain, each is read by itself."""
 
 _RANGES = (Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 _KINDS = frozenset(
@@ -59,9 +60,9 @@ _KINDS = frozenset(
 
 @dataclass(frozen=True)
 class RangeUnits:
-    """The condition of one local file, with the column of each of its leaves by path; all rows are wanted, but for it.
+    """The condition of one local file, with the column of each of its leaves by path. Nothing else excludes rows.
 
-    Whatever raises ``CorruptFile`` or ``Unsupported`` here is for the general way to judge.
+    If this raises ``CorruptFile`` or ``Unsupported``, the general way decides.
     """
 
     scan: FileScan
@@ -70,7 +71,8 @@ class RangeUnits:
 
     @classmethod
     def of(cls, scan: FileScan) -> RangeUnits | None:
-        """None where other evidence than minima and maxima may speak, or rows are chosen otherwise."""
+        """None where there may be other evidence than minima and maxima, or where rows are also chosen in other
+        ways."""
         if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
             return None
         if not (scan.options.row_index and scan.reader.storage.is_local):
@@ -91,12 +93,13 @@ class RangeUnits:
         return cls(scan, where, places)
 
     def stripes(self) -> Masks | None:
-        """Of each stripe; None where its statistics contradict themselves."""
+        """The masks for the stripes; None where their statistics contradict themselves."""
         tail = self.scan.reader.tail
         return self._masks(lambda node: stripe_statistics(tail, node))
 
     def groups(self, index: RowIndex) -> Masks | None:
-        """Of each row group of a stripe, by an index that ``index`` gave; None as of ``stripes``."""
+        """The masks for the row groups of a stripe, from an index that ``index`` gave; None in the same case as
+        ``stripes``."""
         return self._masks(lambda node: index.columns[node.id].statistics)
 
     def index(self, stripe: int) -> RowIndex | None:
@@ -111,10 +114,10 @@ class RangeUnits:
         return index
 
     def batches(self, stripe: int, index: RowIndex, groups: Bools) -> Iterator[pa.RecordBatch] | None:
-        """The rows of these row groups that match, where they are few and of known size; None where they are not.
+        """The matching rows of these row groups, if these are few and of known size, else None.
 
-        One read of all columns for each run of groups: what is left of a range are its two ends, for which
-        ``stripe_reader`` would plan spans, threads, and which columns to hold back.
+        All columns are read at once for each run of groups. Only the two ends of a range remain, for which the planning
+        of ``stripe_reader`` (spans, threads, late columns) is not worth it.
         """
         plan, bounds = self.scan.plan, index.bounds
         columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]

@@ -1,4 +1,4 @@
-"""A limit that counts over the stripes and files of a scan, where those are looked at one by one."""
+"""A limit that counts over the stripes and files of a scan, where these are read one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RowsLeft", "limit_note", "open_in_turn"]
 
 
 class RowsLeft:
-    """What the stripes of a pass may still hand out; a stripe that is read again has its rows back."""
+    """The number of rows that the stripes of a pass may still give; a stripe that is read again gets its rows back."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -29,7 +29,7 @@ class RowsLeft:
         return self._limit - sum(self._taken.values())
 
     def of(self, stripe: object, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches of a stripe, as far as the limit goes."""
+        """The batches of a stripe, cut at the limit."""
         self._taken[stripe] = 0
         for batch in limited(batches, self.rows):
             self._taken[stripe] += batch.num_rows
@@ -44,10 +44,10 @@ def open_in_turn(
     to_the_end: bool,
     gone: Callable[[FileGone], object] | None = None,
 ) -> Generator[OpenFile, None, None]:
-    """The files of a scan without a predicate, one after the other, each told what those before it leave of the limit.
+    """The files of a scan without a predicate, one after the other, each with what the earlier ones leave of the limit.
 
-    ``to_the_end``: those of which nothing is left to read, too. ``gone`` is told of files that are not there any more,
-    which raise without it. A file is closed when the next is wanted.
+    ``to_the_end``: give also files after the limit. ``gone`` is called for missing files, which raise without it. A
+    file is closed when the next is wanted.
     """
     left = limit
     for number, job in enumerate(jobs):
@@ -66,8 +66,11 @@ def open_in_turn(
 
 
 def limit_note(limit: int, request: ScanRequest) -> Note:
-    """What a limit means for an explanation."""
+    """The note on a limit in an explanation."""
     if request.where is None:
-        return Note("limit", "off", f"rows behind the first {limit} are not read")
-    text = f"the scan ends after {limit} matching rows; which those are only the data tells: this is what it may read"
+        return Note("limit", "off", f"rows after the first {limit} are not read")
+    text = (
+        f"the scan ends after {limit} matching rows; which rows these are depends on the data, so this is the most "
+        "that it may read"
+    )
     return Note("limit", "silent", text)

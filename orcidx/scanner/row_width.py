@@ -1,4 +1,4 @@
-"""``RowWidth``: what rows of a stripe take, and so how many of them are read at once."""
+"""``RowWidth``: how many bytes the rows of a stripe take, and how many rows are therefore read at once."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ __all__ = ["RowWidth"]
 
 @dataclass
 class RowWidth:
-    """How many rows to read at once: from the bytes of a row, where the types tell, else from what rows took so far in
-    each column group."""
+    """How many rows to read at once. It follows from the bytes of a row where the types determine them, else from the
+    rows so far in each column group."""
 
     options: ReadOptions
     share: float = 0.75
-    """Of ``batch_bytes``: rows differ, and a read that turns out too large is done again."""
+    """Share of ``batch_bytes`` that a read is planned for: rows differ, and a read that is too large must be
+    repeated."""
     seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
     known: bool = False
 
     def learn(self, groups: Sequence[ColumnGroup]) -> None:
-        """Takes the bytes of a row from the types, where those tell for every column group."""
+        """Takes the bytes of a row from the types, where these determine them for every column group."""
         sizes = {group: group.row_bytes for group in groups}
         if None not in sizes.values():
             self.known = True
             self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
 
     def next_rows(self, *groups: ColumnGroup) -> int:
-        """Rows that fit a batch, of some column groups or of all that were read."""
+        """How many rows fit a batch, for some column groups or for all that were read."""
         seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
         if not seen:
             return min(FIRST_ROWS, self.options.batch_size)
@@ -41,7 +42,7 @@ class RowWidth:
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
     def row_bytes(self, group: ColumnGroup) -> float | None:
-        """Bytes that a row took so far."""
+        """The average bytes of a row so far."""
         rows, size = self.seen.get(group, (0, 0))
         return size / rows if rows else None
 
@@ -61,7 +62,7 @@ class RowWidth:
 
 
 def _size_of(array: pa.Array) -> int:
-    """Bytes of the rows; of a dictionary, which its batches share, as if each row had an entry of average size."""
+    """Bytes of the rows. A dictionary is shared by batches, so each of its rows counts as an entry of average size."""
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
     entries = array.dictionary

@@ -57,20 +57,22 @@ __all__ = ["Batches", "Scan", "Split", "StripeScan"]
 T = TypeVar("T")
 
 SPLIT_BYTES = 128 << 20
-"""What Spark aims for (spark.sql.files.maxPartitionBytes)."""
+"""Bytes of a split, as Spark's default (spark.sql.files.maxPartitionBytes)."""
 
 _LONGEST = 150
-"""Characters of a value in the repr of a scan."""
+"""The most characters of a value in the repr of a scan."""
 
 TABLE_ROWS = 1 << 20
-"""Rows that are decoded at once for a table, whose chunks nobody asked to be small. Half as many take up to 20 %
-longer; twice as many make strings and lists slow, whose buffers Arrow's pool is then too small to hand out again."""
+"""Rows that are decoded at once for a table, where chunks need not be small. Half as many take up to 20 % longer. Twice
+as many make strings and lists slow, because Arrow's pool is too small to reuse their buffers."""
 
 TESTED_ROWS = 1 << 18
-"""The same under a condition, which asks what is still near: of a million rows it takes up to 10 % longer."""
+"""The same with a condition, which is faster on values that are still in the cache: with a million rows it takes up to
+10 % longer."""
 
 LARGE_CHUNK = 1 << 15
-"""Rows of a batch that becomes a chunk of a table as it is: joining them is a copy of all rows under a condition."""
+"""A batch of at least this many rows becomes a chunk of a table as it is: with a condition, joining batches would copy
+all rows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +91,7 @@ class Scan(RequestNarrowing, ArrowStream):
 
     @property
     def options(self) -> ReadOptions:
-        """Those that the scan reads with."""
+        """The options that the scan reads with."""
         return self.request.options
 
     def __repr__(self) -> str:
@@ -103,7 +105,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return f"<Scan of {of}{columns}{where}{top}{'' if self.row_limit is None else f', limit {self.row_limit}'}>"
 
     def _repr_html_(self) -> str:
-        """The question, without asking it: nothing is opened."""
+        """Describes the scan without opening anything."""
         columns = self.request.columns
         facts = {
             "columns": "all" if columns is None else _short(", ".join(map(_dotted, columns))),
@@ -123,14 +125,14 @@ class Scan(RequestNarrowing, ArrowStream):
 
     @property
     def resolved(self) -> ScanRequest:
-        """What is asked of every file: where no schema was given, many files are read into that of the first."""
+        """The request for every file: without a given schema, many files are read into that of the first."""
         if self.request.schema is not None or len(self.jobs) < 2:
             return self.request
         return self._known("_known_request", self._resolve)
 
     @property
     def _limited(self) -> ScanRequest:
-        """What is asked of every file by a pass that ends after ``limit`` rows."""
+        """The request for every file in a pass that ends after ``limit`` rows."""
         return self.resolved if self.row_limit is None else replace(self.resolved, limit=self.row_limit)
 
     @property
@@ -176,7 +178,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
     def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> Sequence[FileJob]:
-        """The files that the indexes beside them leave, which are asked now."""
+        """Asks the indexes beside the files now; returns the files that these do not rule out."""
         jobs = self.jobs
         if self.indexes is not None and request.where is not None:
             with metrics.stage("open"):
@@ -211,7 +213,7 @@ class Scan(RequestNarrowing, ArrowStream):
         size, most = options.batch_size, options.batch_bytes
         join = partial(join_batches, batch_size=size, batch_bytes=most, first=first, large=large)
         small = None
-        if len(self.jobs) == 1 and self.indexes is None:  # spares the queue, its turns, their steps and the joining
+        if len(self.jobs) == 1 and self.indexes is None:  # this avoids the queue, turns and joining
             small = SmallFiles(request, metrics, tails_alone=False)
             found = small.take(self.jobs[0])
             if found is not None:
@@ -228,7 +230,7 @@ class Scan(RequestNarrowing, ArrowStream):
             yield from join(results if self.row_limit is None else limited(results, self.row_limit))
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """Batches; ranges are awaited, decoding runs off the event loop."""
+        """An asynchronous iterator over the batches: ranges are awaited, decoding runs in another thread."""
         left = self.row_limit
         if left == 0:
             return
@@ -258,10 +260,10 @@ class Scan(RequestNarrowing, ArrowStream):
     def stripes(self) -> Iterator[StripeScan]:
         """Stripe by stripe: each has its ``decision`` and iterates over its own batches, never joined with others'.
 
-        Stripes without a wanted or possibly matching row come too, with no batches, so that every decision is seen;
-        but not those of files that their partition rules out. With a limit they end with the stripe, or the file, in
-        which it is reached; what is read of them counts in the order in which it is. Iterate a stripe before the next
-        file's: its file is closed then.
+        Stripes without a wanted or possibly matching row are included, without batches, so that every decision can be
+        seen; stripes of files that their partition rules out are not. With a limit they end with the stripe, or the
+        file, in which it is reached; rows count in the order in which they are read. Iterate a stripe before going on
+        to the next file, because its file is closed then.
         """
         if self.top:
             raise InvalidQuery("the first rows in an order come from stripes in any order: leave top out of stripes()")
@@ -291,7 +293,7 @@ class Scan(RequestNarrowing, ArrowStream):
         request = replace(self.resolved, columns=(), row_numbers=None, file_path=None)
         tails_alone = request.where is None
         if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
-            request = request.as_table(TESTED_ROWS)  # but for who asks for smaller batches than usual
+            request = request.as_table(TESTED_ROWS)  # unless the caller wants smaller batches than usual
         metrics = ScanMetrics()
         known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
         total = sum(unit.rows for unit in known.units)
@@ -320,10 +322,11 @@ class Scan(RequestNarrowing, ArrowStream):
         return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
-        """The scan as tasks of about ``target_bytes`` stored bytes of the columns read; their rows in order are its.
+        """The scan cut into tasks of about ``target_bytes`` stored bytes of the columns read; their rows together, in
+        order, are those of the scan.
 
-        Files and stripes that their statistics rule out are in none. Raises ``InvalidQuery`` for a scan with a limit,
-        which counts over all rows.
+        Files and stripes that their statistics rule out are in no task. Raises ``InvalidQuery`` for a scan with a
+        limit, which counts over all rows.
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be split: the limit counts over all rows")
@@ -342,9 +345,9 @@ class Scan(RequestNarrowing, ArrowStream):
                 files, depths = explain_files(
                     scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
-                columns = tuple(scan.schema.names)  # after the files, which count the tails that they read
+                columns = tuple(scan.schema.names)  # read after the files, which count the tails that they read
                 break
-            except FileGone as error:  # the first file says what columns there are
+            except FileGone as error:  # the first file determines the columns
                 gone.append(gone_file(error))
                 scan = replace(self, jobs=tuple(self.jobs)[len(gone) :])
                 if not scan.jobs:
@@ -366,7 +369,7 @@ def _short(value: object) -> str:
 
 
 def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
-    """The rows of a file, or some that are at least ``limit``."""
+    """The number of rows of a file, or at least ``limit``."""
     if tails_alone:
         return file.scan.wanted_count
     total = 0
@@ -392,8 +395,8 @@ def _count_stripe(file: OpenFile, number: int) -> int:
 class Split:
     """A task of a scan, for any machine that reaches the storage: some stripes of one file, or a part of a large one.
 
-    Made by ``Scan.splits``. Pickles, and goes through JSON. ``rows``: of its span, before any predicate;
-    ``estimated_bytes``: stored, of the columns that it reads.
+    Made by ``Scan.splits``. Pickles, and goes through JSON. ``rows``: those of its span, before any predicate.
+    ``estimated_bytes``: stored bytes of the columns that it reads.
     """
 
     job: FileJob
@@ -407,7 +410,7 @@ class Split:
         return self.job.source
 
     def scan(self, *, storage_options: Mapping[str, Any] | None = None) -> Scan:
-        """The rows of the split. ``storage_options`` as in ``orcidx.open``: JSON does not carry them.
+        """A scan of the rows of the split. ``storage_options`` as in ``orcidx.open``; the JSON does not contain them.
 
         Iterating it raises ``StorageError`` when the file is not the version that was split.
         """
@@ -420,17 +423,17 @@ class Split:
         return Scan((job,), self.request)
 
     def to_json(self) -> str:
-        """The split as JSON, without secrets. Raises ``InvalidQuery`` for what is not reached by path or URL."""
+        """The split as JSON, without secrets. Raises ``InvalidQuery`` for a source without a path or URL."""
         request = request_to_json(self.request)
         sizes = {"rows": self.rows, "estimated_bytes": self.estimated_bytes}
         return json.dumps({"orcidx_split": 1, **sizes, "job": job_to_json(self.job), "request": request})
 
     @staticmethod
     def from_json(text: str | bytes, *, within: str | None = None) -> Split:
-        """The way back from ``to_json``. Raises ``InvalidQuery`` for anything else.
+        """The split from the JSON of ``to_json``. Raises ``InvalidQuery`` for any other text.
 
-        A split names the file that it reads, and that is read with this process's credentials. Of one that comes from
-        somebody else say ``within``: the directory or URL prefix that the file, and its index, have to lie in.
+        A split names the file that it reads, and the file is read with this process's credentials. For a split from
+        somebody else give ``within``: the directory or URL prefix that must contain the file and its index.
         """
         try:
             data = json.loads(text)
@@ -449,7 +452,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class StripeScan:
-    """One stripe of a scan: ``decision`` says what was skipped and why; iterating reads what was not."""
+    """One stripe of a scan: ``decision`` says what is skipped and why; iterating reads the rest."""
 
     file: OpenFile
     decision: StripeDecision

@@ -16,10 +16,10 @@ __all__ = ["FileMetadata", "read_metadata", "read_schema"]
 
 @dataclass(frozen=True)
 class FileMetadata:
-    """What the tail of an ORC file tells, as ``read_metadata`` gives it.
+    """The metadata in the tail of an ORC file, which ``read_metadata`` returns.
 
-    ``num_columns``: top-level ones; ``orc_schema`` as Hive writes it; ``size``: bytes of the file; the rest as in
-    ``OrcFile``.
+    ``num_columns``: how many top-level columns. ``orc_schema``: the schema as Hive writes it. ``size``: that of the
+    file in bytes. The other fields are those of ``OrcFile``.
     """
 
     num_rows: int
@@ -34,7 +34,7 @@ class FileMetadata:
 
     @staticmethod
     def of(file: OrcFile) -> FileMetadata:
-        """That of an open file."""
+        """The metadata of an open file."""
         return FileMetadata(
             num_rows=file.num_rows,
             num_columns=len(file.columns),
@@ -51,7 +51,7 @@ class FileMetadata:
 def read_metadata(
     source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> FileMetadata:
-    """What the tail of a file says. Nothing else is read.
+    """The metadata in the tail of a file. Nothing else is read.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Small local files of a kind that is known, read with one call and, where they are plain, decoded with another.
+"""Reads small local files of a known schema with one call and, where they are plain, decodes them with another.
 
-Opening a file makes a reader, a tail, a scan and a pruner, and the way through turns and steps takes as long again: ten
-times what decoding a hundred rows takes. A directory of small files needs that of the first. Of the others, ``take``
-gives the rows, or that there are none to give; None where the file has to be opened, and pruned, like any other.
+Opening a file makes a reader, a tail, a scan and a pruner, and running turns and steps takes as long again. Together
+this is ten times the time of decoding a hundred rows. In a directory of small files only the first one needs it. For
+the others ``take`` gives the rows (possibly none), or None where the file must be opened and pruned like any other.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from orcidx.storage.local_file import read_small
 __all__ = ["SmallFiles", "SmallRows"]
 
 TAIL_BYTES = 16 << 10
-"""Bytes that are read where the tail says it all; a file whose footer is larger is opened."""
+"""Bytes that are read where the tail is enough; a file with a larger footer is opened."""
 
 TRIES_IN_VAIN = 8
 TRIES_A_SUCCESS = 4
-"""Files that are tried without success before no more are, and how many more of those each success pays for: to read a
-small file's tail takes 25 us, to open it 150."""
+"""How many files may be tried without success before no more are tried, and how many further failures each success
+allows: reading a small file's tail takes 25 us, opening the file 150."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallRows:
-    """``rows`` of a file, as ``batches`` unless they were only to be counted; ``schema``: gives that of the batches;
-    ``stored``: all rows of the file, also where none can match."""
+    """The ``rows`` of a file, with ``batches`` unless they are only counted. ``schema``: gives that of the batches.
+    ``stored``: the number of all rows of the file, even if none can match."""
 
     rows: int
     batches: list[pa.RecordBatch]
@@ -53,7 +53,7 @@ class SmallRows:
 
 
 class SmallFiles:
-    """Takes the files of one pass. ``tails_alone``: rows are counted, and nothing of a stripe looked at."""
+    """Reads the small files of one pass. ``tails_alone``: rows are counted without examining stripes."""
 
     def __init__(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool) -> None:
         options = request.options
@@ -69,7 +69,7 @@ class SmallFiles:
         self._tries = TRIES_IN_VAIN if usable else 0
 
     def take(self, job: FileJob) -> SmallRows | None:
-        """What the file has to give; None where that takes more than this."""
+        """The rows of the file; None where it must be opened."""
         if not self._tries or job.source.kind != "path" or not _is_all(job):
             return None
         self._tries -= 1
@@ -79,7 +79,7 @@ class SmallFiles:
             return None
         try:
             found = self._rows(file, job)
-        except OrcidxError:  # whoever opens the file finds it again, and says where
+        except OrcidxError:  # opening the file finds the damage again, and says where
             return None
         if found is not None:
             self._tries += 1 + TRIES_A_SUCCESS
@@ -146,7 +146,7 @@ class SmallFiles:
         return self._plan[1]
 
     def _filtered(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
-        """The rows that match; None where the file has to be opened. The next one is read whole from the start."""
+        """The matching rows; None where the file must be opened. The next file is then read whole from the start."""
         if self._filter is None or self._filter[0] is not plan:
             self._filter = plan, small_filter(plan)
         under = self._filter[1]
@@ -191,8 +191,8 @@ class SmallFiles:
 
 
 def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
-    """A file that the caller has open, whose bytes are at hand and whose tail is known; None of any other, and of one
-    that is no longer what lies at its path."""
+    """The rows of a file that the caller has open, whose bytes are in memory and whose tail is known. None for any
+    other file, and for one that is no longer the file at its path."""
     reader = None if job.opened is None else job.opened()
     if reader is None or job.fingerprint is None or reader.tail.footer.encryption is not None:
         return None
@@ -203,7 +203,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
         if (status.st_size, status.st_mtime_ns) != (known.size, known.mtime):
             return None
         data = reader.whole()
-    except (OSError, OrcidxError):  # closed, or gone: whoever opens it says so
+    except (OSError, OrcidxError):  # closed or missing: opening it raises the error
         return None
     if data is None or limits.for_file(tail.size) is not limits:
         return None
@@ -213,7 +213,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether nothing but the request says what is wanted of a file, and every column of it is in the file. Stripes
-    may be named, as by a split: they are compared with the file's."""
+    """Whether only the request decides which rows of a file are wanted, and all its columns are in the file. A split
+    may name stripes, which are compared with the file's."""
     chosen = job.selection is not None or job.row_range is not None
     return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

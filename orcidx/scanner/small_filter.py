@@ -1,8 +1,8 @@
 """``SmallFilter``: small files that are in memory, decoded at once under a condition.
 
 The predicate's columns are decoded first, the others only where rows survive, as in ``stripe_reader``; but without
-readers, windows and row indexes, which take ten times as long as a thousand rows. That is why a file has to have one
-row group: then there is nothing that an index could leave out of it which the file's statistics do not.
+readers, windows and row indexes, which take ten times as long as a thousand rows. So a file must have only one row
+group: then an index cannot rule out more than the file's statistics do.
 
 ``ENABLED`` turns this off for tests: the files are then opened, and the results are the same.
 """
@@ -38,7 +38,7 @@ BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 @dataclass(frozen=True, eq=False)
 class SmallFilter:
-    """What is decoded of each file of one schema. ``rest``: outputs that the predicate's columns do not give."""
+    """What is decoded from each file of one schema. ``rest``: outputs that are not columns of the predicate."""
 
     columns: ColumnPlan
     asked: AtOnce
@@ -53,7 +53,8 @@ class SmallFilter:
     def rows_of(
         self, file: SmallFile, footer: StripeFooter, held: Held, *, request: ScanRequest, metrics: ScanMetrics
     ) -> pa.RecordBatch | None:
-        """The rows of a file that match; None where that takes column readers, or a bloom filter might spare them."""
+        """The matching rows of a file; None where column readers are needed, or where a bloom filter might rule the
+        rows out."""
         stripe, where, facts = file.stripes[0], self.columns.where, file.kind.facts
         assert where is not None
         blooms = request.options.bloom_filters and self._has_blooms(footer)
@@ -86,9 +87,10 @@ class SmallFilter:
 
 
 def small_filter(plan: SchemaPlan) -> SmallFilter | None:
-    """How files of this schema are decoded at once under the plan's predicate; None where they have to be opened.
+    """How files of this schema are decoded at once under the plan's predicate; None where they must be opened.
 
-    That is where it asks what is no column of the file, or timestamps, whose type is for the file's statistics to say.
+    They must be if the predicate names something that is not a column of the file, or timestamps, whose type depends on
+    the file's statistics.
     """
     if not ENABLED or plan.where is None or plan.request.row_numbers is not None or not plan.is_complete:
         return None

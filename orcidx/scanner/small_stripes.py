@@ -1,5 +1,5 @@
-"""Local stripes of few rows, all of which are wanted: brought with one read, or one a column, and decoded in one call
-where they are plain."""
+"""Local stripes of few rows, all of which are wanted. They are read by one call, or by one for each column, and decoded
+in one call where they are plain."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ Held = tuple[int, memoryview]
 
 @dataclass(frozen=True, eq=False)
 class AtOnce:
-    """Columns of small stripes that are read at once: how, and in which options. ``dictionaries``: ids of those that
-    are read as Arrow dictionaries."""
+    """Columns of small stripes that are read at once, with their readers and options. ``dictionaries``: ids of columns
+    that are read as Arrow dictionaries."""
 
     recipe: Recipe
     columns: Sequence[OrcType]
@@ -51,16 +51,19 @@ class AtOnce:
 
 
 SMALL_STRIPE = 1 << 20
-"""Bytes of a local stripe that is read at once, where all of it is wanted: instead of a read for each stream."""
+"""The most bytes of a local stripe that is read by one call, instead of a read for each stream, where all of it is
+wanted."""
 
 PARTS = 4
-"""Of a stripe that threads share, for each thread: the columns of one may take longer than those of another."""
+"""Shares for each thread of a stripe that threads share: the columns of one share may take longer than those of
+another."""
 
 
 def held_stripe(
     reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
 ) -> Generator[Fetch, list[memoryview], Held | None]:
-    """A small local stripe all of which is wanted, at once: (offset in the file, bytes); None of any other."""
+    """A small local stripe, all of which is wanted, read by one call: (offset in the file, bytes); None for any other
+    stripe."""
     information = reader.stripes[decision.stripe]
     size = information.footer_offset - information.offset
     if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and reader.storage.is_local):
@@ -86,8 +89,8 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All of a small stripe that is in memory, whose columns take readers where they are not plain, or of one where all
-    of them are, which threads share; None of one that has to be read bit by bit."""
+    """All rows of a small stripe that is in memory. Columns that are not plain use readers; if all are plain, threads
+    share them. None for a stripe that must be read piece by piece."""
     recipe = plan.recipe
     if recipe is None:
         return None
@@ -145,20 +148,22 @@ def arrays_at_once(
 
 
 def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found | None:
-    """All rows of the columns that take readers; None where something is wrong, or they are too much at once."""
+    """All rows of the columns that use readers; None after an error, and where they are too many bytes for one
+    batch."""
     try:
         arrays = [
             open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)
             for place in wanted.recipe.others
         ]
-    except (OrcidxError, BatchTooLarge):  # the stripe's own reader says where, or reads fewer rows at once
+    # the normal reader of the stripe raises the error, or reads fewer rows at once
+    except (OrcidxError, BatchTooLarge):
         return None
     windows = stripe.windows
     return arrays, sum([one.chunks_decompressed for one in windows]), sum([one.bytes_decompressed for one in windows])
 
 
 def _in_order(arrays: Sequence[pa.Array], places: Sequence[int]) -> list[pa.Array]:
-    """The last arrays at these places, the others around them."""
+    """Inserts the last arrays at these positions among the others."""
     plain = iter(arrays[: len(arrays) - len(places)])
     last = dict(zip(places, arrays[len(arrays) - len(places) :]))
     return [last[place] if place in last else next(plain) for place in range(len(arrays))]

@@ -1,8 +1,8 @@
-"""``SpanPlan``: which rows of a stripe are read at once, some spans in advance.
+"""``SpanPlan``: plans which rows of a stripe are read at once, some spans in advance.
 
-What a span takes is known once it is decoded, and the next ones are cut by that. Threads can go ahead only as far as
-it is settled what will be asked for, so that the next spans are cut before the present one is read: the further the
-scan has come, the more. This is so whatever the number of threads, for batches must not depend on it.
+The bytes of a span are known once it is decoded, and later spans are cut accordingly. Threads can decode ahead only
+spans that are already cut. So the next spans are cut before the current one is read, and more of them the further the
+scan has come. This does not depend on the number of threads, because batches must not.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from orcidx.pruning.selection import RowSelection
 __all__ = ["FIRST_ROWS", "SpanPlan"]
 
 FIRST_ROWS = 4096
-"""Rows of the first read of a stripe whose row width is not known yet: for memory, as time is the same (decision
+"""Rows of the first read of a stripe whose row width is not known yet. It limits memory; the time is the same (decision
 0108)."""
 
 GROWTH = 8
-"""While it is not known whether the other columns are read side by side, a read is at most so many times as long as
+"""Until it is decided whether the other columns are read in parallel, each read has at most this many times the rows of
 the one before: what is read until then is read by few threads."""
 
 DEPTH = 8
-"""Spans that are cut before the present one is read, at most. More would react late to rows that grow."""
+"""The most spans that are cut before the current one is read. With more, the plan would react late to growing rows."""
 
 Span = tuple[int, int]
 
@@ -48,7 +48,7 @@ class SpanPlan:
         """Spans that were read."""
 
     def plan(self, rows: int, *, dense: bool) -> list[Span]:
-        """The spans that come next, so far as they are settled; none at the end. New ones get ``rows`` rows at most."""
+        """The next spans that are already cut; none at the end. New spans get at most ``rows`` rows."""
         wanted = 1 + min(self.taken, DEPTH)
         while len(self._planned) < wanted and self._run < len(self._runs):
             self._cut(rows if dense else min(rows, self._most))
@@ -61,7 +61,7 @@ class SpanPlan:
         return self._planned.popleft()
 
     def drop(self) -> None:
-        """Forgets what is planned: rows turned out larger than it was planned by."""
+        """Drops the planned spans, because rows are larger than expected."""
         if self._before:
             self._run, self._row, self._most = self._before[0]
         self._planned.clear()
@@ -87,7 +87,8 @@ class SpanPlan:
         self._before.append(before)
 
     def _jump(self, rows: int) -> None:
-        """To the span that has the next wanted row: one after the other, those of a billion rows take seconds."""
+        """Goes directly to the span with the next wanted row: going through the spans of a billion rows one by one
+        takes seconds."""
         wanted = self._rows.may.runs()
         while self._run < len(self._runs):
             after = int(np.searchsorted(wanted[:, 1], self._row, "right"))

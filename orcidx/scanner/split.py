@@ -1,7 +1,7 @@
-"""Cutting a scan into tasks, and their JSON form. ``Split`` itself is in ``scanner``, since it makes scans.
+"""Cuts a scan into tasks, and converts tasks to JSON. ``Split`` itself is in ``scan``, because it makes scans.
 
-A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. It carries the
-version of its file, and the rows that are left of a selection and a deletion vector.
+A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. It has the
+version of its file, and the rows that remain after a selection and a deletion vector.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 BITMAP_ROWS = 1 << 32
-"""A selection over more rows than these has 64-bit row numbers."""
+"""A selection over more rows than this has 64-bit row numbers."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Part:
 
 
 def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[Part]:
-    """The parts of all files in order, of about ``target_bytes`` each; none for what statistics rule out.
+    """The parts of all files in order, of about ``target_bytes`` each; what statistics rule out is in no part.
 
     Reads tails, and stripe footers where only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
     """
@@ -110,7 +110,7 @@ def _part(scan: FileScan, stripes: list[int], sizes: Mapping[int, int]) -> Part:
 
 
 def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[Part]:
-    """A stripe much larger than the target, cut at row groups; nothing where it is small or has no row groups."""
+    """A stripe that is much larger than the target, cut at row groups; empty where it is small or has no row groups."""
     first, last = (int(row) for row in scan.reader.stripe_bounds[stripe : stripe + 2])
     stride = scan.reader.facts.row_index_stride
     groups = -(-(last - first) // stride) if stride else 1
@@ -129,7 +129,7 @@ def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[Part]:
 
 
 def _job(scan: FileScan, start: int, stop: int, stripes: list[int]) -> FileJob:
-    """The job for the rows [start, stop), with no more of the selection than lies in them."""
+    """The job for the rows [start, stop), with the part of the selection that is in them."""
     job = replace(scan.job, stripes=tuple(stripes), fingerprint=scan.reader.fingerprint)
     if job.selection is None and job.deleted is None:
         return job
@@ -142,9 +142,11 @@ def _job(scan: FileScan, start: int, stop: int, stripes: list[int]) -> FileJob:
 
 
 def job_to_json(job: FileJob) -> dict[str, Any]:
-    """What ``json.dumps`` takes. Raises ``InvalidQuery`` for a source or an index that cannot travel as text."""
+    """A value for ``json.dumps``. Raises ``InvalidQuery`` for a source or an index that cannot be written as text."""
     if job.deleted is not None or not isinstance(job.selection, RowSelection | None):
-        raise InvalidQuery("a selection has a JSON form once the scan was cut into splits", file=job.source.name)
+        raise InvalidQuery(
+            "a selection can be written as JSON only after the scan was cut into splits", file=job.source.name
+        )
     return {
         "source": job.source.to_dict(),
         "fingerprint": None if job.fingerprint is None else job.fingerprint.to_dict(),
@@ -157,7 +159,7 @@ def job_to_json(job: FileJob) -> dict[str, Any]:
 
 
 def job_from_json(data: Any) -> FileJob:
-    """The way back from ``job_to_json``. Raises ``InvalidQuery`` for anything else."""
+    """The job from the value of ``job_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
         fingerprint, stripes, row_range = data["fingerprint"], data["stripes"], data["row_range"]
         return FileJob(
@@ -174,7 +176,7 @@ def job_from_json(data: Any) -> FileJob:
 
 
 def refuse_outside(job: FileJob, within: str) -> None:
-    """Raises ``InvalidQuery`` where the file or its index does not lie in ``within``, a directory or URL prefix."""
+    """Raises ``InvalidQuery`` where the file or its index is not in ``within``, a directory or URL prefix."""
     index = job.file_index.data if isinstance(job.file_index, StoredIndex) else job.file_index
     index = index.location if isinstance(index, Source) else index
     for place in [job.source.location, *([index] if isinstance(index, str) else [])]:
@@ -236,7 +238,7 @@ def _columns_from_json(columns: Any) -> tuple[str | tuple[str, ...], ...]:
 
 
 def request_to_json(request: ScanRequest) -> dict[str, Any]:
-    """What ``json.dumps`` takes; options that have their default are left out."""
+    """A value for ``json.dumps``; options with their default are left out."""
     defaults = asdict(ReadOptions())
     columns = request.columns
     return {
@@ -251,7 +253,7 @@ def request_to_json(request: ScanRequest) -> dict[str, Any]:
 
 
 def request_from_json(data: Any) -> ScanRequest:
-    """The way back from ``request_to_json``. Raises ``InvalidQuery`` for anything else."""
+    """The request from the value of ``request_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
         columns, where, schema = data["columns"], data["where"], data["schema"]
         options = {name: tuple(value) if isinstance(value, list) else value for name, value in data["options"].items()}

@@ -1,4 +1,5 @@
-"""``StripeFilter``: which rows of a span of one stripe are wanted, of what the indexes left and the predicate says."""
+"""``StripeFilter``: finds which rows of a span of one stripe are wanted, by the results of the indexes and by the
+predicate."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Constants = Sequence[tuple[str, pa.Scalar]]
 
 @dataclass
 class StripeFilter:
-    """``constants``: (name, value) of what the predicate asks that is no column of the file."""
+    """``constants``: (name, value) of names in the predicate that are not columns of the file."""
 
     columns: ColumnPlan
     rows: StripeRows
@@ -30,30 +31,31 @@ class StripeFilter:
 
     def __post_init__(self) -> None:
         self.tests = self.columns.where is not None and not self.rows.may.issubset(self.rows.must)
-        """Whether the predicate is asked of any row."""
+        """Whether the predicate is evaluated for any row."""
         wanted = {shared for shared in self.columns.shared if shared is not None}
         self.returned = [index in wanted for index in range(len(self.columns.predicate))]
-        """Of each of the predicate's columns whether an output comes from it."""
+        """For each of the predicate's columns whether an output column comes from it."""
 
     def wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
-        """Which rows of a span may match (None: all) and how many."""
+        """Which rows of a span may match (None: all), and how many."""
         if self.rows.may.is_all:
             return None, stop - start
         wanted = self.rows.may.slice(start, stop)
         return (None if wanted.is_all else wanted.mask()), wanted.count
 
     def asks(self, start: int, stop: int) -> bool:
-        """Whether the predicate is asked of rows of a span, since the indexes have not proved all of them."""
+        """Whether the predicate is evaluated for rows of a span, because the indexes have not proved all of them."""
         must = self.rows.must
         proved = not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
         return self.tests and not proved
 
     def reads(self, start: int, stop: int) -> bool:
-        """Whether a span takes the predicate's columns: of proved rows those that no output wants are not decoded."""
+        """Whether the predicate's columns are decoded for a span: for proved rows, columns that no output needs are
+        not."""
         return bool(self.columns.predicate) and (any(self.returned) or self.asks(start, stop))
 
     def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
-        """Which rows of a span survive, of the predicate's columns over it; None: all do."""
+        """Which rows of a span match, from the predicate's columns; None means all."""
         mask, _ = self.wanted(start, stop)
         if self.asks(start, stop):
             matches = self._matches(arrays, stop - start)

@@ -1,12 +1,12 @@
-"""Scanning one stripe: predicate columns first, the others only where rows survive.
+"""Scans one stripe: decodes the predicate's columns first, and the others only where rows survive.
 
 A stripe's scan is a generator that never reads by itself: it yields ``Fetch`` requests and gets their bytes sent back,
 and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead (``fetching``).
 
 Late materialisation. The predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
-What survives waits until there is a batch's worth; then the other columns are planned for the row groups that hold
-survivors, and read. When most row groups survive, holding back only costs: the scan turns to reading all columns
-side by side, and where most rows do, to decoding them at the same time.
+Survivors are collected until they fill a batch. Then the other columns are planned for the row groups that hold
+survivors, and read. When most row groups have survivors, this delay only costs time: the scan then reads all columns
+together, and where most rows survive it also decodes them at the same time.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 __all__ = ["Step", "read_stripe"]
 
 DENSE = 0.5
-"""From this share of row groups with survivors on, columns are read side by side (decision 0113: for threads)."""
+"""If at least this share of row groups has survivors, all columns are read together (decision 0113: for threads)."""
 
 SPREAD = 128
-"""Where one row of so many survives, in more than ``MOST_RUNS`` runs that span half of what was examined, the other
-columns are decoded whole anyway: then at the same time as the predicate's, by all threads."""
+"""If at least one row of this many survives, in more than ``MOST_RUNS`` runs that cover half of the examined rows, the
+other columns are decoded whole anyway. Then they are decoded at the same time as the predicate's columns, by all
+threads."""
 
 IN_VAIN = 3
-"""Spans of a stripe that were examined, from which on who waits has waited long enough for what is decoded ahead. The
-first ones are short."""
+"""After this many examined spans of a stripe, decoding ahead begins even if no batch was given yet. The first spans are
+short."""
 
 Bools = npt.NDArray[np.bool_]
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
@@ -59,9 +60,10 @@ Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None
 class StripeReader:
     """The state of one stripe's scan; ``read_stripe`` runs it.
 
-    ``fetches``: brings what was planned. ``constants``: (name, value) of what the predicate asks that is no column of
-    the file. ``goes_on``: whether who reads has taken a batch and asked for another one; nothing is decoded ahead
-    before, unless spans were examined in vain. ``count``: gets the number of rows of each span, in place of batches.
+    ``fetches``: fetches what was planned. ``constants``: (name, value) of names in the predicate that are not columns
+    of the file. ``goes_on``: whether the caller has taken a batch and asked for another one; before that nothing is
+    decoded ahead, unless several spans had no survivors. ``count``: gets the number of rows of each span, instead of
+    batches.
     """
 
     stripe: OpenStripe
@@ -108,7 +110,7 @@ class StripeReader:
         self.both = [*self.first.cursors, *self.rest.cursors]
 
     def _decode_ahead(self) -> DecodeAhead | None:
-        """What reads columns in threads, where the stripe has so many rows that they have cursors."""
+        """The decoder in threads, if the stripe has enough rows for cursors."""
         threads = thread_count(use_threads=self.options.use_threads)
         if threads < 2 or not self.both:
             return None
@@ -166,7 +168,8 @@ class StripeReader:
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
-        """Says what will be read next: of all columns where they are read at the same time, else of the predicate's."""
+        """Announces what will be read next: all columns where they are decoded at the same time, else the
+        predicate's."""
         groups = [self.first] if self.filter.tests or self.first.columns else [self.rest]
         columns = groups[0].cursors
         if self.filter.tests and self._is_joint:
@@ -182,7 +185,7 @@ class StripeReader:
         return self.together and bool(self.rest.columns)
 
     def _filtered(self, start: int, stop: int) -> Iterator[Survivors]:
-        """The survivors of a span; of its halves where its bytes are too many for one batch."""
+        """The survivors of a span, or of its halves where it has too many bytes for one batch."""
         try:
             found = self._filter(start, stop)
         except BatchTooLarge:
@@ -220,7 +223,8 @@ class StripeReader:
         return Survivors(start, stop, kept, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
-        """The predicate's columns, and the others where the span before makes it likely that their rows survive."""
+        """Decodes the predicate's columns, and also the others where the previous span makes it likely that their rows
+        survive."""
         self.first.seek(start)
         if not self._is_joint:
             arrays = self.first.read(rows, self.ahead)
@@ -236,7 +240,7 @@ class StripeReader:
     # ------------------------------------------------------------------ policy
 
     def _is_dense(self, examined: int) -> bool:
-        """Whether so many of the row groups examined so far have survivors that waiting does not pay."""
+        """Whether so many of the examined row groups have survivors that late reading is not worth it."""
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE * int(looked.sum()))
@@ -315,7 +319,7 @@ class StripeReader:
 
 
 def _goes_together(kept: KeptRows) -> bool:
-    """Whether a span like this one is read whole of all columns, which all threads then do at the same time."""
+    """Whether all columns of spans like this one are read whole, and so decoded at the same time by all threads."""
     if kept.count * 2 >= len(kept):
         return True
     if kept.count * SPREAD < len(kept) or not kept.are_scattered:
@@ -336,10 +340,10 @@ def read_stripe(
     goes_on: Callable[[], bool] = bool,
     count: Callable[[int], None] | None = None,
 ) -> Step:
-    """The batches of one stripe; see the module's text. Batches are no larger than ``options.batch_size`` rows.
+    """The batches of one stripe; see the module's docstring. Batches are no larger than ``options.batch_size`` rows.
 
-    ``requests``: those that its data may take of remote storage; ``share``: of the bytes that the scan may hold.
-    ``count``: gets numbers of rows that match, in place of batches; the plan then has no output.
+    ``requests``: how many its data may take on remote storage. ``share``: the part of the scan's memory that the stripe
+    may use. ``count``: gets the numbers of matching rows, instead of batches; the plan then has no output.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()

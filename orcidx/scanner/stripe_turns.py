@@ -19,8 +19,9 @@ __all__ = ["StripeTurns"]
 
 class StripeTurns:
     """The living stripes of all files, as turns; each file is closed after its last. ``together``: batches of small
-    files that make one turn, where all are wanted: a turn of its own takes a tenth of such a file's time. ``io_bytes``:
-    that may be fetched ahead; ``learn_schema`` is told how to find the schema of each file."""
+    files that are given in one turn, where all are wanted: a turn for each takes a tenth of such a file's time.
+    ``io_bytes``: the most that may be fetched ahead. ``learn_schema``: called with a function that finds the schema of
+    a file."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class StripeTurns:
 
 
 def _no_steps() -> Generator[Any, Any, Any]:
-    """Those of a turn whose results are all there."""
+    """The batches of a turn whose results are complete."""
     yield from ()
 
 

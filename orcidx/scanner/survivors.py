@@ -18,18 +18,19 @@ __all__ = ["Survivors", "as_batch", "groups_of", "picked"]
 Bools = npt.NDArray[np.bool_]
 
 FEW = 16
-"""One row of so many, and fewer, are taken by number, which passes over the others without touching them."""
+"""If at most one row of this many is kept, rows are taken by number, which does not touch the others."""
 
 LONG_RUNS = 16
-"""Rows in a run of survivors from which on pyarrow is faster by a filter than by numbers. Of 262,144 random rows of
-int64 with 2, 14, 50 and 98 % kept, a filter took 0.4, 2.1, 9.6 and 1.1 ns a row, ``take`` 0.1, 0.6, 1.3 and 2.2, and
-1.1 to 1.4 for the numbers, once for all columns (decision 0148)."""
+"""With at least this many rows in a run of survivors, pyarrow's filter is faster than taking rows by number. Of 262,144
+random rows of int64 with 2, 14, 50 and 98 % kept, a filter took 0.4, 2.1, 9.6 and 1.1 ns a row, ``take`` 0.1, 0.6, 1.3
+and 2.2, and 1.1 to 1.4 for the numbers, once for all columns (decision 0148)."""
 
 
 @dataclass
 class Survivors:
     """Rows of one span that matched, with the filtered arrays of the predicate's columns (None: no output wants them),
-    and of the ``others`` where they were decoded at the same time. ``kept``: None where all rows of the span did."""
+    and of the ``others`` where they were decoded at the same time. ``kept``: None where all rows of the span
+    matched."""
 
     start: int
     stop: int
@@ -39,7 +40,7 @@ class Survivors:
     others: list[pa.Array] | None = None
 
     def halves(self) -> Iterator[Survivors]:
-        """The two halves of the span that have rows."""
+        """The halves of the span that have rows."""
         middle = (self.stop - self.start) // 2
         mask = None if self.kept is None else self.kept.mask
         before = middle if mask is None else int(np.count_nonzero(mask[:middle]))
@@ -54,7 +55,7 @@ class Survivors:
 
 
 def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = False) -> list[pa.Array | None]:
-    """The rows of each array that are kept; None stays. ``owned``: nobody has the arrays' values afterwards."""
+    """The kept rows of each array; None stays. ``owned``: the arrays' buffers are not used afterwards."""
     few = kept.count * FEW < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
@@ -71,7 +72,7 @@ def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = F
 
 
 def _by_pyarrow(kept: KeptRows) -> Callable[[pa.Array], pa.Array]:
-    """What picks few rows of an array, and those of arrays that the compiled passes do not carry."""
+    """Takes few rows of an array, and rows of arrays for which there is no compiled pass."""
     rows, mask = kept.numbers, kept.mask
     if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > kept.count:
         chosen = pa.array(rows)
@@ -99,7 +100,7 @@ def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> np
 
 
 def as_batch(plan: ColumnPlan, found: Survivors, others: list[pa.Array], first_row: int) -> pa.RecordBatch:
-    """The survivors as a batch. ``first_row``: of the stripe, in the file."""
+    """The survivors as a batch. ``first_row``: the number, in the file, of the stripe's first row."""
     rest = iter(others)
     arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
     if plan.row_number is not None:

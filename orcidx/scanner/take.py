@@ -1,4 +1,4 @@
-"""Rows of a scan by their number in its result: which rows of which files those are."""
+"""Takes rows of a scan by their number in its result: finds which rows of which files these are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["row_numbers_of", "scan_of_rows"]
 
 
 def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
-    """The numbers as given: a list, or an array of NumPy's or pyarrow's. Raises ``InvalidQuery`` for what is none."""
+    """The numbers, from a list or an array of NumPy or pyarrow. Raises ``InvalidQuery`` for anything else."""
     given = np.asarray(indices)
     if given.ndim != 1:
         raise InvalidQuery(f"rows are taken by a list of their numbers, not by {type(indices).__name__}")
@@ -31,9 +31,10 @@ def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
 
 
 def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
-    """The scan of these rows alone, in its order. ``numbers`` grow; the scan has no predicate and no limit.
+    """A scan of only these rows, in the order of the given scan, which must have no predicate and no limit. ``numbers``
+    must be ascending.
 
-    Opens files as far as the last of them. Raises ``InvalidQuery`` for a number that is none of a row.
+    Opens the files up to the last row. Raises ``InvalidQuery`` for a number without a row.
     """
     request = scan.resolved
     jobs = []

@@ -1,4 +1,4 @@
-"""The first rows in an order: several columns, each with its direction and the place of its nulls."""
+"""The first rows in an order by several columns, each with its direction and the place of its nulls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class SortKey:
 
 
 def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
-    """From ``[("score", "desc", "last"), ...]``; the direction ("asc") and the place of nulls ("last") may be left out.
+    """The keys from ``[("score", "desc", "last"), ...]``; the direction ("asc") and the place of nulls ("last") may be
+    left out.
 
     Raises ``InvalidQuery``.
     """
@@ -48,7 +49,7 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
 def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Sequence[SortKey], k: int) -> pa.Table:
     """The first ``k`` rows of all batches in the order of ``keys``, sorted; of equal rows the earlier ones.
 
-    Holds ``k`` rows and about as many more, or a batch, at a time.
+    At any time it holds ``k`` rows and about as many more, or a batch.
     """
     first = FirstRows(schema, keys, k)
     for batch in batches:
@@ -57,7 +58,7 @@ def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Seque
 
 
 class FirstRows:
-    """The first ``k`` of the rows that it is given, in the order of ``keys``; of equal rows the earlier ones."""
+    """Collects the first ``k`` of the given rows, in the order of ``keys``; of equal rows the earlier ones."""
 
     def __init__(self, schema: pa.Schema, keys: Sequence[SortKey], k: int) -> None:
         self._keys = keys
@@ -67,7 +68,7 @@ class FirstRows:
         self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes rows. They are sorted once there are as many new ones as are kept, so that a large ``k`` costs no more
+        """Adds rows. They are sorted when there are as many new rows as kept ones, so that a large ``k`` costs no more
         than sorting everything a few times."""
         if self._k and batch.num_rows:
             self._waiting.append(pa.table(batch))
@@ -76,15 +77,15 @@ class FirstRows:
                 self.table()
 
     def table(self) -> pa.Table:
-        """The first rows of those that came, sorted."""
+        """The first rows of those added so far, sorted."""
         if self._waiting:
             self._best = _first(pa.concat_tables([self._best, *self._waiting]), self._keys, self._k)
             self._waiting, self._rows = [], 0
         return self._best
 
     def last(self) -> dict[str, pa.Scalar] | None:
-        """The last of the first ``k`` rows, by column: a row that sorts behind it can't be among them. None while fewer
-        rows came."""
+        """The last of the first ``k`` rows, by column: a row that sorts after it cannot be among them. None while there
+        are fewer rows."""
         table = self.table()
         if table.num_rows < self._k:
             return None
@@ -111,7 +112,7 @@ def _first(table: pa.Table, keys: Sequence[SortKey], k: int) -> pa.Table:
         add(pc.is_null(values), key.nulls_first)
         if pa.types.is_floating(values.type):
             add(pc.fill_null(pc.is_nan(values), False), key.descending)
-            values = pc.add(values, 0.0)  # makes -0.0 a 0.0
+            values = pc.add(values, 0.0)  # turns -0.0 into 0.0
         elif pa.types.is_boolean(values.type):
             values = values.cast(pa.uint8())
         add(values, key.descending)
@@ -123,7 +124,7 @@ def _first(table: pa.Table, keys: Sequence[SortKey], k: int) -> pa.Table:
 
 
 def _sortable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """In a type that Arrow sorts."""
+    """The values in a type that Arrow can sort."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return _sortable(values.cast(kind.value_type))

@@ -1,10 +1,11 @@
-"""The first rows of a scan in an order, read best first and pruned by a bound that moves.
+"""The first rows of a scan in an order: the most promising data is read first, and a bound that gets tighter rules out
+the rest.
 
-Stripes are read in the order of the best value that their statistics allow, and within one its row groups likewise, few
-at first and twice as many each time. Once as many rows are there as are wanted, the last of them is a bound: what comes
-later must not sort behind it. It is put to the files as a condition, so that statistics, indexes beside the file and
-the rows themselves are asked by the same code, with the same distrust, as for any ``where``. The order in which things
-are read is a guess that statistics suggest; that nothing is lost follows from the condition alone.
+Stripes are read in the order of the best value that their statistics allow. Within a stripe its row groups are read in
+the same way, few at first and twice as many each time. Once there are as many rows as are wanted, the last of them is a
+bound: later rows must not sort after it. The bound is given to the files as a condition, so the same code as for any
+``where`` asks statistics, indexes and the rows themselves. The order of reading is only a guess from statistics; that
+no row is lost follows from the condition alone.
 """
 
 from __future__ import annotations
@@ -41,11 +42,12 @@ from orcidx.scanner.top_rows import FirstRows, SortKey, sorts
 __all__ = ["TopPass", "bound_condition", "resolved_order", "top_note"]
 
 Rank = tuple[int, Any]
-"""How good a unit may be: its class (0 first), and within class 1 its best value."""
+"""The rank of a unit: its class (0 first), and within class 1 its best value."""
 
 
 def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
-    """The keys as the schema spells them. Raises ``InvalidQuery`` for a column that is not there, or has no order."""
+    """The keys as the schema spells them. Raises ``InvalidQuery`` for an unknown column, and for one whose type has no
+    order."""
     asked = replace(request, columns=tuple(dict.fromkeys((key.column,) for key in order)), row_numbers=None)
     schema = asked.wanted_schema
     if schema is None:
@@ -63,23 +65,25 @@ def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: S
 
 
 def top_note(order: Sequence[SortKey], limit: int) -> Note:
-    """What an order means for an explanation."""
+    """The note on an order in an explanation."""
     keys = ", ".join(
         f"{key.column} {'descending' if key.descending else 'ascending'}{', nulls first' if key.nulls_first else ''}"
         for key in order
     )
     text = (
-        f"the first {limit} rows by {keys}: what may hold the best values of {order[0].column} is read first, and what "
-        "cannot reach the last of the rows found so far is skipped; only the data tells how much: this is the most"
+        f"the first {limit} rows by {keys}: data that may hold the best values of {order[0].column} is read first, "
+        "and data that cannot have rows before the last one found so far is skipped; how much that is depends on the "
+        "data, so this is the most"
     )
     return Note("top", "silent", text)
 
 
 def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Predicate | None:
-    """What is true of every row that sorts before ``last`` by this key, or beside it; None where any row may.
+    """A condition that is true for every row that sorts before ``last`` by this key or is equal to it; None where any
+    row may.
 
-    ``strictly``: only of those before it. ``last`` is a value as it was read: where reading rounds, so that different
-    values of the file look alike, the condition leaves room for all of them.
+    ``strictly``: only rows that sort before it. ``last`` is a value as it was read. Where reading rounds, so that
+    different stored values become equal, the condition includes all of them.
     """
     path = (key.column,)
     null = Leaf(path, Op.IS_NULL)
@@ -93,7 +97,7 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
         return None  # two values are no bound
     if pa.types.is_floating(value.type):
         nan = Leaf(path, Op.IS_NAN)
-        if bool(np.isnan(value.as_py())):  # above every number
+        if bool(np.isnan(value.as_py())):  # NaN sorts above every number
             if key.descending:
                 return any_of(*nulls) if strictly else any_of(nan, *nulls)
             return any_of(~nan, *nulls) if strictly else (None if key.nulls_first else ~null)
@@ -108,7 +112,7 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
 
 
 def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
-    """The value, or one beyond all that reading rounds to it; None where there is none."""
+    """The value, or one beyond all stored values that reading rounds to it; None where there is none."""
     kind = value.type
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
         step = pa.scalar(1 if up else -1, pa.duration(kind.unit))
@@ -136,14 +140,14 @@ class _Stripe:
 
 class TopPass:
     """One pass over files for the first ``k`` rows of a request in an order. Of equal rows the earlier ones are kept,
-    whatever was read first, so that no index changes the result."""
+    whichever was read first, so that indexes do not change the result."""
 
     def __init__(
         self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
     ) -> None:
         self._jobs = tuple(jobs)
         self._order = tuple(order)
-        # Arrow does not sort or take views: they are made of the few rows that are left.
+        # Arrow can neither sort nor take views, so they are made from the few remaining rows.
         self._options = (
             request.options.override(strings="string") if request.options.strings == "view" else request.options
         )
@@ -157,13 +161,13 @@ class TopPass:
         self._k = k
         self._first: FirstRows | None = None
         self._chars: frozenset[str] = frozenset()
-        """Keys that are CHAR in a file, and compare without the spaces at their end."""
+        """Keys that are CHAR in a file, which are compared without trailing spaces."""
         self._open: tuple[int, OpenFile] | None = None
         self._step = k
-        """Rows of the row groups that are read next before the bound is looked at again."""
+        """Rows of the row groups that are read next, before the bound is checked again."""
 
     def _columns(self, request: ScanRequest) -> tuple[str | tuple[str, ...], ...] | None:
-        """The wanted ones and those that sort."""
+        """The wanted columns and the sort keys."""
         if request.columns is None:
             return None
         there = {column_path(column) for column in request.columns}
@@ -187,7 +191,8 @@ class TopPass:
     # ------------------------------------------------------------------ what to read first
 
     def _stripes(self) -> list[_Stripe]:
-        """The stripes that the files' own statistics leave, the best first; every file's tail is read for it."""
+        """The stripes that the files' statistics do not rule out, the most promising first; this reads every file's
+        tail."""
         found: list[_Stripe] = []
         numbers = {id(job): number for number, job in enumerate(self._jobs)}
         with FileQueue(self._jobs, self._request, self._metrics) as files:
@@ -208,7 +213,7 @@ class TopPass:
                 raw = stripe_statistics(scan.reader.tail, node)
                 return _ranks(bound_statistics(raw, scan.reader.facts, self._options), self._order[0])
             except (CorruptFile, Unsupported):
-                pass  # it is read in the order of the file
+                pass  # the stripe is then read in the order of the file
         return [(0, None)] * count
 
     def _node(self, scan: FileScan) -> OrcType | None:
@@ -261,11 +266,11 @@ class TopPass:
     def _decide(
         self, file: OpenFile, stripe: _Stripe, rows: RowSelection | None, first_row: int
     ) -> tuple[FileScan, StripeDecision] | None:
-        """A scan of a stripe under the bound as it is now, and what is left of it; None where nothing is. ``rows``: the
-        only ones of the file to look at; ``first_row``: the first of them."""
+        """A scan of a stripe under the current bound, and its remaining rows; None where none remain. ``rows``: the
+        only rows of the file to examine. ``first_row``: the first of them."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
-            # What the caller chose is part of the file's wanted rows already.
+            # Rows that the caller chose are already part of the file's wanted rows.
             job = replace(job, selection=rows & file.scan.wanted_rows, deleted=None, row_range=None)
         bound = self._bound(stripe.file, first_row)
         request = self._request
@@ -281,8 +286,8 @@ class TopPass:
         return None if decision.rows.may.is_empty else (scan, decision)
 
     def _bound(self, file: int, first_row: int) -> Predicate | None:
-        """What the rows of a file from this one on must be to sort before the last of the first, as far as its first
-        key tells; rows that tie with it must come before it."""
+        """A condition, by the first key, on the rows of a file from this one on: they must sort before the last of the
+        first rows, or be equal to it and come earlier."""
         last = None if self._first is None else self._first.last()
         if last is None:
             return None
@@ -293,8 +298,8 @@ class TopPass:
         return bound
 
     def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
-        """The row groups of a stripe that are left, as (start, stop) in rows of the file, the best first; none where no
-        row index tells of the first key."""
+        """The remaining row groups of a stripe, as (start, stop) in rows of the file, the most promising first; empty
+        where the row index does not have the first key."""
         node = self._node(file.scan)
         if node is None or not self._options.row_index:
             return []
@@ -341,7 +346,7 @@ def _unused(name: str, request: ScanRequest) -> str:
 
 
 def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) -> list[Any]:
-    """The units by rank; equal ones stay in their order."""
+    """The units sorted by rank; units of equal rank keep their order."""
     classes: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for place, (kind, _) in enumerate(ranks):
         classes[kind].append(place)
@@ -350,8 +355,8 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
-    """The class of each unit, and its bound: 0 if nothing is known or the very first values may be there, 1 if the
-    bound orders it, 2 if it holds only the very last values."""
+    """The class of each unit, and its bound. Class 0: nothing is known, or the unit may hold the very first values.
+    Class 1: the bound gives its rank. Class 2: the unit holds only the very last values."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(

@@ -1,4 +1,4 @@
-"""``UnitTotals``: totals of one file, of units whose statistics prove them and of rows that were decoded."""
+"""``UnitTotals``: totals of one file, from units whose statistics prove them and from decoded rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """Rows by where their totals came from, and why some evidence could not speak; ``as_of`` as in ``KnownTotals``."""
+    """How many rows' totals came from which evidence, and why some evidence was not used. ``as_of`` means what it means
+    in ``KnownTotals``."""
 
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
@@ -46,7 +47,8 @@ class Origins:
 
 @dataclass(frozen=True)
 class AggregatePlan:
-    """An aggregation over a schema. ``paths``: of every column that is named, by that name; ``types``: theirs."""
+    """An aggregation over a schema. ``paths``: the path of every named column, by that name. ``types``: the types of
+    these columns."""
 
     aggregates: tuple[Aggregate, ...]
     by: tuple[str, ...]
@@ -59,14 +61,14 @@ class AggregatePlan:
         return tuple(dict.fromkeys(one.column for one in self.aggregates if one.column is not None))
 
     def totals(self) -> GroupTotals:
-        """Totals over no row yet."""
+        """Totals without any rows yet."""
         columns = {name: self.types[name] for name in self.totalled}
         return GroupTotals(self.aggregates, {name: self.types[name] for name in self.by}, columns)
 
 
 class UnitTotals:
-    """Adds the totals of parts of one file to ``totals``, and to ``origins`` where they came from. ``constants``:
-    values that columns have in every row, beside those that the file's job knows."""
+    """Adds the totals of parts of one file to ``totals``, and where they came from to ``origins``. ``constants``:
+    values that columns have in every row, in addition to those of the file's job."""
 
     def __init__(
         self,
@@ -87,18 +89,18 @@ class UnitTotals:
 
     @cached_property
     def key(self) -> tuple[Any, ...] | None:
-        """The key of all rows of the file, where constants give it."""
+        """The group key of all rows of the file, if it consists of constants."""
         constants = [self.columns[name].constant for name in self.plan.by]
         known = tuple(form_of(value) for value in constants if value is not None)
         return known if len(known) == len(constants) else None
 
     def take_whole(self, origin: Origin, rows: int, statistics: Statistics) -> bool:
-        """Adds a unit all of whose rows match, if its totals are proved; whether it did."""
+        """Adds a unit in which all rows match, if its totals are proved; returns whether it did."""
         return bool(self.take(origin, np.array([rows], np.int64), statistics, np.array([True]))[0])
 
     def take(self, origin: Origin, rows: Int64s, statistics: Statistics, asked: Bools) -> Bools:
-        """Adds those of the units (``asked``: one bool each, whether all rows match) whose totals are proved, all at
-        once; which they are."""
+        """Adds those of the units whose totals are proved, all at once; returns which these are. ``asked``: for each
+        unit whether all rows match."""
         known = self._known(statistics) if self.key is not None and asked.any() else None
         if known is None:
             return np.zeros_like(asked)
@@ -122,7 +124,7 @@ class UnitTotals:
         return taken
 
     def _known(self, statistics: Statistics) -> dict[str, StoredTotals] | None:
-        """The stored totals of every column that is totalled and no constant; None where one has none."""
+        """The stored totals of every aggregated column that is not a constant; None where one is missing."""
         found: dict[str, StoredTotals] = {}
         for name in self.plan.totalled:
             column = self.columns[name]
@@ -135,12 +137,12 @@ class UnitTotals:
                 raw = statistics(column.node)
                 ends = wanted.minimum or wanted.maximum
                 found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=ends)
-            except (CorruptFile, Unsupported):  # the data may be sound
+            except (CorruptFile, Unsupported):  # the data may still be whole
                 return None
         return found
 
     def add_batches(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Adds rows that were decoded."""
+        """Adds decoded rows."""
         for batch in batches:
             self.origins.rows["decoded"] += batch.num_rows
             keys = [self._values(batch, name) for name in self.plan.by]
@@ -156,7 +158,7 @@ class UnitTotals:
 
 
 def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
-    """Adds the totals of some units, which prove what the column wants."""
+    """Adds the totals of some units that prove all totals of the column."""
     column.count += int(known.count[units].sum())
     if column.wanted.sum:
         column.total += numbers_sum(known.sums.of_units(units))

@@ -158,5 +158,5 @@ def test_a_file_that_the_newest_snapshot_names_is_no_reason_to_plan_again(
     overtaken(table, monkeypatch, kind, "find" if kind is DeleteTask else "build", commits=False)
     opened = open_table(table.path)
     change = opened.delete if kind is DeleteTask else partial(opened.rewrite_file_index, spec={"bitmap": {"a": {}}})
-    with pytest.raises(FileGone, match=r"is missing, although snapshot 1.* names it.*data-1"):
+    with pytest.raises(FileGone, match=r"is missing, although .*snapshot 1.* names it.*data-1"):
         change("a >= 3" if kind is DeleteTask else None)

@@ -104,7 +104,7 @@ def test_an_explanation_keeps_to_the_limit(three):
     told = orcidx.scan(three, limit=ROWS + 250).explain()
     kept = [sum(stripe.kept_rows for stripe in file.stripes) for file in told.files]
     assert kept == [ROWS, 250, 0]
-    assert "rows behind the first 1250 are not read" in str(told)
+    assert "rows after the first 1250 are not read" in str(told)
     may = orcidx.scan(three, where="id >= 500", limit=3).explain()
     assert "ends after 3 matching rows" in str(may)
     assert "limit" not in str(orcidx.scan(three).explain())

@@ -179,7 +179,7 @@ FRAMES: dict[str, tuple[Callable[[], Any], Any]] = {
     "DuckDB's array and enum": (lambda: duckdb.sql("SELECT ['a'::enum('a', 'b')]::enum('a', 'b')[1] x"), [["a"]]),
     "INTERVAL": (lambda: duckdb.sql("SELECT interval 1 day x"), "column x"),
     "UNION": (lambda: duckdb.sql("SELECT union_value(a := 1) x"), [1]),
-    "an array": (lambda: pa.array([1]), "no record batch"),
+    "an array": (lambda: pa.array([1]), "not a record batch"),
     "a column": (lambda: pa.chunked_array([[1]]), "is one column"),
     "NumPy": (lambda: np.array([(1,)], dtype=[("x", "i4")]), "no schema"),
 }
