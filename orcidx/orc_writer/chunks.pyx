@@ -68,8 +68,7 @@ cdef Py_ssize_t try_thorough(
 
 
 cdef class ChunkedStream:
-    """Bytes that are cut into chunks as they arrive. ``joined``: more than a chunk of them may wait (see
-    ``OutStream``)."""
+    """Bytes that are cut into chunks as they arrive. ``joined``: more than a chunk may wait (see ``OutStream``)."""
 
     def __cinit__(self, Compressor compressor, size_t block_size, *, bint keeps_raw=False):
         self.compressor = compressor
@@ -172,8 +171,7 @@ cdef class ChunkedStream:
     cdef int _put_chunk(
         self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil:
-        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or already in place; 0 means that it is
-        stored uncompressed."""
+        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place; 0: it is stored uncompressed."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
@@ -292,9 +290,8 @@ cdef class ChunkedStream:
         a list of one int64 array, or of two in a compressed file."""
         cdef Py_ssize_t i
         if self.compressor is None:
-            # Row groups without values at the end of a stripe would begin at the end of the stream. Java reads no bytes
-            # there, and then fails to seek to that position. The position of the last byte works as well, since nothing
-            # is read from it.
+            # Row groups without values at the end of a stripe would begin at the end of the stream, where Java fails to
+            # seek as it has read no bytes. They begin at the last byte instead; nothing is read from there.
             return [np.minimum(offsets, max(0, self.total - 1))]
         starts = np.empty(self.chunks, np.int64)
         cdef int64_t[::1] out = starts
