@@ -171,7 +171,7 @@ cdef class ChunkedStream:
     cdef int _put_chunk(
         self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil:
-        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place; 0: it is stored uncompressed."""
+        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place; 0: stored uncompressed."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
