@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -97,3 +100,32 @@ def test_the_citation_is_of_the_newest_release():
 def test_core_tests_have_the_extras_that_they_ask_for() -> None:
     """SQL text and Avro are extras: without them these tests failed on every platform."""
     assert "pip install -q '.[all]' pytest" in (ROOT / ".ci" / "core-tests").read_text()
+
+
+def test_core_tests_import_nothing_else() -> None:
+    """One that asked for pyorc failed wherever only they are run."""
+    paths = subprocess.run([ROOT / ".ci" / "core-tests", "--list"], capture_output=True, text=True, check=True).stdout
+    waiting = [ROOT / path for path in paths.split()]
+    assert len(waiting) > 10
+    packages = project()["project"]
+    asked = [
+        *packages["dependencies"],
+        *(packages["optional-dependencies"][one] for one in ("sql", "remote", "paimon")),
+    ]
+    names = " ".join(map(str, asked)).lower()
+    seen: dict[Path, set[str]] = {}
+    while waiting:
+        path = waiting.pop()
+        tree = ast.parse(path.read_text())
+        found = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+        found += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+        seen[path] = set()
+        for module in found:
+            own = (ROOT / "tests" / module.replace(".", "/")).with_suffix(".py")
+            if own.exists():
+                waiting += [own] if own not in seen else []
+            else:
+                seen[path].add(module.split(".")[0])
+    known = {"orcidx", "pytest", "hypothesis"} | set(sys.stdlib_module_names)
+    other = {path.name: {one for one in names_ - known if one.lower() not in names} for path, names_ in seen.items()}
+    assert not {name: found for name, found in other.items() if found}

@@ -3,9 +3,7 @@
 import io
 from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
-import pyorc
 import pytest
 from bad.hostile import DIRECT, Stripe, orc
 from hypothesis import given
@@ -88,22 +86,3 @@ def test_a_table_without_columns_has_the_rows_that_match() -> None:
         table = one.to_table()
         assert (table.num_rows, table.num_columns, table.schema) == (rows, 0, one.schema)
         assert sum(batch.num_rows for batch in one) == rows
-
-
-@pytest.mark.parametrize(
-    ("root", "rows"),
-    [("string", ["a", None, "b"]), ("array<int>", [[1], None, []]), ("map<string,int>", [{"a": 1}, {}, None])],
-)
-def test_no_column_of_a_file_whose_top_level_type_is_no_struct(root: str, rows: list[object]) -> None:
-    sink = io.BytesIO()
-    with pyorc.Writer(sink, root) as writer:
-        for row in rows * 700:
-            writer.write(row)
-    data = sink.getvalue()
-    assert orcidx.read_table(data, []).num_rows == 2100
-    assert sum(batch.num_rows for batch in orcidx.scan(data, [])) == 2100
-    assert orcidx.aggregate(data, {"n": "count(*)"})["n"].to_pylist() == [2100]
-    assert orcidx.scan_polars(data).select(pl.len()).collect().item() == 2100
-    with orcidx.open(data) as file:
-        assert file.read([], selection=[1, 2, 2099]).num_rows == 3
-        assert file.scan(selection=[0, 5]).aggregate({"n": "count(*)"})["n"].to_pylist() == [2]
