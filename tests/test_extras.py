@@ -77,6 +77,17 @@ def run(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProce
     )
 
 
+def test_reading_loads_no_writer(tmp_path: Path) -> None:
+    """It took a twentieth of the time of the first read: the catalog of a directory is written by it."""
+    file = ROOT / "orcidx" / "cli" / "demo" / "lineitem.orc"
+    script = (
+        "import sys, orcidx; assert orcidx.read_table(sys.argv[1]).num_rows == 6005\n"
+        "assert not [name for name in sys.modules if name.startswith('orcidx.orc_writer')]"
+    )
+    done = run(script, tmp_path, str(file))
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plain")

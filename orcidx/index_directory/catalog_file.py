@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.orc_writer.writer import write_table
 from orcidx.scanner.file import OrcFile, open_file
 
 __all__ = ["CatalogFile", "written_catalog"]
@@ -42,6 +41,8 @@ def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
 
 
 def _written(table: pa.Table, text: bytes) -> bytes:
+    from orcidx.orc_writer.writer import write_table  # 28 modules, which no reader needs
+
     sink = pa.BufferOutputStream()
     write_table(table, sink, compression="zstd", metadata={METADATA: text, CHECKSUM: str(zlib.crc32(text))})
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
