@@ -131,7 +131,7 @@ def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 
 class FileTables:
     """Tables of several files: on a terminal one each, under the file's name; else one, with the file before each row.
-    Of a single file just its table. ``as_json``: a document for each file, a line each where they are several."""
+    For a single file only its table. ``as_json``: a document for each file, a line each where they are several."""
 
     def __init__(self, files: int, *, as_json: bool = False) -> None:
         self._several = files > 1

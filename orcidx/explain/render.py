@@ -139,8 +139,8 @@ def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
 
 
 def merged_notes(notes: Iterable[Note]) -> list[str]:
-    """One line for each fact, with the stripes that it holds for counted. Of stripes that differ in a number alone,
-    such as the bytes of their filters, the first one's is shown."""
+    """One line for each fact, with the number of stripes that it is true for. If stripes differ only in a number, such
+    as the bytes of their filters, that of the first one is shown."""
     alike: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
         shape = note.text if note.stripe is None else _NUMBER.sub("#", note.text)

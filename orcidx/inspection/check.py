@@ -286,7 +286,7 @@ class _Check:
         except (CorruptFile, Unsupported) as error:
             if len(units) == 1:
                 self._found("statistics", error.message, stripes[0], column=node.dotted)
-            for unit in units if len(units) > 1 else ():  # the damage is one stripe's
+            for unit in units if len(units) > 1 else ():  # the damage is within one stripe
                 self._stripes_alike(node, [unit])
             return
         self._statistics(node, measured, lambda: raw, stripes)

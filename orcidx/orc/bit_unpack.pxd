@@ -43,16 +43,16 @@ cdef extern from *:
         return ORCIDX_LITTLE(word);
     }
     """
-    # The place of the lowest bit that is set; of a number other than 0.
+    # The position of the lowest set bit of a number other than 0.
     int low_bit "orcidx_low_bit"(uint64_t v) noexcept nogil
-    # How many bits above the highest that is set are not; of a number other than 0.
+    # The number of leading zero bits of a number other than 0.
     int leading_zeros "orcidx_leading_zeros"(uint64_t v) noexcept nogil
     # Eight bytes as one number.
     uint64_t load_big "orcidx_load"(const uint8_t* p) noexcept nogil
     uint64_t load_little "orcidx_load_little"(const uint8_t* p) noexcept nogil
 
 
-# Whether the processor has AVX2, and ORCIDX_SIMD=none does not forbid it.
+# Whether the processor has AVX2 and ORCIDX_SIMD is not "none".
 cdef bint use_avx2
 
 # n values of `width` bits, most significant bit first, to `out`; `width` is 1..24, 26, 28, 30, 32, 40, 48, 56 or 64.
@@ -61,9 +61,10 @@ cdef void unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexce
 # The same, each value zigzag coded.
 cdef void unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
 
-# Whole runs of version 2 from `at` on (moved behind them), while they end before `end`, behind which 64 bytes may be
-# loaded, and fit `n` values: the number of values decoded. Values behind those may have been stored, up to n. Stops,
-# for the caller to decode one run by itself, where room or bytes get short, at PATCHED_BASE, and at anything unusual.
+# Decodes whole runs of version 2 from `at` on, while they end before `end` (64 bytes after it may be loaded) and fit
+# `n` values. Moves `at` after them and returns the number of decoded values; more values, up to n, may have been
+# stored. Stops where room or bytes run short, at PATCHED_BASE, and at anything unusual; the caller then decodes one run
+# by itself.
 cdef int64_t runs_int64(const uint8_t** at, const uint8_t* end, int64_t* out, int64_t n, bint zigzag) noexcept nogil
-# The same. Stops also before a run of values that 32 bits, signed or (without zigzag) unsigned, may not hold.
+# The same. It also stops before a run whose values may not fit 32 bits (signed, or unsigned without zigzag).
 cdef int64_t runs_int32(const uint8_t** at, const uint8_t* end, int32_t* out, int64_t n, bint zigzag) noexcept nogil

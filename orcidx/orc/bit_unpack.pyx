@@ -5,13 +5,12 @@ shift and a mask, since the offset in the byte and the width together never exce
 brings eight values to their lanes, or four of those widths that need 64 bits. The loops are compiled once for each
 width, and chosen when the module is loaded.
 
-``runs_int32`` and ``runs_int64`` decode run after run while all is plain: the run and the bytes that may be loaded
-behind it are at hand, there is room for whole vectors, and 32 bits hold the values. They stop before the first other
-one, which ``int_rle`` then decodes by itself. Writers cut random data into runs of five values (an accidental
-repetition of three ends a run), and there a branch for each kind of run costs more than the values. So short repeats,
-short literals and repeats of a small value all go through the same instructions, which shift one word of 64 bits by
-as many bits as each value lies in it, a repetition being packed values at a distance of 0: 9 ns instead of 35 for
-such a run.
+``runs_int32`` and ``runs_int64`` decode run after run in the simple case: the run and the bytes that may be loaded
+after it are in memory, there is room for whole vectors, and the values fit 32 bits. They stop before the first other
+run, which ``int_rle`` then decodes. Writers cut random data into runs of five values (an accidental repetition of three
+ends a run), and there a branch for each kind of run costs more than the values. So short repeats, short literals and
+repeats of a small value all go through the same instructions, which shift one word of 64 bits by as many bits as each
+value lies in it, a repetition being packed values at a distance of 0: 9 ns instead of 35 for such a run.
 """
 
 import os
@@ -273,7 +272,7 @@ cdef extern from *:
                                           int64_t n) noexcept nogil
     int has_avx2 "orcidx_has_avx2"() noexcept nogil
 
-# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
 
 

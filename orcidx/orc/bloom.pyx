@@ -25,7 +25,8 @@ cdef uint64_t C1 = 0x87C37B91114253D5ULL
 cdef uint64_t C2 = 0x4CF5AD432745937FULL
 
 MOST_HASHES = 64
-"""More hash functions than this are no filter: over1k_bloom.orc has a layout from before the format settled."""
+"""Bytes that give more hash functions than this are not a filter: over1k_bloom.orc has a layout from before the format
+was final."""
 
 
 cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:
@@ -134,7 +135,7 @@ cdef class BloomFilters:
     cdef readonly list reasons
 
     def __init__(self, buffer):
-        """Parses a BloomFilterIndex message. Raises ``CorruptFile`` for bytes that are none."""
+        """Parses a BloomFilterIndex message. Raises ``CorruptFile`` for bytes that are not such a message."""
         cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
         starts, stops = split_messages(buffer, 1, "BloomFilterIndex")
         cdef int64_t[::1] first = starts
@@ -155,7 +156,7 @@ cdef class BloomFilters:
             self._bits = self._packed
 
     cdef object _read(self, Cursor cursor, Py_ssize_t i):
-        """Notes where filter ``i`` lies; returns why it cannot be used. A bitset of words is packed in a copy of the
+        """Records where filter ``i`` is; returns why it cannot be used. A bitset of words is packed in a copy of the
         buffer, from the start of its own message on."""
         cdef Field field
         cdef uint64_t hashes = 0
@@ -174,7 +175,7 @@ cdef class BloomFilters:
                 utf8_start = field.start
                 utf8_size = <int64_t>field.value
             elif field.number == 3:
-                return "a layout from before the format settled"
+                return "a layout from before the format was final"
         if not 0 < hashes <= MOST_HASHES:
             return f"{hashes} hash functions are impossible"
         if utf8_start < 0:

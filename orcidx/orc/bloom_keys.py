@@ -1,8 +1,8 @@
-"""Which bloom filters may be believed, and under which hashes a value would be found in them.
+"""Decides which bloom filters can be trusted, and computes the hashes under which a value would be found in them.
 
 What writers add: integers and days as 64-bit numbers; floats widened, by the bits of the double; texts and binaries as
-bytes; decimals as their text; timestamps as whole milliseconds. A literal may have several hashes, where writers differ
-or where several stored values read as the same one: it is absent when all of them are.
+bytes; decimals as their text; timestamps as whole milliseconds. A literal may have several hashes, because writers
+differ or because several stored values read as the same one. It is absent when all its hashes are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _FILTERED = _INTEGERS | _TIMESTAMPS | _FLOATS | STRING_KINDS | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.BINARY}
 
 _NARROWED = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.DATE})
-"""Types whose values writers take as 64-bit numbers: larger ones wrap around when read, their keys do not."""
+"""Types whose values writers hash as 64-bit numbers: values that are too large wrap around when read, but their hashes
+do not."""
 
 # The C++ writer hashes CHAR values with the wrong length; BYTE values after it has packed them in place, so that the
 # first eighth of every batch is hashed as rubbish (seen in 2.3.1).
@@ -50,7 +51,7 @@ NANOS_PER_MILLI = 1_000_000
 OLD_CLOCKS = -2_145_916_800_000
 """1902-01-01 in milliseconds: before it libraries disagree on zones, and some on the calendar."""
 FARTHEST_ZONE = 15 * 3_600_000
-"""No time zone is farther from UTC, in milliseconds."""
+"""The largest offset of a time zone from UTC, in milliseconds."""
 LONGEST_CHAR = 65535
 REPLACEMENT = "\ufffd".encode()
 
@@ -69,7 +70,7 @@ def distrust_bloom(
     if of_cpp and node.kind is TypeKind.FLOAT:
         return "the C++ writer hashes FLOAT values as the doubles that it was given, before it rounds them"
     if kind == StreamKind.BLOOM_FILTER and node.kind not in _INTEGERS | {TypeKind.DATE}:
-        return "filters of the original kind are believed for integers and dates only"
+        return "filters of the original kind are used for integers and dates only"
     if encoding.bloom_encoding > 1:
         return f"bloom encoding {encoding.bloom_encoding} is unknown"
     if node.kind in _TIMESTAMPS and encoding.bloom_encoding != 1:
@@ -80,7 +81,7 @@ def distrust_bloom(
 
 
 def _as_stored(node: OrcType, facts: FileFacts, options: ValueOptions) -> bool:
-    """Whether the digits of every decimal are read as the writer was given them."""
+    """Whether every decimal is read with the digits that the writer got."""
     return options.decimal_rounding == "error" or facts.by_spark or is_decimal64(node, decimal64=facts.decimal64)
 
 
@@ -96,14 +97,15 @@ MAY_WRAP = "no statistics show that the values are in the range of their type: l
 
 
 def may_wrap(node: OrcType, facts: FileFacts) -> bool:
-    """Whether values of the column may have been larger than their type, so that ``surely_fits`` must clear a filter.
+    """Whether values of the column may have been larger than their type, so that a filter may be used only where
+    ``surely_fits``.
 
     Java casts BYTE before it hashes it."""
     return node.kind in _NARROWED and not (node.kind is TypeKind.BYTE and facts.writer == WriterKind.JAVA)
 
 
 def surely_fits(column: StatisticsColumn) -> Bools:
-    """Units whose own minimum and maximum, which are of the values as given, lie in the range of the type."""
+    """Units whose minimum and maximum, which are of the values as the writer got them, are in the range of the type."""
     return column.all_null | (column.lower.valid & column.upper.valid)
 
 
@@ -134,7 +136,8 @@ def literal_hashes(
 
 
 def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -> npt.NDArray[np.int64] | None:
-    """The hashes of many literals together, of types whose values have one each; None: ask for one at a time."""
+    """The hashes of many literals, for types whose values have one hash each; None means that they must be computed one
+    at a time."""
     if node.kind in _INTEGERS and not reads_as_timestamp(node, options):
         return hash_integers(np.array([value for value in literals if -(1 << 63) <= value < 1 << 63], np.int64))
     if node.kind is TypeKind.DATE and all(GREGORIAN_START <= day < 1 << 40 for day in literals):
@@ -196,11 +199,11 @@ def _float_hashes(literal: float) -> list[int] | None:
 def _timestamp_hashes(
     node: OrcType, literal: int, facts: FileFacts, options: ValueOptions, zone: Zone | None
 ) -> list[int] | None:
-    """Values less than a second before the epoch read as one second later, so that near it both are looked for.
+    """Values less than a second before the epoch are read as one second later, so near the epoch both are looked for.
 
-    Wall clocks were made by the writer's table of its zone and are read by ours: what another table may have shown is
-    looked for, too, and of years in which tables differ by anything the filters cannot tell. ORC C++ cuts towards zero
-    where Java rounds down: values before 1970 that Arrow gives it have negative nanoseconds.
+    Local times were made by the writer's time zone table and are read by ours. So values that another table may have
+    given are looked for too, and for years in which tables may differ by any amount the filters are not used. ORC C++
+    cuts towards zero where Java rounds down: values before 1970 that Arrow gives it have negative nanoseconds.
     """
     millis = literal // NANOS_PER_MILLI
     if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):

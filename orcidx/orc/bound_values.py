@@ -24,7 +24,8 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, eq=False)
 class NumberBounds:
-    """One number for each of n units. ``valid``: units that have it; ``exact``: units where a value surely equals it.
+    """One number for each of n units. ``valid``: units that have one. ``exact``: units where a value certainly equals
+    it.
 
     ``values``: float64, or integers as int64 or, where some do not fit, Python ints as objects; integers count units
     of 10**-scale."""
@@ -84,7 +85,7 @@ def _objects(values: list[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class BytesBounds:
-    """As ``NumberBounds``, for bytes in unsigned order: spans (int64, shape (n, 2)) of a buffer."""
+    """Like ``NumberBounds``, for bytes in unsigned order: spans (int64, shape (n, 2)) of a buffer."""
 
     buffer: bytes
     spans: Int64s
@@ -111,7 +112,8 @@ class BytesBounds:
 
     def at(self, units: Int64s) -> list[bytes | None]:
         """The bounds of some units, None where they are not valid."""
-        # Two lists of numbers, not one of pairs: tens of thousands of lists have the garbage collector look at all.
+        # Two lists of numbers, not one of pairs: tens of thousands of lists would make the garbage collector examine
+        # all of them.
         spans, valid = self.spans[units], self.valid[units]
         starts, stops = spans[:, 0].tolist(), spans[:, 1].tolist()
         if valid.all():

@@ -1,12 +1,13 @@
-"""What statistics prove: bounds of the values of one column in each unit, as far as the writer can be trusted.
+"""What statistics prove: bounds of the values of one column in each unit, where the writer can be trusted.
 
-``bound_statistics`` turns raw statistics of any level into a ``StatisticsColumn``: lower and upper bounds that hold for
-every value that a read would hand out, facts about nulls and NaN, and the reasons where nothing is known. A bound that
-cannot be trusted is absent; none is ever made tighter than what the file proves. Rules by source: HIVE-8732 (early Java
+``bound_statistics`` turns raw statistics of any level into a ``StatisticsColumn``: lower and upper bounds that are
+valid for every value that a read would return, facts about nulls and NaN, and reasons where nothing is known. A bound
+that cannot be trusted is absent; no bound is tighter than what the file proves. Rules by source: HIVE-8732 (early Java
 writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts), ORC-1796 (absent hasNull).
 
-What a writer recorded is about what it was given, what is read is what it stored: where it converts on the way, the
-bounds are made to hold for the stored values (``_integers``, ``_doubles``, ``_strings``).
+A writer's statistics are about the values that it got, but reads return the values that it stored. Where it converts
+between the two, the bounds are changed so that they hold for the stored values (``_integers``, ``_doubles``,
+``_strings``).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ __all__ = [
 
 NANOS_PER_MILLI = 1_000_000
 FARTHEST_ZONE = 15 * 3_600_000
-"""No time zone is farther from UTC, in milliseconds."""
+"""The largest offset of a time zone from UTC, in milliseconds."""
 
 INTEGER_RANGES = {
     TypeKind.BYTE: (-(1 << 7), (1 << 7) - 1),
@@ -65,16 +66,16 @@ INTEGER_RANGES = {
     TypeKind.DATE: (-(1 << 31), (1 << 31) - 1),
     TypeKind.LONG: (INT64_MIN, INT64_MAX),
 }
-"""Values beyond these wrap around when read, so bounds beyond them bound nothing."""
+"""Values beyond these wrap around when read, so bounds beyond them are useless."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StatisticsColumn:
     """What is proved of one column in each of n units.
 
-    ``may_null``: a row may be null (also because a struct around it is); ``all_null``: every row surely is.
+    ``may_null``: a row may be null (also because a struct around it is). ``all_null``: every row certainly is.
     ``may_nan``: a value may be NaN; bounds are then those of the other values. ``reasons``: what was not trusted, and
-    in which units; ``distrusted``: why the column has no bounds at this level at all.
+    in which units. ``distrusted``: why the column has no bounds at all at this level.
     """
 
     node: OrcType
@@ -94,12 +95,12 @@ class StatisticsColumn:
         return len(self.rows)
 
     def reason(self, unit: int) -> str | None:
-        """Why the unit has no bounds, None when that was no matter of trust."""
+        """Why the unit's bounds are not trusted; None when it has bounds, or has none for another reason."""
         return self.distrusted or next((reason for reason, units in self.reasons if units[unit]), None)
 
 
 WRONG_STATISTICS = "this writer's statistics of stripes and files are wrong (HIVE-8732)"
-OTHER_ROWS = "inside a list, map or union rows are not the file's"
+OTHER_ROWS = "rows inside a list, map or union are not the rows of the file"
 
 
 def distrust(node: OrcType, level: Level, facts: FileFacts, options: ValueOptions) -> str | None:
@@ -108,7 +109,7 @@ def distrust(node: OrcType, level: Level, facts: FileFacts, options: ValueOption
     if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and java and facts.writer_version < 6:
         return "the writer kept timestamps in its local time (ORC-135)"
     if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
-        return "the option timezone moves the timestamps away from their statistics"
+        return "with the option timezone the timestamps differ from their statistics"
     if node.kind is TypeKind.DECIMAL and java and facts.writer_version == 6 and 0 < node.precision <= 18:
         return "this writer's minima and maxima of short decimals are wrong (ORC-517)"
     if java and facts.writer_version == 0 and level != "row_group" and node.kind in _HIVE_8732:
@@ -183,8 +184,8 @@ def _crossed(lower: Bounds, upper: Bounds) -> Bools:
 
 
 def _nan_facts(raw: RawStatistics) -> tuple[Bools, Bools]:
-    """(units whose statistics show a NaN, those that may hold one). Only a sum that is a number says that there is
-    none."""
+    """(units whose statistics show a NaN, units that may hold one). Only a sum that is a number proves that there is no
+    NaN."""
     if PARTS.get(raw.node.kind) != Part.DOUBLE:
         return (nothing := np.zeros(len(raw), np.bool_)), nothing
     seen = _nan_seen(raw)
@@ -232,8 +233,8 @@ def _dates(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zo
 def _doubles(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
     """Where a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values.
 
-    ORC C++ keeps statistics of the doubles that it is given and stores FLOAT rounded: so are the bounds, since rounding
-    never changes an order and a value that was the least stays it.
+    ORC C++ keeps statistics of the doubles that it is given and stores FLOAT rounded: so the bounds are rounded too.
+    Rounding keeps the order, so the least value stays the least.
     """
     doubles = raw.arrays["doubles"]
     if raw.node.kind is TypeKind.FLOAT:
@@ -249,7 +250,7 @@ def _buckets(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: 
 
 
 def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Minimum and maximum, or the bounds of truncated ones, which no value need equal but some may. Java's first
+    """Minimum and maximum, or the bounds of truncated ones, which a value may equal but need not. Java's first
     writers compared UTF-16 units: characters beyond the BMP sort before U+E000 to U+FFFF there."""
     java = facts.writer == WriterKind.JAVA
     sides = []
@@ -260,7 +261,7 @@ def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: 
         if java and facts.writer_version == 0:
             valid &= ~spans_with_byte(raw.buffer, spans, *wrong_order)
         if options.utf8 == "replace":
-            # Bytes that are no UTF-8 come out as U+FFFD, elsewhere in the order than they were.
+            # Bytes that are not UTF-8 are read as U+FFFD, which has another place in the order.
             valid &= ~spans_with_byte(raw.buffer, spans, 0x80, 0xFF)
         bounds = BytesBounds(raw.buffer, spans, valid, exact & valid)
         merged = raw.level != "row_group" and facts.writer_version < ORC_203
@@ -312,8 +313,8 @@ def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBoun
 
 
 def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBounds:
-    """CHAR values compare right-trimmed, the writer compared them padded or not. The two orders differ only around
-    bytes below the space, which the changed bounds leave room for; no value need equal them."""
+    """CHAR values compare right-trimmed, the writer compared them padded or not. The two orders differ only for bytes
+    below the space. The bounds are widened for these, so no value need equal them."""
     texts = [change((bounds.value(unit) or b"").rstrip(b" ")) for unit in range(len(bounds.valid))]
     stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate(([0], stops[:-1])).astype(np.int64) if texts else stops
@@ -329,7 +330,8 @@ def _raised_upper(text: bytes) -> bytes:
 
 
 def _decimals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Rounded outwards to the scale in which the column is read, as its values are rounded to it."""
+    """Bounds rounded outwards to the scale in which the column is read, because its values are rounded to that
+    scale."""
     _, scale = decimal_digits(raw.node, options)
     lower = _rounded(raw, 1, scale, upwards=False)
     return lower, _rounded(raw, 2, scale, upwards=True)
@@ -350,7 +352,8 @@ def _rounded(raw: RawStatistics, number: int, scale: int, *, upwards: bool) -> N
 
 
 def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """In nanoseconds, of the wall clock or of UTC as the column is. Presto and Trino keep milliseconds only, rounded.
+    """Bounds in nanoseconds, of local time or of UTC depending on the column. Presto and Trino keep milliseconds only,
+    rounded.
 
     A value less than a second before the epoch reads as one second later, since writers cut seconds towards zero. That
     is the epoch of the instant, from which the wall clock differs by the zone: maxima so near get a second more. Wall
@@ -382,7 +385,7 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
 
 
 def _clock_slack(millis: Int64s, zone: Zone | None) -> Int64s:
-    """By how many milliseconds a wall clock may differ from what the writer's table of the zone gave."""
+    """By how many milliseconds a local time may differ from that of the writer's time zone table."""
     if zone is None:
         return np.full_like(millis, MILLIS_PER_DAY)
     if zone.is_fixed:
@@ -392,7 +395,7 @@ def _clock_slack(millis: Int64s, zone: Zone | None) -> Int64s:
 
 
 def _instant_bounds(millis: Int64s, zone: Zone, *, is_upper: bool) -> Int64s:
-    """Bounds of wall clocks as bounds of the instants at which the zone's clocks showed them."""
+    """Converts bounds of local times to bounds of the instants that have these local times in the zone."""
     farthest = min if is_upper else max
     offsets = [farthest(zone.offsets_near(second)) for second in (millis // 1000).tolist()]
     return millis - 1000 * np.array(offsets, np.int64)

@@ -1,8 +1,8 @@
-"""From decoded values to Arrow buffers: spreading over nulls, offsets, dictionary gather.
+"""Turns decoded values into Arrow buffers: spreads them over nulls, computes offsets, and gathers dictionary entries.
 
 Every function works on whole buffers without the GIL; sizes are checked on entry. Validity is an Arrow bitmap (least
 significant bit first); "dense" values are those of valid rows only. Integer streams are read a block at a time, so that
-nothing is kept in 64 bits that ends up in 32.
+values of 32 bits are never all held in 64 bits.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -76,7 +76,7 @@ cdef const uint8_t* bits_of(const uint8_t[::1] valid, int64_t n, int64_t count) 
     if n == 0:
         return NULL
     if ones_between(&valid[0], 0, n) != count:
-        raise ValueError(f"{count} values for other numbers of valid rows")
+        raise ValueError(f"{count} values, but another number of valid rows")
     return &valid[0]
 
 
@@ -135,12 +135,12 @@ cdef void spread_wide(uint8_t* values, int width, uint64_t word, int64_t start, 
 
 
 cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_t n, int64_t count) noexcept nogil:
-    """Moves ``count`` dense values to the places of the set bits, from the end, zeros elsewhere."""
+    """Moves ``count`` dense values to the positions of the set bits, beginning at the end, with zeros elsewhere."""
     cdef int64_t start = ((n - 1) >> 6) << 6
     cdef int64_t left = count, stop = n
     cdef uint64_t word
     cdef int ones
-    while start >= 0 and left < stop:           # with as many values as rows left, the others are in place
+    while start >= 0 and left < stop:           # when as many values as rows are left, these are already in place
         word = word_at(valid, start, n)
         ones = popcount64(word)
         if ones == stop - start:
@@ -175,7 +175,8 @@ cdef int64_t place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t
                            int32_t* out, uint64_t* seen) noexcept nogil:
     """Offsets of rows ``start`` to ``stop`` (a multiple of 64, and behind it a block); null rows are empty.
 
-    Returns where the last one ends; what came of lengths of 2**31 and more, which show in ``seen``, is for nothing.
+    Returns where the last one ends. The result is invalid for lengths of 2**31 and more, which are recorded in
+    ``seen``.
     """
     cdef int64_t i, next_length = 0
     cdef uint64_t at = total, bits = 0, bit
@@ -227,7 +228,7 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
 
 
 def skip_lengths(IntRle lengths not None, int64_t count):
-    """Passes over ``count`` lengths and returns their sum. Raises ``CorruptFile`` for a negative one."""
+    """Skips ``count`` lengths and returns their sum. Raises ``CorruptFile`` for a negative one."""
     cdef int64_t total = 0
     if count > 0:
         with nogil:
@@ -254,7 +255,7 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
         raise ValueError("the indexes do not fit")
     with nogil:
-        indexes.largest = 0                 # from now on, so that it has the indexes that do not fit 32 bits
+        indexes.largest = 0                 # reset: it also covers indexes that do not fit 32 bits
         while done < count:
             step = min(count - done, <int64_t> CHECKED)
             indexes.read_int32(&out[done], step)
@@ -269,7 +270,8 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
 
 
 def length_range(const int32_t[::1] entries not None):
-    """The shortest and the longest entry of a dictionary, by the offsets of its entries; (0, 0) without any."""
+    """The lengths of the shortest and the longest entry of a dictionary, from the offsets of its entries; (0, 0) if it
+    has none."""
     cdef int64_t i
     cdef int32_t length, shortest = 2147483647, longest = 0
     for i in range(1, entries.shape[0]):
@@ -281,7 +283,8 @@ def length_range(const int32_t[::1] entries not None):
 
 cdef int64_t pick_lengths(const int32_t* indexes, const int32_t* entries, int64_t n, int64_t total,
                           int32_t* out) noexcept nogil:
-    """Offsets of ``n`` strings from ``total`` on; where the last one ends. Few enough that nothing overflows."""
+    """Offsets of ``n`` strings from ``total`` on; returns where the last one ends. There must be so few that nothing
+    overflows."""
     cdef int64_t i
     cdef uint64_t pair
     for i in range(n):
@@ -351,7 +354,7 @@ def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32
     """The bytes of the ``count`` picked entries, one after the other; ``total`` of them.
 
     The indexes have passed ``gather_offsets``. ``blob`` and ``out`` have ``SPARE`` bytes behind what is used.
-    ``longest``: of the entries; they are copied in moves of so many bytes, or a few more.
+    ``longest``: the length of the longest entry; entries are copied in moves of so many bytes or a few more.
     """
     cdef int64_t i, at = 0
     if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):

@@ -114,11 +114,11 @@ cdef class RawBytes:
         self.window = window
 
     def seek(self, positions):
-        """Takes its numbers from ``positions`` (a ``PositionIterator``) and goes there."""
+        """Seeks to the place given by the next numbers of ``positions`` (a ``PositionIterator``)."""
         self.window.seek_positions(positions)
 
     def skip(self, n):
-        """Passes over ``n`` bytes; ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` bytes; raises ``CorruptFile`` if there are fewer."""
         self.window.skip(n)
 
     def read_into(self, uint8_t[::1] out not None, n=None):
@@ -135,7 +135,7 @@ cdef class RawBytes:
                 left -= step
 
     def read_text(self, uint8_t[::1] out not None, n=None):
-        """``read_into``, and whether the bytes are all below 0x80."""
+        """Like ``read_into``; returns whether all bytes are below 0x80."""
         cdef int64_t left = out.shape[0] if n is None else n, done = 0, step, most
         cdef uint64_t seen = 0
         if not 0 <= left <= out.shape[0]:
@@ -177,7 +177,7 @@ cdef class ByteRle:
         self.left = 0
 
     def skip(self, n):
-        """Passes over ``n`` values; ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` values; raises ``CorruptFile`` if there are fewer."""
         cdef int64_t count = checked(n)
         with nogil:
             self.skip_bytes(count)
@@ -265,7 +265,7 @@ cdef class BooleanRle:
         self.pending_bits = 0
 
     def skip(self, n):
-        """Passes over ``n`` bits and returns how many of them were set; ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` bits and returns how many of them are set; raises ``CorruptFile`` if there are fewer."""
         cdef int64_t count = checked(n)
         with nogil:
             count = self.skip_bits(count)
@@ -306,7 +306,7 @@ cdef class BooleanRle:
                 continue
             if self.bytes.left == 0:
                 self.bytes.next_run()
-            if self.bytes.repeats and offset & 7 == 0:      # long runs of all or none, in place
+            if self.bytes.repeats and offset & 7 == 0:      # long runs of equal bits are written directly
                 step = min(n // 8, self.bytes.left)
                 block[0] = <uint8_t> reverse_bits_of_bytes(self.bytes.value)
                 memset(out + (offset >> 3), block[0], step)

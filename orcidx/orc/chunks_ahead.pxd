@@ -6,7 +6,8 @@ cdef enum:
     NO_CHUNK = -3
 
 
-# A compressed chunk and the room for what it becomes. Whoever changes `state` from STAGED to BUSY decompresses it.
+# A compressed chunk and the memory for its decompressed bytes. The thread that changes `state` from STAGED to BUSY
+# decompresses it.
 cdef struct Slot:
     int state
     int64_t start               # stream offset behind the header
@@ -34,18 +35,19 @@ cdef class ChunksAhead:
 
     # The reader is going to read n bytes; before `go_on` that is as far as others go.
     cdef void expect(self, int64_t n) noexcept nogil
-    # Whether the next chunk of the reader is here.
+    # Whether the reader's next chunk is in the ring.
     cdef bint has(self, int64_t start) noexcept nogil
-    # Whether a chunk is here; those before it are given up. What is not here is staged next.
+    # Whether a chunk is in the ring; chunks before it are dropped. If it is not, it is staged next.
     cdef bint goes_to(self, int64_t start, int64_t length) noexcept nogil
     # Whether the chunk with its header at `offset` is here or being staged; if so, the header.
     cdef bint header_at(self, int64_t offset, uint8_t* header) noexcept nogil
     # Stream offset of the bytes that `put` should get; NO_CHUNK: none.
     cdef int64_t wants(self) noexcept nogil
     cdef void put(self, const uint8_t* bytes, int64_t n) noexcept nogil
-    # Asks other threads where there is something for them.
+    # Asks other threads for help if there is something to decompress.
     cdef int call(self) except -1 nogil
-    # What the chunk becomes, to `out`, and its size; negative of a damaged one; NO_CHUNK if it is not here.
+    # Puts the decompressed chunk into `out` and returns its size; negative for a damaged one; NO_CHUNK if it is not in
+    # the ring.
     cdef int64_t take(self, int64_t start, uint8_t* out, int64_t capacity) noexcept nogil
 
     cdef void give_up(self) noexcept nogil

@@ -1,19 +1,20 @@
-"""``ChunksAhead``: the next chunks of one stream, decompressed by other threads before its reader comes to them.
+"""``ChunksAhead``: other threads decompress the next chunks of one stream before its reader needs them.
 
-Of a column that is read alone one thread does all the work, and most of that is decompression. The reader's window
-stages the next stored chunks here, in a ring of bounded memory; threads that have nothing else to do decompress them
-to memory of the ring, and the window takes what it comes to. Nobody ever waits::
+When a column is read alone, one thread does all the work, and most of that is decompression. The reader's window stages
+the next stored chunks in a ring of bounded memory. Threads without other work decompress them into memory of the ring,
+and the window takes them from there. No thread ever waits::
 
       first                first + DISTANCE                                    last
       | taken next ......  | others begin here, and go on to the end ......... | staged next
 
-The reader decompresses what nobody has begun, straight to where it is wanted. Where another thread is at the chunk
-that it needs, it does another one in the meantime; if that thread is still not done, it is one that does not run,
-and the reader decompresses the chunk itself: the other's memory is its own, and given up until it comes back.
+The reader decompresses chunks that no other thread has begun directly to their destination. If another thread is
+decompressing the chunk that the reader needs, the reader decompresses another one in the meantime. If that thread is
+still not done, it is probably not running, and the reader decompresses the chunk itself. The memory of that thread's
+chunk is not reused until the thread has ended with it.
 
-What is decompressed in vain is not counted, and a chunk that turns out damaged is decompressed again by the reader
-when it comes to it, so that errors, their places and counters are those of one thread. The ring has no part of the
-window, its stream or its file, and outlives them as long as somebody works in it.
+Chunks that are decompressed but not used are not counted. A damaged chunk is decompressed again by the reader, so that
+errors, their places and the counters are the same as with one thread. The ring has no references to the window, its
+stream or its file, and lives as long as a thread uses it.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -63,7 +64,7 @@ cdef enum:
     STAGED = 1
     BUSY = 2
     DONE = 3
-    LEFT = 4                # whoever is at it frees it
+    LEFT = 4                # the thread that uses it frees it
 
 
 # Rooms of two blocks that rings have left to the next ones: mapping and clearing them anew for each stripe takes longer
@@ -114,7 +115,7 @@ cdef class ChunksAhead:
         free(self.slots)
 
     def help(self, int most):
-        """Decompresses up to so many chunks; any thread may. Whether there was one."""
+        """Decompresses up to so many chunks, in any thread; returns whether there was one."""
         cdef int done = 0
         with nogil:
             while done < most and self.work(orcidx_load(&self.first), min(<int> DISTANCE, self.room // 4)):
@@ -123,11 +124,11 @@ cdef class ChunksAhead:
         return done > 0
 
     def go_on(self):
-        """By the reader: from now on what comes next may be decompressed without being asked for."""
+        """Called by the reader: from now on the next chunks may be decompressed without a request."""
         self.allowed = ALL
 
     def close(self):
-        """By the reader: others find nothing more to do."""
+        """Called by the reader: other threads find no more chunks."""
         with nogil:
             self.give_up()
             self.stopped = True
@@ -151,7 +152,7 @@ cdef class ChunksAhead:
                 return True
             self.leave(&self.slots[self.first % self.room])
         slot = &self.slots[self.last % self.room]
-        if self.left == 0 or slot.start != start:       # else it is being staged
+        if self.left == 0 or slot.start != start:       # otherwise the chunk is being staged
             self.stopped = orcidx_load(&slot.state) != FREE
             if not self.stopped:
                 self.at, self.left = start, length
@@ -217,7 +218,7 @@ cdef class ChunksAhead:
                 orcidx_store(&self.last, self.last + 1)
 
     cdef bint take_header(self, Slot* slot, const uint8_t* header, int64_t n) noexcept nogil:
-        # Whether a compressed chunk follows; to all else, and to a header in two pieces, the window sees.
+        # Whether a compressed chunk follows; the window handles everything else, including a header in two pieces.
         cdef int64_t length
         if n < HEADER or header[0] & 1:
             return False
@@ -285,5 +286,5 @@ cdef class ChunksAhead:
             return False
         slot.written = self.codec.decompress(slot.stored, slot.length, slot.stored + self.block_size, self.block_size)
         if not orcidx_change(&slot.state, BUSY, DONE):
-            orcidx_store(&slot.state, FREE)     # the reader has left it
+            orcidx_store(&slot.state, FREE)     # the reader has dropped it
         return True

@@ -50,7 +50,7 @@ _KINDS = {"NONE": 0, "ZLIB": 1, "SNAPPY": 2, "LZO": 3, "LZ4": 4, "ZSTD": 5, "BRO
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """One compression kind and the library that serves it. ``native``, where there is one, needs no GIL."""
+    """One compression kind and its library. ``native``, where there is one, needs no GIL."""
 
     kind: int
     name: str
@@ -96,7 +96,7 @@ def _open(kind: int, native: bool) -> Codec:
 
 
 def check_block_size(block_size: int) -> int:
-    """The compression block size of a PostScript, or ``CorruptFile`` when no writer can have meant it."""
+    """The compression block size of a PostScript, or ``CorruptFile`` when it is impossible."""
     if not 0 < block_size <= BLOCK_SIZE_LIMIT:
         raise CorruptFile(f"compression block size {block_size} is not between 1 and {BLOCK_SIZE_LIMIT}")
     return block_size
@@ -142,7 +142,8 @@ def read_framed(
 
 
 class _Kept(threading.local):
-    """Room for one block, of each thread: a new one for each footer is cleared memory that is mostly not touched."""
+    """Memory for one block in each thread. A new one for each footer would have to be cleared, and most of it is not
+    used."""
 
     room = memoryview(b"")
 
@@ -378,7 +379,8 @@ def _lz4(native: bool) -> Codec:
 
     def into(chunk: memoryview, out: memoryview) -> int:
         try:
-            # Untold of a length, the library takes a chunk's first four bytes for one whenever it fits into ``out``.
+            # If it is not given a length, the library reads the chunk's first four bytes as one whenever that fits into
+            # ``out``.
             return int(cramjam.lz4.decompress_block_into(chunk, out, output_len=len(out)))
         except cramjam.DecompressionError as error:
             raise ValueError(str(error)) from error
@@ -390,7 +392,7 @@ def _lzo(native: bool) -> Codec:
     lzallright = _library("lzallright", "lzallright", "LZO")
 
     def into(chunk: memoryview, out: memoryview) -> int:
-        # the library writes as much as the chunk says, so that is counted first
+        # the library writes as many bytes as the chunk says, so these are counted first
         if not 0 <= lzo_size(chunk) <= len(out):
             raise ValueError("damaged, or declares more")
         try:

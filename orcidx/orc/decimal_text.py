@@ -8,7 +8,7 @@ __all__ = ["plain_text", "read_decimal", "scaled_floor"]
 
 
 def read_decimal(text: bytes) -> Decimal | None:
-    """A decimal as Java prints it; None for what is no finite decimal of reasonable size."""
+    """A decimal as Java prints it; None for a value that is not a finite decimal of reasonable size."""
     try:
         value = Decimal(text.decode("ascii").strip()) if len(text) <= 100 else Decimal("nan")
     except (InvalidOperation, UnicodeDecodeError):

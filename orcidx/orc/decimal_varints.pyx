@@ -1,8 +1,9 @@
 """Varints of decimals: the zigzag codes of unscaled numbers, to 64 or to 128 bits.
 
-A block of 64 bytes at a time is looked at: its ends are found at once, since each value would wait for the one before
-if every end were sought from there. Four values are then loaded, cut at their ends, squeezed and widened together. In
-bytes of 1 or 2 a value, which small amounts take, all of a block are. Values of more than 8 bytes come one by one.
+The ends of all values in a block of 64 bytes are found together, because otherwise each value would have to wait for
+the end of the one before. Then four values are loaded, cut at their ends and widened together. If all values of a block
+have 1 or 2 bytes, as small amounts do, the whole block is decoded together. Values of more than 8 bytes are decoded one
+by one.
 """
 
 import os
@@ -306,7 +307,7 @@ cdef extern from *:
     int64_t c_drop "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) noexcept nogil
     bint c_is_fast "orcidx_is_fast"() noexcept nogil
 
-# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 cdef bint fast = c_is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
 
 

@@ -1,11 +1,11 @@
 """Decimals: unbounded zigzag varints and their scales, into Arrow's decimal128.
 
 A value of up to 19 bytes is a zigzag varint of the unscaled number; its scale comes from another stream and may differ
-from the type's, since writers strip trailing zeros (HiveDecimal). Where runs of scales say that all are the type's, as
-in files of writers that strip none, values go to where they belong (``decimal_varints``), and the scales of such a run
-are not decoded. Otherwise a block at a time is decoded; when all its values are small and of scales up to the type's,
-they are multiplied and widened, and that is all. What is left is rescaled and checked, in 128 bits with overflow
-checks.
+from the type's, since writers strip trailing zeros (HiveDecimal). If a run of scales says that all are the type's, as
+in files of writers that strip no zeros, values are decoded directly to the output (``decimal_varints``), and the scales
+of the run are not decoded. Otherwise values are decoded a block at a time. If all values of a block are small and their
+scales are at most the type's, they are only multiplied and widened. All other values are rescaled in 128 bits with
+overflow checks.
 """
 
 import os
@@ -242,9 +242,9 @@ cdef extern from *:
 cdef enum:
     BLOCK = 1024            # 16 KiB of them, so that they stay in the cache on their way past the caches
 
-# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 portable = os.environ.get("ORCIDX_SIMD") == "none"
-# ORCIDX_RUNS=none decodes all scales, for tests and for comparing
+# ORCIDX_RUNS=none decodes all scales, for tests and comparisons
 cdef bint by_runs = os.environ.get("ORCIDX_RUNS") != "none"
 
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}

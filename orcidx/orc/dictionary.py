@@ -1,4 +1,4 @@
-"""The dictionaries of string columns in one stripe, read by themselves."""
+"""Reads the dictionaries of string columns in one stripe, without the rows."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ StreamData = dict[tuple[int, StreamKind], Any]
 
 @dataclass(frozen=True)
 class Dictionaries:
-    """``entries``: of each column as a string array; None where the stripe has no dictionary of one. ``streams``: those
-    that were fetched for it."""
+    """``entries``: those of each column as a string array; None for a column without a dictionary in the stripe.
+    ``streams``: those that were fetched for this."""
 
     entries: list[pa.Array | None]
     streams: StreamData = field(default_factory=dict)

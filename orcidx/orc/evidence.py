@@ -1,4 +1,5 @@
-"""What ORC's own indexes say of a leaf: statistics of files, stripes and row groups, bloom filters, dictionaries.
+"""The evidence of ORC's own indexes about a leaf: statistics of files, stripes and row groups, bloom filters,
+dictionaries.
 
 One code serves all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` says what bounds prove.
 """
@@ -62,13 +63,13 @@ _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
     TypeKind.TIMESTAMP_INSTANT: (Domain.TIMESTAMP,),
     TypeKind.BINARY: (Domain.BINARY,),
 }
-"""Domains in which a column may be asked, its values being widened at most, with no change of order or equality."""
+"""Domains to which a column's values can be widened without changing their order or equality."""
 
 
 def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
     """Whether the leaf compares values as the column's indexes do: same domain, same zone, CHAR trimmed on both sides.
 
-    A schema put over the file may ask for another type; then only nulls can be answered.
+    A given schema may change the type; then the indexes can only answer about nulls.
     """
     if leaf.domain is Domain.STRING and (leaf.char_length is not None) is not (node.kind is TypeKind.CHAR):
         return False
@@ -87,7 +88,7 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
 
 @dataclass(frozen=True, eq=False)
 class _UnitTextLater:
-    """``UnitText`` of a column that is made when the text is wanted."""
+    """The ``UnitText`` of a column, which is made when the text is needed."""
 
     columns: Mapping[Path, StatisticsColumn]
     leaf: BoundLeaf
@@ -101,8 +102,8 @@ class StatisticsEvidence:
     """Statistics of one level over some units.
 
     ``columns`` by the leaf's path, each with one entry per unit; ``bounds``: first row of each unit and the end of the
-    last (int64, one more than units). ``missing``: why a column has no statistics here. ``keeps``: findings hold the
-    columns; else they are taken from ``columns`` anew where a text is wanted.
+    last (int64, one more than units). ``missing``: why a column has no statistics here. ``keeps``: whether findings
+    hold the columns; if not, these are taken from ``columns`` again when a text is needed.
     """
 
     def __init__(
@@ -163,18 +164,18 @@ class StatisticsEvidence:
             return
         if not compares_alike(leaf, column.node, self._options):
             text = (
-                f"the file's {column.node} column is asked as {leaf.type}, where its statistics order values otherwise"
+                f"the file's {column.node} column is read as {leaf.type}, which has another order than its statistics"
             )
             self._note(leaf, "silent", text)
         elif leaf.op in (Op.ENDS_WITH, Op.CONTAINS):
-            self._note(leaf, "silent", f"minimum and maximum say nothing of {leaf.op.value}")
+            self._note(leaf, "silent", f"minimum and maximum say nothing about {leaf.op.value}")
         elif leaf.op not in (Op.IS_NULL, Op.IS_NAN) and not (column.lower.valid & column.upper.valid).any():
             self._note(leaf, "absent", "no minimum and maximum")
 
 
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
-    """(some row may match, every row does) of each unit. A column that compares otherwise than the leaf tells of nulls
-    alone."""
+    """(some row may match, every row does) of each unit. For a column that compares differently from the leaf only
+    nulls are judged."""
     alike = compares_alike(leaf, column.node, options)
     known = ColumnBounds(
         lower=column.lower if alike else None,
@@ -190,7 +191,7 @@ def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOpt
 
 
 def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether a bloom filter of the column could rule rows out for the leaf, so that fetching it may pay."""
+    """Whether a bloom filter of the column could rule out rows for the leaf, so that fetching it may be worth it."""
     if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
     # A widened column has other hashes than the wider type's values.
@@ -201,8 +202,9 @@ class BloomEvidence:
     """Bloom filters of the row groups of one stripe.
 
     ``filters`` by the leaf's path, with the column's type; ``bounds``: first row of each row group and the end.
-    ``zone``: the writer's; ``believed``: the row groups (one bool each) whose filters hold what is read, where it is
-    not all of them; ``ignored``: why a column's filters are not used, as a note says it. Columns in neither have none.
+    ``zone``: the writer's; ``believed``: the row groups (one bool each) whose filters hold the values that are read, if
+    these are not all. ``ignored``: why a column's filters are not used, as text for a note. Columns in neither have no
+    filters.
     """
 
     name = "bloom filter"
@@ -242,7 +244,7 @@ class BloomEvidence:
         return None if may.all() else self._finding(may)
 
     def filters_for(self, leaf: BoundLeaf) -> tuple[OrcType, BloomFilters, Bools] | None:
-        """The column that an equality asks, its filters, and which of these can be used; None, and a note, where none
+        """The column of an equality, its filters, and which of these can be used. None, after adding a note, where none
         can."""
         if leaf.path not in self._filters:
             self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has none")))
@@ -252,7 +254,7 @@ class BloomEvidence:
             self._note(leaf, "damaged", f"{len(filters)} filters for {len(self._bounds) - 1} row groups")
             return None
         if not bloom_answers(leaf, node, self._options):
-            self._note(leaf, "silent", f"the file's {node} column is asked as {leaf.type}")
+            self._note(leaf, "silent", f"the file's {node} column is read as {leaf.type}")
             return None
         for reason in dict.fromkeys(reason for reason in filters.reasons if reason):
             self._note(leaf, "damaged", reason)
@@ -264,7 +266,7 @@ class BloomEvidence:
         return node, filters, usable
 
     def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
-        """The hashes of all literals; None where the filters cannot tell of one."""
+        """The hashes of all literals; None where the filters cannot answer for one of them."""
         if len(leaf.literals) > FEW_LITERALS:
             at_once = many_hashes(node, leaf.literals, self._options)
             if at_once is not None:

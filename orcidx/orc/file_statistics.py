@@ -34,7 +34,7 @@ def column_statistics(
     unit = 0
     if stripe is None:
         if row_group is not None:
-            raise InvalidQuery("a row group is counted inside its stripe; name the stripe as well")
+            raise InvalidQuery("row groups are numbered within their stripe; give the stripe as well")
         raw = file_statistics(reader.tail, node)
     elif not 0 <= stripe < len(reader.stripes):
         raise InvalidQuery(f"no stripe {stripe}; the file has {len(reader.stripes)}")
@@ -44,7 +44,7 @@ def column_statistics(
         index = read_row_index(reader, stripe, [node])
         found = index.columns.get(node.id)
         if found is None:
-            # A stripe may lack an index, but a damaged one is no answer to a direct question.
+            # A missing index gives None, but a damaged one is an error here, because the caller asks for it directly.
             if reason := index.untrusted.get(node.id):
                 raise CorruptFile(reason, file=reader.name, stripe=stripe, column=node.dotted, stream="ROW_INDEX")
             return None

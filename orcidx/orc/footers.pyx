@@ -7,8 +7,8 @@
     StripeFooter   1 Stream* (1 kind, 2 column, 3 length)  2 ColumnEncoding* (1 kind, 2 entries, 3 bloom encoding)
     Type           1 kind  2 subtypes  3 names  4 length  5 precision  6 scale  7 attributes  8 CRS  9 edge algorithm
 
-What is asked for is looked up, or made, then; everything was checked before. Rules of proto2 as in ``wire``: the last
-occurrence of a field counts, a field of another wire type is unknown.
+Everything is checked first; values are looked up, and objects are made, only when they are used. Rules of proto2 as in
+``wire``: the last occurrence of a field counts, a field of another wire type is unknown.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -66,9 +66,9 @@ cdef str text_of(bytes value, str name):
 
 
 cdef class FooterParts:
-    """A Footer, taken apart: ``stripes`` (five numbers for each), ``types`` (how many) and ``type_bytes`` (the raw
-    bytes of field 4, one after the other: files of one schema have the same), ``items`` (the messages of user
-    metadata), the bytes of ``software`` and ``encryption`` (None without), ``stride``, ``writer`` and ``calendar``."""
+    """A Footer, taken apart: ``stripes`` (five numbers for each), ``types`` (how many), ``type_bytes`` (the raw bytes
+    of field 4, one after the other, which are equal in files of one schema), ``items`` (the messages of user metadata),
+    the bytes of ``software`` and ``encryption`` (None if missing), ``stride``, ``writer`` and ``calendar``."""
 
     cdef readonly list stripes, items
     cdef readonly bytes type_bytes, software, encryption
@@ -214,8 +214,9 @@ def count_types(const uint8_t[::1] data not None):
 
 
 def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
-    """What ``make(column id, fields)`` makes of the nine fields of each Type message of a footer's type fields (see
-    ``split_footer``); of equal messages with nothing below them, such as a thousand columns have, it is asked once.
+    """Calls ``make(column id, fields)`` with the nine fields of each Type message of a footer's type fields (see
+    ``split_footer``) and returns the results. For equal messages without children, of which there may be a thousand, it
+    is called once.
 
     ``most``: children, names and attributes of all together; more are ``Unsupported``.
     """
@@ -383,7 +384,7 @@ cdef class EncodingTable:
 cdef class StreamTable:
     """The streams of a stripe, looked up by (column id, kind) once ``locate`` has placed them.
 
-    Those of kinds that are not known, or of columns that the file does not have, only take their room.
+    Streams of unknown kinds, or of columns that the file does not have, only take up their bytes.
     """
 
     def __cinit__(self, Py_ssize_t streams, Py_ssize_t columns):
@@ -411,9 +412,9 @@ cdef class StreamTable:
     def locate(self, int64_t start, int64_t end, uint64_t known, uint64_t placeholders):
         """Places the streams one after the other from ``start``; called once.
 
-        ``known`` and ``placeholders``: kinds as bits, of which a column has one of each, and which are no streams.
-        Returns (stream, where it would start) of the first that ends behind ``end``, (stream, -1) of the first that is
-        there twice, else None.
+        ``known``: kinds, as bits, of which a column has at most one stream each. ``placeholders``: kinds, as bits, that
+        are no streams. Returns (stream, where it would start) for the first stream that ends after ``end``, (stream,
+        -1) for the first one that occurs twice, else None.
         """
         cdef Py_ssize_t i
         cdef uint64_t kind, column

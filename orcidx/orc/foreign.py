@@ -1,4 +1,4 @@
-"""What a file that is not ORC, or only the beginning of one, looks like, and what to do with it."""
+"""Recognises what a file is that is not ORC, or only the beginning of an ORC file, and says what to do with it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
 )
 _MAGIC = b"ORC"
 _PATH = re.compile(rb"^(~?/|[a-z0-9]+://)\S*$|^[^\s,]+\.orc$", re.IGNORECASE)
-"""A text without spaces that is a path or URL rather than a line of CSV."""
-ZEROS = "as where a copy or an upload did not finish; copy it again"
+"""A pattern for text without spaces that is a path or URL rather than a line of CSV."""
+ZEROS = "probably because a copy or an upload did not finish; copy it again"
 
 
 def describe_foreign(head: bytes, size: int) -> str:
-    """In words, from the first ``HEAD_BYTES`` bytes of a file whose end is not that of an ORC file."""
+    """A description, from its first ``HEAD_BYTES`` bytes, of a file whose end is not that of an ORC file."""
     if head.startswith(_MAGIC) or _MAGIC.startswith(head):
         return (
             f"truncated, or not an ORC file: it begins as one, and its {size} bytes do not end as one; "
@@ -62,7 +62,8 @@ def describe_foreign(head: bytes, size: int) -> str:
 
 
 def describe_head(head: bytes) -> str:
-    """What the first bytes add to an error in the tail of a file that ends as ORC; "" if they are as they should be."""
+    """The text that the first bytes add to an error in the tail of a file that ends like ORC; "" if they are
+    correct."""
     if head.startswith(_MAGIC):
         return ""
     if not head.strip(b"\0"):

@@ -1,4 +1,5 @@
-"""What a file keeps of an Arrow schema beside columns: metadata, pandas' own among it, and types that ORC lacks.
+"""The parts of an Arrow schema that a file keeps besides columns: metadata, including that of pandas, and types that
+ORC lacks.
 
 Keys of the user metadata, written where the schema that is written has metadata:
 
@@ -7,7 +8,7 @@ Keys of the user metadata, written where the schema that is written has metadata
     orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose type ORC does not have
     orcidx.categories   base64 of an Arrow IPC stream: one row, a list of categories for each column that has some
 
-Nothing of this is needed to read the rows, and damage to it costs no row: what cannot be understood is passed over.
+The rows can be read without any of this, and damage to it loses no rows: parts that cannot be understood are ignored.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ __all__ = ["as_given", "kept_metadata", "with_categories", "with_schema_metadata
 PANDAS, KEYS, ARROW, CATEGORIES = "pandas", "orcidx.schema", "orcidx.arrow", "orcidx.categories"
 
 _FOREIGN = ("ARROW:", "PARQUET:", "hive.", "orc.", "orcidx")
-"""How keys begin that other formats, or the file itself, keep there, and that would say something of this file."""
+"""Prefixes of keys of other formats or of the source file, which would be wrong for this file."""
 
 _MOST_CATEGORIES = 10_000
 _MOST_BYTES = 1 << 20
-"""Of categories and of a value that is looked at: the rows have the categories too, but for their order."""
+"""The most bytes of categories and of a value that is parsed: the rows have the categories too, only not their
+order."""
 
 _AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()} | {
     pa.string(),
@@ -58,7 +60,7 @@ def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
 
 
 def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
-    """What a file is to keep of the schema that it is written with, as user metadata."""
+    """The user metadata that keeps parts of the schema that a file is written with."""
     metadata = schema.metadata or {}
     kept: dict[str, bytes] = {}
     for raw, value in metadata.items():
@@ -73,7 +75,7 @@ def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
         kept[KEYS] = json.dumps(others).encode()
     if not _is_of_pandas(schema):
         return kept
-    given = metadata.get(ARROW.encode())  # of a table that was read: it is handed on
+    given = metadata.get(ARROW.encode())  # from a table that was read: it is passed on
     fields = [pa.field(one.name, one.type) for one in schema if not _reads_alike(one.type)]
     if given is not None or fields:
         kept[ARROW] = base64.b64encode(pa.schema(fields).serialize()) if given is None else given
@@ -100,7 +102,7 @@ def _stream_of(batch: pa.RecordBatch) -> bytes:
 def with_schema_metadata(
     schema: pa.Schema, user_metadata: Mapping[str, bytes], wanted: pa.Schema | None = None
 ) -> pa.Schema:
-    """The schema with the metadata of the one that a file was written with, or of the one that is wanted of it."""
+    """The schema with the metadata of the schema that a file was written with, or of the wanted schema."""
     if wanted is not None:
         return schema.with_metadata(wanted.metadata) if wanted.metadata else schema
     if PANDAS not in user_metadata and KEYS not in user_metadata:
@@ -120,7 +122,7 @@ def _names(stored: bytes) -> list[str]:
 
 
 def as_given(table: pa.Table) -> pa.Table:
-    """A table with the types that the columns of its data frame had, as far as its values have them."""
+    """A table with the types that the columns of its data frame had, where its values fit these."""
     metadata = table.schema.metadata or {}
     if PANDAS.encode() not in metadata:
         return table
@@ -140,7 +142,7 @@ def as_given(table: pa.Table) -> pa.Table:
 
 
 def _is_sound(stored: bytes) -> bool:
-    """Whether pyarrow will find what it looks for in pandas' metadata."""
+    """Whether pandas' metadata has all parts that pyarrow needs."""
     try:
         facts = json.loads(stored)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A stripe that is in memory, ready for column readers: without pieces, plans and row indexes."""
+"""A stripe in memory for column readers, without pieces, plans and row indexes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HeldStripe:
         self._block_size = facts.block_size
 
     def has(self, column: int, kind: StreamKind) -> bool:
-        """Whether the stripe has the stream, be it empty."""
+        """Whether the stripe has the stream, even an empty one."""
         return (column, kind) in self._footer.streams
 
     def encoding(self, column: int) -> ColumnEncoding:

@@ -1,4 +1,4 @@
-"""Files of Hive's ACID tables: rows are events, and which of them count, other files and the metastore tell.
+"""Files of Hive's ACID tables: rows are events, and other files and the metastore say which of them are valid.
 
 base_0000005/bucket_00000                           rows of a compaction, as inserts
 delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes
@@ -20,7 +20,7 @@ _FIELDS = ("operation", "originalTransaction", "bucket", "rowId", "currentTransa
 _NAME = r"(base_\d+(_v\d+)?|(delete_)?delta_\d+_\d+(_\d+)?(_v\d+)?)"
 _DIRECTORY = re.compile(_NAME)
 ACID_FOLDER = f"(^|/){_NAME}/[^/]*$"
-"""What a path matches of a file that lies in such a directory."""
+"""The pattern for the paths of files in such directories."""
 
 
 def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:

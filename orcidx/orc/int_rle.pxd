@@ -23,16 +23,16 @@ cdef class IntRle:
     cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil
     # Up to n (at least 1) values, as many as come at once, and how many; 0: call again.
     cdef int64_t some_int32(self, int32_t* out, int64_t n) except -1 nogil
-    # Passes over n values, over whole runs by their headers.
+    # Skips n values; whole runs are skipped by their headers.
     cdef int skip_values(self, int64_t n) except -1 nogil
     # The sum of a total and n lengths that were read; CorruptFile for a negative one or a sum beyond int64.
     cdef int64_t add_lengths(self, const int64_t* values, int64_t n, int64_t total) except -1 nogil
-    # Passes over n lengths: their sum, with the same errors.
+    # Skips n lengths and returns their sum, with the same errors.
     cdef int64_t skip_lengths(self, int64_t n) except -1 nogil
 
-    # The present run's size in bytes and its count of values; refills until the header is there.
+    # The current run's size in bytes and its number of values; refills until the header is complete.
     cdef int64_t peek_run(self, int* count) except -1 nogil
-    # Decodes the run at the window's place to `out`, which has room for its `count` values and SPARE_VALUES.
+    # Decodes the run at the window's position to `out`, which has room for its `count` values and SPARE_VALUES.
     cdef int decode_run(self, int64_t size, int count, int64_t* out) except -1 nogil
     # Decodes the next run to `values`.
     cdef int load_run(self) except -1 nogil

@@ -1,7 +1,7 @@
 """Integer run-length encoding, versions 1 and 2, of a stream.
 
-``IntRle`` joins the kernels, which decode a run (``int_runs``) or many of them (``bit_unpack``), to a ``Window``, and
-raises. ``signed`` streams are zigzag coded; width exists only in the output.
+``IntRle`` connects the kernels, which decode one run (``int_runs``) or many (``bit_unpack``), with a ``Window``, and
+raises their errors. ``signed`` streams are zigzag coded; width exists only in the output.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -66,7 +66,7 @@ cdef int64_t some(IntRle self, out_t* out, int64_t n) except -1 nogil:
         return step
     if out_t is int64_t:
         size = self.peek_run(&count)
-        if count + SPARE_VALUES <= n:       # a whole run goes where it belongs
+        if count + SPARE_VALUES <= n:       # a whole run is decoded directly to the output
             self.decode_run(size, count, out)
             return count
     self.load_run()
@@ -141,7 +141,7 @@ cdef class IntRle:
         self.next_value = self.end_value = 0
 
     def skip(self, n):
-        """Passes over ``n`` values; ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` values; raises ``CorruptFile`` if there are fewer."""
         if n < 0:
             raise ValueError("cannot skip backwards")
         cdef int64_t count = min(n, 1 << 62)
@@ -267,7 +267,7 @@ cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil:
 
 
 cdef bint repeats(IntRle self, int64_t size, int64_t value) except -1 nogil:
-    # Whether the present run, of so many bytes, says by its header alone that all its values are this one.
+    # Whether the header of the current run, of so many bytes, says that all its values equal this one.
     cdef const uint8_t* p = self.window.p
     cdef bint short_one = self.version == 2 and p[0] >> 6 == 0
     cdef bint long_one = p[0] < 128 if self.version == 1 else p[0] >> 6 == 3 and p[0] >> 1 & 31 == 0

@@ -1,8 +1,8 @@
-"""The file's minimum and maximum of an integer column beside a leaf: two comparisons of plain numbers.
+"""Compares a leaf with the file's minimum and maximum of an integer column, by two comparisons of plain numbers.
 
-Of thousands of small files most are ruled out by a key outside their range. ``bounds`` and ``evidence`` know everything
-that statistics prove, and say why, over arrays that take 0.2 ms to set up; here is only the commonest case, under the
-same conditions. What it does not rule out, they are asked.
+When a key is looked up in thousands of small files, most are ruled out because it is outside their range. ``bounds``
+and ``evidence`` use everything that statistics prove and give reasons, with arrays that take 0.2 ms to set up. This
+module handles only the commonest case, under the same conditions. They are used for files that it does not rule out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 
 
 class FileNumbers(Protocol):
-    """What is asked of a file: its facts, its rows, and its Footer message."""
+    """The parts of a file that are used: its facts, its rows, and its Footer message."""
 
     @property
     def facts(self) -> FileFacts: ...

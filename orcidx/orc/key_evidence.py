@@ -1,4 +1,4 @@
-"""What statistics and bloom filters say of many keys at once: for each unit which of the keys it may hold.
+"""What statistics and bloom filters say about many keys at once: for each unit which of the keys it may hold.
 
 The keys are the literals of an IN, in order (``BoundLeaf.sorted_literals``). ``evidence`` asks the other question:
 whether a unit may hold one of them.
@@ -26,8 +26,8 @@ Int64s = npt.NDArray[np.int64]
 
 
 def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Int64s, Int64s]:
-    """For each unit the first key that its minimum and maximum allow, and the end of these keys; all keys where they
-    are unknown, none where every row is null."""
+    """For each unit the range of keys that its minimum and maximum allow, as the first key and the end; all keys where
+    these are unknown, none where every row is null."""
     keys = leaf.sorted_literals
     starts = np.zeros(len(column), np.int64)
     stops = np.full(len(column), len(keys), np.int64)
@@ -50,7 +50,7 @@ def filters_of_keys(
     zone: Zone | None,
 ) -> Bools:
     """Which filters may hold which of the ``chosen`` literals: shape (filters, chosen). ``usable``: the filters that
-    are believed; the others may hold every key."""
+    can be used; the others may hold every key."""
     literals = [leaf.literals[place] for place in chosen.tolist()]
     hashes, owners, unknown = each_hash(node, literals, facts, options, zone=zone)
     held = filters.may_contain(hashes)

@@ -1,4 +1,4 @@
-"""The numbered kinds of the format: codecs, writers, types, streams, encodings; and which streams store a type."""
+"""The numbered kinds of the format (codecs, writers, types, streams, encodings), and which streams store a type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CompressionKind(IntEnum):
 
 
 class WriterKind(IntEnum):
-    """Who wrote the file."""
+    """The writer of the file."""
 
     JAVA = 0
     CPP = 1
@@ -82,7 +82,7 @@ class StreamKind(IntEnum):
 
 
 DATA_KINDS = tuple(kind for kind in StreamKind if kind <= StreamKind.SECONDARY)
-"""The kinds of streams that hold values, rather than what is known of them."""
+"""The kinds of streams that hold values, and not indexes or statistics."""
 
 
 STREAM_NAMES = {kind: kind.name for kind in StreamKind}
@@ -96,7 +96,7 @@ class EncodingKind(IntEnum):
 
 
 class StreamShape(Enum):
-    """What a stream holds; the value is the numbers that it takes of an index entry in an uncompressed file."""
+    """What a stream holds; the value is how many numbers of an index entry the stream has in an uncompressed file."""
 
     BYTES = ("bytes", 1)
     BYTE_RLE = ("byte_rle", 2)

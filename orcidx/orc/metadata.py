@@ -1,10 +1,10 @@
-"""The tail of an ORC file and the stripe footers: what the file says of itself.
+"""The tail of an ORC file and the stripe footers, in which the file describes itself.
 
     "ORC" | stripe* | [encrypted stripe statistics] | Metadata | Footer | PostScript | 1 byte: length of PostScript
 
-PostScript is never compressed; Footer, Metadata and every StripeFooter are framed with the file's codec. Nothing here
-trusts the file: lengths are checked against the file's size (Python integers do not overflow), the type graph against
-the numbering that the format demands. Statistics stay raw bytes until somebody asks for them.
+PostScript is never compressed; Footer, Metadata and every StripeFooter are framed with the file's codec. The file is
+not trusted: lengths are checked against the file's size (Python integers do not overflow), and the tree of types
+against the numbering that the format requires. Statistics stay raw bytes until they are used.
 
 A file of zero bytes opens as an empty file with the schema ``struct<>``: Java's writer leaves such files behind for
 tasks without rows, and Hive reads them so.
@@ -66,7 +66,7 @@ _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 @dataclass(frozen=True, kw_only=True)
 class PostScript:
     """Lengths in bytes; ``version`` as written, () when absent (the same as 0.11); ``block_size`` the largest
-    decompressed chunk. ``size`` of its own, with the byte behind that says so."""
+    decompressed chunk. ``size``: the PostScript's own size, with the byte after it that gives it."""
 
     footer_length: int
     compression: CompressionKind
@@ -80,7 +80,7 @@ class PostScript:
 
 @dataclass(frozen=True)
 class Encryption:
-    """That and what is encrypted. Without keys the ordinary streams hold masked values, which are what is read."""
+    """What is encrypted. Without keys the masked values in the ordinary streams are read."""
 
     roots: tuple[int, ...]
     """Column ids whose subtrees are encrypted."""
@@ -100,7 +100,7 @@ class Footer:
     raw: bytes = field(repr=False)
     """The whole message."""
     most_items: int = field(repr=False)
-    """What the limits on metadata allow the types to list."""
+    """How many children, names and attributes of types the limits on metadata allow."""
     row_index_stride: int
     writer: int
     calendar: int
@@ -114,7 +114,8 @@ class Footer:
 
     @cached_property
     def statistics_extents(self) -> tuple[Int64s, Int64s]:
-        """Where the ColumnStatistics of each column lie in ``raw``: starts, stops; there may be fewer than columns."""
+        """Where the ColumnStatistics of each column are in ``raw``: starts and stops; there may be fewer than
+        columns."""
         return split_messages(self.raw, 7, "Footer", self.most_items)
 
     def raw_statistics(self, column: int) -> bytes:
@@ -129,7 +130,7 @@ SPARK_VERSION = "org.apache.spark.version"
 
 @dataclass(frozen=True, kw_only=True)
 class FileFacts:
-    """What decoding and trust depend on, beside the stripe."""
+    """The facts about a file, besides its stripes, that decoding and trust in statistics depend on."""
 
     writer: int
     writer_version: int
@@ -142,7 +143,7 @@ class FileFacts:
     decimal64: bool
     """Version [1, 9999]: decimals of up to 18 digits are one signed RLEv2 stream."""
     by_spark: bool = False
-    """Written by Spark itself, which rounds decimals to their type before ORC gets them."""
+    """Whether Spark itself wrote the file; it rounds decimals to their type before ORC gets them."""
 
     @property
     def compressed(self) -> bool:
@@ -208,7 +209,7 @@ class FileTail:
 
     @cached_property
     def checksum(self) -> int:
-        """CRC-32 of the size, the stripes, the rows and all statistics. Other data hardly ever has the same."""
+        """CRC-32 of the size, the stripes, the rows and all statistics. It is very rarely the same for other data."""
         numbers = array("q", (self.size, self.footer.rows))
         for one in self.footer.stripes:
             numbers.extend((one.offset, one.index_length, one.data_length, one.footer_length, one.rows))
@@ -306,7 +307,8 @@ def _head(reader: TailReader, last: memoryview, size: int) -> bytes:
 
 
 def _read_unmarked(reader: TailReader, last: memoryview, size: int, whole: Callable[[], FileTail]) -> FileTail:
-    """A file whose PostScript does not say ORC: of Hive 0.11.0, which wrote it at the head alone, or none at all."""
+    """A file whose PostScript does not say ORC: either a file of Hive 0.11.0, which wrote "ORC" only at the beginning,
+    or no ORC file."""
     head = _head(reader, last, size)
     if not head.startswith(MAGIC):
         raise CorruptFile(describe_foreign(head, size))
@@ -425,8 +427,8 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
 
 
 def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[StripeInformation, ...], int]:
-    """The stripes of a footer and their rows, of which there may be so many, as of its columns."""
-    limits.check_columns(parts.types - 1)  # the root is no column
+    """The stripes of a footer and their rows; the limits say how many stripes and columns there may be."""
+    limits.check_columns(parts.types - 1)  # the root does not count as a column
     limits.check_stripes(len(parts.stripes))
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
     rows = sum([stripe.rows for stripe in stripes])
@@ -442,7 +444,7 @@ def user_metadata(items: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def software_name(software: bytes | None) -> str:
-    """How the writer called itself, "" when it did not."""
+    """The writer's own name for itself, "" if it gave none."""
     return (software or b"").decode("utf-8", "replace")
 
 

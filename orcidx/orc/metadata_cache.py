@@ -1,4 +1,4 @@
-"""What was parsed of files, kept per file identity and shared by scans: tails, stripe footers, row indexes."""
+"""Caches of parsed metadata (tails, stripe footers, row indexes), by file identity and shared by scans."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["FOOTERS", "INDEXES", "KINDS", "PARSED", "PLANS", "forget_metadata", "read_tail_cached"]
 
 PARSED = 8
-"""Bytes of memory that a stored byte of metadata is taken to need once it is parsed."""
+"""The estimated bytes of memory for each stored byte of metadata once it is parsed."""
 
 _TAILS: IdentityCache[tuple[FileTail, OrcType]] = IdentityCache(64 << 20)
 
 _TREES: IdentityCache[OrcType] = IdentityCache(16 << 20)
-"""Trees of types by the bytes of the footer that they are made of: a directory's files share one."""
+"""Trees of types, by the bytes of the footer that they are made from: files of a directory share one."""
 
 KINDS: IdentityCache[FileKind] = IdentityCache(16 << 20)
-"""What files of one likeness share, of those that were read and checked."""
+"""What files of one likeness share, from files that were read and checked."""
 
 FOOTERS: IdentityCache[StripeFooter] = IdentityCache(32 << 20)
 """Stripe footers, by (identity, stripe)."""
@@ -34,8 +34,9 @@ INDEXES: IdentityCache[RowIndex] = IdentityCache(64 << 20)
 """Row indexes by (identity, stripe, column ids)."""
 
 PLANS: IdentityCache[Any] = IdentityCache(64 << 20, keeps_newest=True)
-"""What scans of a schema are (``planner.schema_plan``), by the schema and what is asked of it. A list of a million keys
-outweighs it and takes a second to bind: the next files of the scan need the plan."""
+"""Plans of scans of a schema (``planner.schema_plan``), by the schema and the request. A plan with a million keys is
+larger than the cache and takes a second to bind; it is kept all the same, because the next files of the scan need
+it."""
 
 
 def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
@@ -54,7 +55,7 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
         tail = read_tail(storage, limits=limits, is_sound=is_sound)
         known = tail, (trees[-1] if trees else None) or _tree_of(tail.footer)
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
-        identity = storage.identity  # some storage knows it only now
+        identity = storage.identity  # some storage knows the identity only after the read
         _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED * size)
         _remember_kind(*known)
     return known
@@ -66,7 +67,7 @@ def _remember_kind(tail: FileTail, root: OrcType) -> None:
         return
     kind = KINDS.get(likeness)
     if kind is not None:
-        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # the same, and made
+        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # the same tree, already made
     else:
         KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + _tree_size(tail.footer))
 
@@ -89,6 +90,6 @@ def _tree_of(footer: Footer) -> OrcType:
 
 
 def forget_metadata() -> None:
-    """Empties the caches, as in a process that has just started."""
+    """Empties the caches, so that they are as in a new process."""
     for cache in (_TAILS, _TREES, KINDS, FOOTERS, INDEXES, PLANS):
         cache.clear()

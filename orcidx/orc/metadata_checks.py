@@ -1,4 +1,4 @@
-"""What must hold between the numbers of a footer before anything leans on them: the tree of types, stripes' places."""
+"""Checks the numbers of a footer before they are used: the tree of types, and the positions of stripes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from orcidx.orc.metadata_limits import MetadataLimits
 __all__ = ["check_extents", "check_types"]
 
 DEEPEST_NESTING = 100
-"""Types nested deeper are refused: opening a column takes four frames of Python's thousand a level, and its Arrow type
-two; callers need some, too."""
+"""Types that are nested deeper are refused: for each level, opening a column takes four of Python's thousand frames and
+its Arrow type two, and callers need some frames too."""
 
 _CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
 _NESTED = frozenset({TypeKind.STRUCT, TypeKind.UNION, *_CHILDREN})
 
 
 def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
-    """Demands one tree in pre-order: every id is the next one of a depth-first walk, so each type but the first has
-    exactly one parent and there are no cycles (ORC-317, ORC-581).
+    """Checks that the types are one tree in pre-order: every id is the next one of a depth-first walk, so each type but
+    the first has exactly one parent and there are no cycles (ORC-317, ORC-581).
 
     The names of a column and of those around it, which a column has as its path and an Arrow type of structs in structs
     repeats at each level, take no more bytes than metadata may, all paths together.
@@ -53,7 +53,7 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
 
 
 def _is_flat(types: Sequence[TypeRecord]) -> bool:
-    """Whether it is one struct of columns with nothing below, which takes no walk: a tenth of its time."""
+    """Whether the tree is one struct of columns without children, for which no walk is needed: a tenth of the time."""
     root, count = types[0], len(types) - 1
     if root.kind is not TypeKind.STRUCT or root.subtypes != tuple(range(1, count + 1)):
         return False
@@ -77,7 +77,7 @@ def _check_children(record: TypeRecord, column: int) -> None:
 
 
 def check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
-    """Demands that the stripes lie before ``limit`` and do not overlap."""
+    """Checks that the stripes are before ``limit`` and do not overlap."""
     for number, stripe in enumerate(stripes):
         if stripe.end > limit:
             raise CorruptFile(f"the stripe ends at {stripe.end}, past the stripes' end at {limit}", stripe=number)

@@ -1,7 +1,7 @@
-"""How much metadata is read of a file, so that no small file costs seconds and gigabytes.
+"""Limits on the metadata that is read from a file, so that a small file cannot cost seconds and gigabytes.
 
-Compression packs a message a thousand times, and a message of two bytes may stand for an object of hundreds. Each limit
-is a floor that every file may reach, and grows with what is really stored, so that large files need no option.
+Compression can shrink a message a thousand times, and a message of two bytes may become an object of hundreds. Each
+limit has a minimum for every file and grows with the stored bytes, so that large files need no option.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["MetadataLimits"]
 
 EXPANSION = 16
-"""Times that metadata may grow by decompression, whatever its size; that of real files grows three to ten times."""
+"""The factor by which metadata may always grow when it is decompressed; that of real files grows three to ten times."""
 ITEM_BYTES = 4
 COLUMN_BYTES = 100
 STRIPE_BYTES = 1 << 10
-"""Stored bytes of a file for which it may have one more item, column and stripe than the option says."""
+"""For each so many stored bytes a file may have one more item, column and stripe than the option says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +59,32 @@ class MetadataLimits:
         )
 
     def bytes_of(self, stored: int) -> int:
-        """Most bytes that ``stored`` ones may take once decompressed."""
+        """The most bytes that ``stored`` bytes may have once decompressed."""
         return max(self.metadata_bytes, EXPANSION * stored)
 
     def check_bytes(self, stored: int, length: int) -> None:
-        """Raises ``Unsupported`` where ``stored`` bytes are more than are read once decompressed."""
+        """Raises ``Unsupported`` where ``stored`` bytes have more decompressed bytes than are allowed."""
         if length > (most := self.bytes_of(stored)):
             raise _too_many(f"metadata of {length} bytes", most, "metadata_bytes")
 
     def check_items(self, count: int, what: str) -> None:
-        """Raises ``Unsupported`` for more items than are read."""
+        """Raises ``Unsupported`` for more items than are allowed."""
         if count > self.metadata_items:
             raise _too_many(what, self.metadata_items, "metadata_items")
 
     def check_columns(self, count: int) -> None:
-        """Likewise for columns, before any of them is read."""
+        """Raises ``Unsupported`` for more columns than are allowed, before any of them is read."""
         if count > self.metadata_columns:
             raise _too_many(f"a file of {count} columns", self.metadata_columns, "metadata_columns")
 
     def check_stripes(self, count: int) -> None:
-        """Likewise for stripes."""
+        """Raises ``Unsupported`` for more stripes than are allowed."""
         if count > self.metadata_stripes:
             raise _too_many(f"a file of {count} stripes", self.metadata_stripes, "metadata_stripes")
 
     def check_names(self, letters: int) -> None:
-        """Likewise for the names of all columns, each with those of the structs around it."""
+        """Raises ``Unsupported`` for more letters in the names of all columns, each with those of the structs around
+        it, than are allowed."""
         if letters > self.metadata_bytes:
             raise _too_many(f"names of columns of {letters} letters", self.metadata_bytes, "metadata_bytes")
 

@@ -13,5 +13,6 @@ cdef class NativeCodec:
     cdef void* is_error
     cdef void* slots[CONTEXT_SLOTS]         # contexts that nobody is using
 
-    # Bytes written to `out`; -1 damaged or longer than `capacity`; -2 out of memory. Safe from any thread.
+    # Returns the bytes written to `out`; -1 if the chunk is damaged or longer than `capacity`; -2 without memory. Any
+    # thread may call it.
     cdef Py_ssize_t decompress(self, const uint8_t* chunk, size_t length, uint8_t* out, size_t capacity) noexcept nogil

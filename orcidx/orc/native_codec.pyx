@@ -1,9 +1,9 @@
-"""Calls a decompression library's own C functions, so that decoding a column needs the GIL for no chunk.
+"""Calls a decompression library's own C functions, so that decompressing chunks never needs the GIL.
 
 The functions live in the shared libraries that the Python packages bring (libdeflate in ``deflate``, libzstd in
-``zstandard``); ``compression`` finds their addresses. A context must never serve two threads at once: a caller
-takes one out of a slot by an atomic exchange, and puts it back afterwards. Nothing is locked, so a fork in the middle
-of a call loses one context and blocks nobody.
+``zstandard``); ``compression`` finds their addresses. Two threads must never use a context at the same time: a caller
+takes one from a slot by an atomic exchange and puts it back afterwards. There is no lock, so a fork during a call loses
+one context but blocks no thread.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -97,8 +97,8 @@ cdef class NativeCodec:
         return written
 
     def unframe(self, const uint8_t[::1] data not None, Py_ssize_t block_size, Py_ssize_t most):
-        """What the only chunk of ``data`` holds, as a footer mostly is; None where there are several, where something
-        is wrong, and for more than ``most`` bytes: ``compression.read_framed`` sees to these."""
+        """The decompressed bytes of the only chunk of ``data``; most footers are one chunk. None where there are
+        several chunks, after an error, and for more than ``most`` bytes: ``compression.read_framed`` handles these."""
         cdef Py_ssize_t length = data.shape[0] - 3, written
         cdef int64_t header
         cdef uint8_t* room
@@ -185,7 +185,7 @@ cdef int64_t count_lzo(const uint8_t* p, const uint8_t* end) noexcept nogil:
 
 
 def lzo_size(const uint8_t[::1] chunk not None):
-    """Bytes that an LZO1X block stands for, without decompressing it; -1 when it does not end properly."""
+    """The decompressed size of an LZO1X block, found without decompressing it; -1 when it does not end properly."""
     cdef int64_t total
     if chunk.shape[0] == 0:
         return -1

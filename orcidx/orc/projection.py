@@ -1,4 +1,4 @@
-"""Columns by their names: paths into the tree of types, and the part of it that a scan asks for."""
+"""Finds columns by their names: paths in the tree of types, and the part of the tree that a scan reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Projection", "find_columns", "project"]
 
 @dataclass(frozen=True)
 class Projection:
-    """``root``: the tree with what was asked for, fields in the order asked; ``ids``: its column ids."""
+    """``root``: the tree of the requested columns, with fields in the requested order. ``ids``: its column ids."""
 
     root: OrcType
 
@@ -26,7 +26,7 @@ class Projection:
 
 @dataclass
 class _Wanted:
-    """What was asked of one node: all of it, or some children by index, in the order asked."""
+    """The requested part of one node: all of it, or some children by index, in the requested order."""
 
     whole: bool = False
     children: dict[int, _Wanted] | None = None
@@ -52,7 +52,7 @@ def _below(node: OrcType, route: Sequence[int]) -> OrcType:
 
 
 def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> list[list[int]]:
-    """Ways down to the columns of a path: places among the children."""
+    """The ways to the columns of a path, as indexes of children."""
     for exact in (True,) if case_sensitive else (True, False):
         if routes := _match(root, path if isinstance(path, str) else tuple(path), exact):
             return routes
@@ -80,7 +80,7 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
 
 
 def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
-    """Places of the children that the path begins with, and what follows in it."""
+    """The indexes of the children with which the path can begin, and the rest of the path."""
     if exact:
         for name, rest in _heads(path):
             for place in node.places.get(name, ()):
@@ -93,7 +93,7 @@ def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, 
 
 
 def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
-    """The names that a path may begin with, since a name may have dots, and what follows each."""
+    """The names with which a path may begin (a name may have dots), each with the rest of the path."""
     if isinstance(path, tuple):
         if path:
             yield path[0], path[1:]
@@ -105,7 +105,8 @@ def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
 
 
 def _after(name: str, path: str | Path) -> str | Path | None:
-    """What follows the name, in whatever case, in the path; None when the path does not start with it."""
+    """The rest of the path after the name, which is compared without regard to case; None when the path does not begin
+    with it."""
     if isinstance(path, tuple):
         return path[1:] if path and _same(path[0], name) else None
     if _same(path, name):

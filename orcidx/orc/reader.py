@@ -44,11 +44,12 @@ Int64s = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
 EXPANSION = 16
-"""Times that what is held of a stripe may exceed its stored data, whatever the option ``held_bytes`` says."""
+"""The factor by which the held bytes of a stripe may always exceed its stored data, whatever the option ``held_bytes``
+says."""
 
 
 def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
-    """What reading one stripe may allocate."""
+    """The limits on what reading one stripe may allocate."""
     return Limits(options.batch_bytes, held_bytes=held_bytes(stripe, options))
 
 
@@ -58,7 +59,7 @@ def held_bytes(stripe: StripeInformation, options: ReadOptions) -> int:
 
 
 class OrcReader:
-    """What is known of one open file: reads its tail first. ``storage`` is closed by whoever opened it."""
+    """The metadata of one open file; its tail is read first. The caller that opened ``storage`` closes it."""
 
     def __init__(self, storage: RangeReader, limits: MetadataLimits | None = None) -> None:
         self.storage = storage
@@ -73,12 +74,12 @@ class OrcReader:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """Which version of the file this is, as far as its storage tells."""
+        """The version of the file, as far as its storage knows."""
         return self.storage.fingerprint()
 
     @property
     def schema_key(self) -> bytes:
-        """The same for files of one schema, attributes and all; in no others."""
+        """A key that is equal for files with the same schema and attributes, and only for these."""
         return self.tail.footer.type_bytes
 
     @cached_property
@@ -94,7 +95,7 @@ class OrcReader:
         return information.footer_offset, information.footer_length
 
     def whole(self) -> memoryview | None:
-        """All bytes of the file, where they are, or come, at once: of a small local one, or of bytes."""
+        """All bytes of a file that is in memory or is read at once, such as a small local file."""
         whole: Callable[[], memoryview | None] | None = getattr(self.storage, "whole", None)
         return None if whole is None else whole()
 
@@ -111,7 +112,7 @@ class OrcReader:
         return None if identity is None else (identity, *parts)
 
     def put_footer(self, stripe: int, data: bytes | memoryview) -> None:
-        """Takes the bytes at ``footer_range``; raises ``CorruptFile`` when they are no stripe footer."""
+        """Parses the bytes at ``footer_range``; raises ``CorruptFile`` when they are not a stripe footer."""
         footer = parse_stripe_footer(data, self.tail, stripe)
         self._listed += len(footer.streams) + len(footer.encodings)
         with located(file=self.name, stripe=stripe):
@@ -120,14 +121,14 @@ class OrcReader:
         FOOTERS.put(self.cache_key(stripe), footer, 1024 + PARSED * len(data))
 
     def footer(self, stripe: int) -> StripeFooter:
-        """The stripe's footer, read now if it was not yet."""
+        """The stripe's footer, which is read now if it was not before."""
         if not self.has_footer(stripe):
             (data,) = self.storage.read_ranges([self.footer_range(stripe)])
             self.put_footer(stripe, memoryview(data))
         return self._footers[stripe]
 
     def extents(self, stripe: int) -> StreamTable:
-        """(column id, stream kind) -> (offset in the file, length), of a stripe whose footer is here."""
+        """(column id, stream kind) -> (offset in the file, length), for a stripe whose footer was read."""
         return self.footer(stripe).streams
 
 
@@ -136,8 +137,8 @@ class OpenStripe:
 
     ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted;
     ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; ``held``: all bytes of its
-    streams, and where in the file they begin, where they are in memory; ``fetched``: whole streams that are here by
-    column id and kind; ``ahead_bytes``: most that is asked for of a remote file before it is needed.
+    streams and where they begin in the file, if they are in memory. ``fetched``: whole streams that were already read,
+    by column id and kind. ``ahead_bytes``: the most bytes of a remote file that are requested before they are needed.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class OpenStripe:
         self._opened: dict[int, dict[StreamKind, list[PlannedStream]]] = {}
         self.windows: list[Window] = []
         self.wasted = (0, 0)
-        """Chunks and bytes that windows decompressed for rows that nobody took."""
+        """Chunks and bytes that windows decompressed for rows that were not used."""
 
     @cached_property
     def _bytes(self) -> StripeBytes:
@@ -191,7 +192,7 @@ class OpenStripe:
         )
 
     def close(self) -> None:
-        """Gives up the requests that nobody waits for."""
+        """Cancels the requests that are no longer needed."""
         if self._ahead is not None:
             for kinds in self._opened.values():
                 for sources in kinds.values():
@@ -199,7 +200,7 @@ class OpenStripe:
                         source.close()
 
     def apart(self) -> OpenStripe:
-        """The same stripe for one column whose readers go ahead of the others': with limits of their own."""
+        """The same stripe for one column whose readers go ahead of the others, with limits of its own."""
         apart = copy(self)
         apart.limits = self.limits.apart()
         return apart
@@ -210,7 +211,7 @@ class OpenStripe:
         return sum(sources[0].length for sources in opened)
 
     def _demand(self) -> int:
-        """Bytes that are read where a plan falls short: of a remote file the longest chunk at once."""
+        """Bytes that are read where a plan ends too early; for a remote file the longest chunk at once."""
         facts = self.reader.facts
         whole = facts.compressed and not self.reader.storage.is_local
         return max(DEMAND_BYTES, CHUNK_HEADER + facts.block_size) if whole else DEMAND_BYTES
@@ -222,7 +223,8 @@ class OpenStripe:
 
     @property
     def needs_no_gil(self) -> bool:
-        """Whether decoding waits neither for Python nor for a request: with bytes at hand and a codec in C."""
+        """Whether decoding waits neither for Python nor for a request, because the bytes are in memory and the codec is
+        in C."""
         at_hand = self._held is not None or getattr(self.reader.storage, "local_file", None) is not None
         return at_hand and (self._codec is None or self._codec.native is not None)
 
@@ -250,13 +252,13 @@ class OpenStripe:
         return window
 
     def sources(self, column: int, kind: StreamKind) -> list[PlannedStream]:
-        """Of the windows that were opened on a stream the first one's, if it wants bytes."""
+        """The source of the first window that was opened on a stream, if it wants bytes."""
         return self._opened.get(column, {}).get(kind, [])[:1]
 
     # ------------------------------------------------------------------ planning
 
     def plan(self, columns: Iterable[OrcType], groups: Bools) -> list[PlannedStream]:
-        """Tells the open streams of these columns (with all below them) which row groups will be read.
+        """Tells the open streams of these columns (and of all below them) which row groups will be read.
 
         Returns the streams that need bytes.
         """

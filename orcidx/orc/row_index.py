@@ -1,9 +1,9 @@
-"""The row index of a stripe: where each row group starts in each stream, and what its statistics say.
+"""The row index of a stripe: where each row group starts in each stream, and its statistics.
 
-A ROW_INDEX stream holds one entry per row group for its column: positions, and statistics. Group g covers the rows
-g * stride to (g + 1) * stride of the stripe. Columns below lists, maps and unions have one entry per row group of the
-file as well, whatever number of rows they have there. A damaged index is no error here: it is reported as a reason, and
-whoever asks keeps the rows.
+A ROW_INDEX stream holds one entry per row group for its column: positions, and statistics. Group g covers the rows g *
+stride to (g + 1) * stride of the stripe. Columns below lists, maps and unions have one entry per row group of the file
+as well, whatever number of rows they have there. A damaged index is not an error here: it is reported as a reason, and
+no rows are ruled out by it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 
 MOST_GROUPS = 1 << 16
-"""Of a stripe, as long as no index confirms them."""
+"""The most row groups of a stripe, as long as no index confirms more."""
 
 
 def group_count(rows: int, stride: int) -> int:
@@ -104,7 +104,8 @@ class ColumnIndex:
 
     @cached_property
     def statistics(self) -> RawStatistics:
-        """Of each row group. Most columns are only sought by, and theirs are never decoded."""
+        """The statistics of each row group. For most columns the index is only used for seeking, and statistics are not
+        decoded."""
         return self._decode()
 
 
@@ -160,8 +161,8 @@ def build_row_index(
 ) -> RowIndex:
     """Decodes ROW_INDEX streams as they are in the file (``buffers``, by column id) for some columns.
 
-    A stream that is damaged, or whose entries are not as many as the stripe has row groups, is left out with its reason
-    in ``untrusted``; a column without a stream is simply left out. ``only_seek``: the statistics are not wanted.
+    A stream that is damaged, or does not have an entry for each row group of the stripe, is left out, with a reason in
+    ``untrusted``. A column without a stream is left out without one. ``only_seek``: the statistics are not needed.
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)
@@ -206,7 +207,7 @@ def _stored(buffer: Buffer) -> int:
 
 
 def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:
-    """For a number of groups that an index has confirmed, so that it is not out of all proportion to the file."""
+    """Only for a number of groups that an index has confirmed, which is then in proportion to the file's size."""
     return np.append(np.arange(groups, dtype=np.int64) * min(stride, rows), rows)
 
 

@@ -1,9 +1,8 @@
-"""A small file of a kind that is known: its tail, taken apart with hardly an object.
+"""Parses the tail of a small file of a known kind, making hardly any objects.
 
-Files of a directory differ in little: the first of them is opened with all its checks and objects, and is remembered by
-its ``Likeness``. Of the next ones, which come with one read, only what is their own is looked at. What is anything but
-usual, and everything that is wrong, is left to ``OrcReader``, which then raises what it raises of any file:
-``split_small`` returns None.
+Files of a directory differ little. The first of them is opened with all checks and objects, and is remembered by its
+``Likeness``. Each further one is read by one call, and only the parts in which it may differ are examined. For anything
+unusual and for every error ``split_small`` returns None; ``OrcReader`` then opens the file and raises its errors.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ __all__ = ["FileKind", "Likeness", "SmallFile", "likeness_of", "split_small"]
 
 
 class Likeness(NamedTuple):
-    """What decides how a file is read, beside its own stripes and statistics; values as in PostScript and Footer."""
+    """What decides how a file is read, besides its stripes and statistics; values are those of PostScript and
+    Footer."""
 
     type_bytes: bytes
     compression: int
@@ -60,7 +60,7 @@ class FileKind(NamedTuple):
 
 
 def likeness_of(tail: FileTail) -> Likeness | None:
-    """That of a file that was read and checked; None where something is encrypted."""
+    """The likeness of a file that was read and checked; None where something is encrypted."""
     footer, postscript = tail.footer, tail.postscript
     if footer.encryption is not None:
         return None
@@ -96,7 +96,7 @@ class SmallFile:
         return self.kind.facts
 
     def stripe_footer(self, stripe: StripeInformation, limits: MetadataLimits) -> StripeFooter:
-        """The footer of a stripe of a file all of whose bytes are here. Raises the same errors as
+        """The footer of a stripe, for a file whose bytes are all in memory. Raises the same errors as
         ``parse_stripe_footer``."""
         start, facts = stripe.footer_offset, self.kind.facts
         framed = memoryview(self.data)[start : start + stripe.footer_length]
@@ -110,7 +110,8 @@ class SmallFile:
 def split_small(
     data: bytes, size: int, limits: MetadataLimits, kind_of: Callable[[Likeness], FileKind | None]
 ) -> SmallFile | None:
-    """The file that ends with ``data``; None: see above, and of a kind that is not known. ``size``: bytes of it."""
+    """The file that ends with ``data``; None for the cases above, and for an unknown likeness. ``size``: that of the
+    file in bytes."""
     length = data[-1]
     if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
         return None

@@ -1,10 +1,10 @@
-"""A stripe of few rows, decoded in one call: the columns of the plainest types, without their readers.
+"""Decodes a stripe of few rows in one call: columns of the simplest types, without column readers.
 
-A column reader costs some forty calls of Python beside its values, which pays for itself over a million rows and not
-over a hundred. Here are no seeks, skips, pieces or batches: all rows of a column at once, one column after the other,
-by the same windows and kernels. The stripe is in memory, or in a local file, of which each column comes with one read
-into memory that the one before has warmed. What is anything but plain, and everything that is wrong, is left to the
-readers, which then raise what they raise of any stripe: ``read_stripe`` returns None.
+A column reader costs some forty calls of Python besides decoding, which is little for a million rows but much for a
+hundred. Here there are no seeks, skips, pieces or batches: all rows of a column are decoded at once, one column after
+the other, by the same windows and kernels. The stripe is in memory or in a local file; from a file each column is read
+by one call into memory that is already in the cache. For columns that are not plain and for every error ``read_stripe``
+returns None; then column readers decode the stripe and raise their errors.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
@@ -59,14 +59,14 @@ _SHAPES = {
 
 
 cdef class HeldStream:
-    """One stream of a file that is in memory: ``data`` holds all of it. What lies behind the stream may be looked at,
+    """One stream of a file that is in memory: ``data`` holds all of it. Bytes after the stream may be loaded but are
     not used."""
 
     cdef object data
     cdef int64_t offset
     cdef readonly int64_t length
 
-    # What a window looks for: a lookup that fails makes an error, with its message, that nobody reads.
+    # An attribute that a window looks up: a failed lookup would create an exception that nobody needs.
     read_into = None
     run = None
 
@@ -85,12 +85,12 @@ cdef class HeldStream:
 
 
 class Unusual(Exception):
-    """Something that the column readers must look at."""
+    """Raised for anything that column readers must handle."""
 
 
 cdef class Allowance:
-    """What may still be allocated for a stripe: bytes of Arrow arrays, and of what is held beside them in windows and
-    dictionaries. Threads that read different columns of it count down together."""
+    """How many bytes may still be allocated for a stripe: for Arrow arrays, and for what windows and dictionaries hold.
+    Threads that read different columns of the stripe share the counts."""
 
     cdef readonly int64_t arrays, held
 
@@ -126,8 +126,8 @@ cdef class Recipe:
     cdef bint checked
 
     def is_for_a_file(self, footer, int64_t rows, int64_t most) -> bool:
-        """Whether reading a stripe from a file is likely to succeed: no column is anything but plain, or has its
-        streams apart or many bytes of them, and arrays of ``most`` bytes will do."""
+        """Whether reading a stripe from a file will probably succeed: all columns are plain, their streams are adjacent
+        and not large, and arrays of ``most`` bytes are enough."""
         cdef StreamTable streams = footer.streams
         cdef EncodingTable encodings = footer.encodings.table
         cdef Stretch stretch
@@ -146,7 +146,7 @@ cdef class Recipe:
         return 0 < rows <= MOST_ROWS and room <= most
 
     def parts(self, Py_ssize_t count) -> list:
-        """The recipe in up to so many parts, in order."""
+        """The recipe split into at most so many parts, in order."""
         cdef Recipe part
         cdef Py_ssize_t start, step = (len(self.columns) + count - 1) // count
         parts = []

@@ -1,4 +1,4 @@
-"""Loops over byte spans: texts of statistics, compared and parsed where they lie.
+"""Loops over byte spans: compares and parses texts of statistics in place.
 
 A span is a start and a stop in a buffer; n of them are an int64 array of shape (n, 2).
 """
@@ -113,7 +113,8 @@ def parse_decimals(buffer, spans, int scale, bint upwards):
 
 
 cdef bint parse_decimal(const uint8_t* text, Py_ssize_t length, int scale, bint* round_up, int64_t* out) noexcept nogil:
-    """False for what is no short decimal. ``round_up``: the direction; afterwards whether anything was rounded."""
+    """Returns False for bytes that are not a short decimal. ``round_up``: the direction of rounding; afterwards whether
+    anything was rounded."""
     cdef bint negative = text[0] == ord("-")
     cdef Py_ssize_t at = negative
     cdef int64_t value = 0

@@ -1,8 +1,8 @@
 """Column statistics of a file, its stripes and its row groups, decoded by the same code into columns of arrays.
 
-``RawStatistics`` is what one column's units say (a unit is the file, a stripe or a row group); ``column_statistics``
-makes a Python object of one unit, ``statistics_table`` an Arrow table of many. Whether statistics can be trusted, and
-what they prove, is the matter of ``bounds``.
+``RawStatistics`` has the statistics of one column's units (a unit is the file, a stripe or a row group);
+``column_statistics`` makes a Python object of one unit, ``statistics_table`` an Arrow table of many. ``bounds`` decides
+whether statistics can be trusted and what they prove.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ PARTS = {
     TypeKind.LIST: Part.COLLECTION,
     TypeKind.MAP: Part.COLLECTION,
 }
-"""Which typed part the statistics of a type have; the others have none that is read in columns."""
+"""The typed part of the statistics of each type; types that are missing here have none that is decoded in columns."""
 
 GEOSPATIAL_FIELD = 13
 MILLIS_PER_DAY = 86_400_000
 LAST_NANO = 999_999
-"""Of a millisecond; what an absent ``maximumNanos`` stands for."""
+"""The last nanosecond of a millisecond, which an absent ``maximumNanos`` means."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,11 +175,11 @@ class Geospatial:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ColumnStatistics:
-    """What the file says of one column in one unit; None where it says nothing.
+    """What the file says about one column in one unit; None where it says nothing.
 
     ``minimum``, ``maximum``: int, float, str, Decimal, date or datetime by the column's type (days or nanoseconds as
     int where Python has no such date; datetimes floored to microseconds, exact in ``minimum_nanos``,
-    ``maximum_nanos``); only what a value really equals. ``lower_bound``, ``upper_bound``: of strings too long to be
+    ``maximum_nanos``); set only if some value equals it. ``lower_bound``, ``upper_bound``: of strings too long to be
     kept whole. ``sum``: of numbers; total bytes of strings and binaries. Dates of the hybrid calendar come as the same
     label of the proleptic one. ``bytes_on_disk`` and counts of children are plain integers.
     """

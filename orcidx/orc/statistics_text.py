@@ -21,7 +21,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class UnitText:
-    """The statistics of the units that hold some rows, as text."""
+    """The statistics, as text, of the units that contain some given rows."""
 
     column: StatisticsColumn
     leaf: BoundLeaf

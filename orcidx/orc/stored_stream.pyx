@@ -1,5 +1,5 @@
-"""``StoredStream``: one stream as it is stored: the pieces in which a source delivers it, its chunks' headers, and
-chunks made plain. ``Window`` is built on it; nothing else reads stored bytes of a stream.
+"""``StoredStream``: one stream as it is stored. It handles the pieces in which a source gives it, the headers of its
+chunks, and their decompression. ``Window`` is built on it; nothing else reads stored bytes of a stream.
 
 Chunk rules (ORC specification, "Compression", and what the writers and readers really do): empty chunks are legal and
 skipped; an original chunk may exceed the block size (ORC C++ writes and reads that); a compressed one may not, neither
@@ -22,7 +22,7 @@ cdef extern from "Python.h":
 
 
 cdef class StoredStream:
-    """Stored bytes, read forwards from ``next_chunk``. It knows no place but that one: errors of chunks are there."""
+    """Stored bytes, read forwards from ``next_chunk``. Errors of chunks name this position."""
 
     def __dealloc__(self):
         if self.piece.held:
@@ -43,7 +43,7 @@ cdef class StoredStream:
         return 0
 
     cdef void lose_piece(self) noexcept nogil:
-        # The piece goes: nothing may be read in it any more.
+        # Drops the piece: its bytes must not be read any more.
         pass
 
     cdef int fail_chunk(self, str message) except -1 with gil:
@@ -59,7 +59,7 @@ cdef class StoredStream:
         cdef int64_t n = 0
         if self.holds(offset):
             return 0
-        if self.piece.held:                     # goes first, so that its memory may serve again while it is warm
+        if self.piece.held:                     # dropped first: its memory is reused while in the cache
             self.lose_piece()
             if self.run is not None:
                 n = self.run.refill(self.piece.view.buf, offset)
@@ -111,7 +111,8 @@ cdef class StoredStream:
         return 0
 
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil:
-        # The stored chunk of `length` bytes at `start` to `out`. Room for more than a block serves as scratch.
+        # Decompresses the stored chunk of `length` bytes at `start` to `out`. Room beyond a block is used as scratch
+        # memory.
         cdef const uint8_t* chunk
         cdef int64_t written = NO_CHUNK if self.ahead is None else self.take_ahead(start, length, out, room)
         if written == NO_CHUNK:
@@ -153,7 +154,7 @@ cdef class StoredStream:
         return self.ahead.take(start, out, room)
 
     cdef bint fetch_early(self, int64_t offset) except -1 with gil:
-        # Whether the piece came.
+        # Whether the piece was read.
         try:
             self.fetch_piece(offset)
         except (OrcidxError, OSError):
@@ -180,7 +181,7 @@ cdef class StoredStream:
             return self.codec.decompress_into(data, room)
         except CorruptFile as error:
             raise error.at(stream=self.name, offset=self.next_chunk) from error.__cause__
-        finally:                                # neither may outlive this memory
+        finally:                                # neither object may live longer than this memory
             data.release()
             room.release()
 
@@ -194,8 +195,8 @@ cdef class StoredStream:
         return done
 
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil:
-        # A row of stored chunks that are as long as the last one was, if the bet holds. Each lands behind the other,
-        # its header in `headers`; what follows the first surprise is given up.
+        # Reads a row of uncompressed chunks, assuming that each is as long as the last one was. The chunks are put one
+        # after the other and their headers into `headers`; what follows the first other chunk is dropped.
         cdef uint8_t headers[3 * STORED_RUN]
         cdef int64_t size = self.stored_length, left = self.length - self.next_chunk, length, done = 0
         cdef int i, count = <int> min(<int64_t> self.stored_run, n // size, left // (size + 3))

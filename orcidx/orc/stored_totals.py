@@ -1,7 +1,7 @@
-"""Which statistics are values: counts, sums, minima and maxima that equal those of the rows as they are read.
+"""Finds the statistics that are exact: counts, sums, minima and maxima that equal those of the rows as they are read.
 
 A bound that is right for pruning need not be a value of the column, and a recorded sum need not be the sum of what is
-stored. ``stored_totals`` says of each unit what is proved, and nothing where it is not:
+stored. ``stored_totals`` gives for each unit only what is proved:
 
 * a count where ``bounds`` trusts it;
 * a sum of integers where both bounds lie in the range of the type, no intermediate sum can have overflowed, and the sum
@@ -14,7 +14,7 @@ stored. ``stored_totals`` says of each unit what is proved, and nothing where it
   strings. Not of timestamps (cut to milliseconds, moved by zones, and loose in files of orcidx), CHAR (padded) and
   VARCHAR (may be cut).
 
-Only ORC Java and ORC C++, whose number orcidx writes too, are believed at all.
+Only files of ORC Java and ORC C++ (whose writer number orcidx uses too) are trusted.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _FLOATS = (TypeKind.FLOAT, TypeKind.DOUBLE)
 _TEXTS = (TypeKind.STRING,)
 _LARGEST = np.uint64(INT64_MAX)
 _EXACT = Context(prec=200)
-"""Of recorded decimals, which have 38 digits at most; a longer one is not believed."""
+"""The most characters of a recorded decimal, which has at most 38 digits; a longer one is not trusted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Proved:
-    """One value for each of n units, which is that of the rows where ``known``: int64, double, or Python objects."""
+    """One value for each of n units: int64, double, or Python objects. Where ``known``, it is that of the rows."""
 
     values: npt.NDArray[Any]
     known: Bools
 
     @classmethod
     def nothing(cls, units: int) -> Proved:
-        """Of no unit."""
+        """Values that are known for no unit."""
         return cls(np.zeros(units, np.int64), np.zeros(units, np.bool_))
 
     @classmethod
@@ -150,7 +150,7 @@ def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
 
 
 def _is_utf8(value: bytes | None) -> bool:
-    """What is not UTF-8 is an error where it is read."""
+    """Reading text that is not UTF-8 is an error, so such a bound is not a value."""
     if value is None:
         return False
     try:
@@ -174,7 +174,7 @@ def _integer_sums(raw: RawStatistics, column: StatisticsColumn) -> Proved:
 
 
 def _decimal_sums(raw: RawStatistics, column: StatisticsColumn, scale: int) -> Proved:
-    """Those of 18 digits at once; a longer one by itself."""
+    """Sums of up to 18 digits are parsed together, longer ones one by one."""
     low, high = column.lower, column.upper
     assert isinstance(low, NumberBounds)
     assert isinstance(high, NumberBounds)
@@ -208,7 +208,7 @@ def _ends(column: StatisticsColumn, unit: int) -> tuple[Any, Any]:
 
 
 def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> Bools:
-    """Whether sums of 64 bits can be those of so many values, and no order of additions overflowed."""
+    """Whether 64-bit sums are possible for so many values, and additions could not overflow in any order."""
     values = np.maximum(count, 1)
     farthest = np.maximum(np.abs(low).view(np.uint64), np.abs(high).view(np.uint64))  # -2**63 becomes 2**63
     fits = farthest <= _LARGEST // values.view(np.uint64)

@@ -1,8 +1,8 @@
-"""Stores past the caches, for output that no cache holds until somebody reads it.
+"""Stores that bypass the caches, for output that is too large to stay in a cache until it is read.
 
 An ordinary store first fetches the line that it overwrites. Where the output is larger than a cache, that is half of
 the memory traffic: 96 MB of decimals are written at 9 GB/s, and at 25 GB/s with stores that do not fetch. Smaller
-output is better off in the cache. Values are decoded into a block that stays in the cache, and the block is copied.
+output is faster in the cache. Values are decoded into a block that stays in the cache, and the block is copied.
 """
 
 from libc.stdint cimport int64_t
@@ -63,6 +63,7 @@ cdef void fence_stores() noexcept nogil:
 def integers_use_streaming() -> bool:
     """Whether this processor decodes integers faster when they are stored past the caches.
 
-    An AMD one does not: it takes ordinary stores while it decodes, and waits for the others (0002).
+    AMD processors do not: they overlap ordinary stores with decoding, but wait for stores that bypass the caches
+    (0002).
     """
     return not is_amd()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "check_not_zeros", "checked_footer", "parse_stripe_footer"]
 
 MOST_STREAMS = 16
-"""Of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
+"""The most streams of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
 
 _ENCODING_KINDS = tuple(EncodingKind)
 
@@ -77,13 +77,13 @@ def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFo
 
 
 def check_not_zeros(stored: Buffer) -> None:
-    """Demands that the bytes of a stripe footer, as they are stored, are not a hole in the file."""
+    """Checks that the stored bytes of a stripe footer are not a hole in the file (zeros)."""
     if not bytes(stored).strip(b"\0"):
         raise CorruptFile(f"the stripe's footer is zeros, {ZEROS}")
 
 
 def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:
-    """A stripe footer from its message, of a file with so many column ids. Raises the same errors as
+    """Makes a stripe footer from its message, for a file with so many column ids. Raises the errors of
     ``parse_stripe_footer``."""
     streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
     if len(streams) > MOST_STREAMS * columns:
@@ -99,8 +99,8 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
 
 
 def _locate(table: StreamTable, stripe: StripeInformation) -> None:
-    """Finds where each stream lies. Only the cumulative lengths count; kinds of later versions, and the placeholders
-    that stand for encrypted streams, take their room like any other."""
+    """Finds where each stream lies. Only the cumulative lengths matter; kinds of later versions, and placeholders for
+    encrypted streams, take up bytes like any other."""
     wrong = table.locate(stripe.offset, stripe.footer_offset, _KNOWN, _PLACEHOLDERS)
     if wrong is not None:
         number, at = wrong
@@ -117,4 +117,4 @@ def _locate(table: StreamTable, stripe: StripeInformation) -> None:
 _STREAM_KINDS = frozenset(StreamKind)
 _PLACEHOLDERS = 1 << StreamKind.ENCRYPTED_INDEX | 1 << StreamKind.ENCRYPTED_DATA
 _KNOWN = sum(1 << kind for kind in StreamKind if kind < 64)
-"""As bits; the kinds above, of statistics of encrypted columns, are in no stripe."""
+"""Kinds as bits; higher kinds, of statistics of encrypted columns, do not occur in stripes."""

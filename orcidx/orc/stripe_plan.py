@@ -1,9 +1,9 @@
-"""Which bytes of a stripe a selection of row groups needs. Pure: no I/O, no decoding.
+"""Plans which bytes of a stripe a selection of row groups needs, without I/O or decoding.
 
 A row group's values start where its row-index entry points and end where the next entry points, or a little later: the
 run (at most 4,356 bytes for RLEv2 patched base, 1,281 for RLEv1) or the chunk that holds the boundary is shared by both
-groups, and such a run may end in the chunk behind. The end is planned tight; a reader that meets a run across the
-planned end fetches the rest on demand.
+groups, and such a run may end in the chunk behind. The planned end is not extended for such runs; a reader that needs a
+run across it fetches the rest on demand.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def group_ranges(
 
 
 def _ends(positions: StreamPositions, groups: Int64s, *, length: int, block_size: int, on_demand: bool) -> Int64s:
-    """Where the bytes that the groups before each of these need end; of all at once, since there may be thousands."""
+    """Where the bytes end that the groups before each of these need. Computed for all at once, since there may be
+    thousands."""
     offsets = positions.offsets[groups]
     shares_run = positions.mid_run[groups]
     if positions.within is None:

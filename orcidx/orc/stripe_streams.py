@@ -41,7 +41,7 @@ class _Piece:
 
 
 class Ahead:
-    """Starts requests for the next pieces of a stripe's streams, as many as ``most`` bytes hold that nobody uses yet.
+    """Starts requests for the next pieces of a stripe's streams, with at most ``most`` bytes that are not used yet.
 
     ``start``: (offset, length) pairs to a future of their buffers.
     """
@@ -52,7 +52,7 @@ class Ahead:
         self._asked = Tally()
 
     def start(self, offset: int, length: int) -> Task[Any] | None:
-        """A request for so many bytes; None where there is no room. ``take`` when it is used or given up."""
+        """Starts a request for so many bytes; None where there is no room. Call ``take`` when it is used or dropped."""
         if self._asked.add(length) > self._most:
             self._asked.add(-length)
             return None
@@ -65,10 +65,10 @@ class Ahead:
 class PlannedStream:
     """One stream of a stripe as a source for a ``Window``: offsets count from the start of the stream.
 
-    ``framed``: it is made of compression chunks, and plans end where a chunk begins; what is asked for beyond the plan
-    is then read chunk by chunk, as long as its header says. Else it is read ``demand`` bytes at a time.
-    ``read_into`` and ``local_file`` come together, from a local file; ``ahead`` from any other: once a piece had to be
-    waited for, the one behind it is asked for with it.
+    ``framed``: the stream has compression chunks, and plans end where a chunk begins. Bytes beyond the plan are then
+    read chunk by chunk, with the length from the header. Otherwise they are read ``demand`` bytes at a time.
+    ``read_into`` and ``local_file`` come together, from a local file; ``ahead`` from any other storage: once the reader
+    had to wait for a piece, each next piece is requested together with the one before.
     """
 
     def __init__(
@@ -85,7 +85,8 @@ class PlannedStream:
         ahead: Ahead | None = None,
     ) -> None:
         self.length = length
-        # A local file's pieces come to one room, which the window fills anew by itself as far as the run allows.
+        # A local file's pieces are read into one buffer (the room), which the window refills by itself within the
+        # planned run.
         self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
         self._framed = framed
         self._demand = demand
@@ -130,7 +131,7 @@ class PlannedStream:
         return self._offset + piece[0], piece[1] - piece[0]
 
     def put(self, start: int, data: object) -> None:
-        """Hands over bytes that were fetched for this stream."""
+        """Gives the stream bytes that were fetched for it."""
         view = memoryview(data).cast("B")  # type: ignore[arg-type]
         self._pieces.append(_Piece(start, view))
         if self.run is not None:
@@ -168,7 +169,7 @@ class PlannedStream:
         return self._pieces[-1].data[offset - start :]
 
     def _arrived(self, offset: int) -> tuple[int, Any]:
-        """What was asked for ahead, and where it begins, if it holds ``offset``; else it is given up."""
+        """The piece that was requested ahead and its start, if it contains ``offset``; else the request is dropped."""
         if self._coming is None or self._ahead is None:
             return offset, None
         (start, stop), future = self._coming
@@ -180,7 +181,7 @@ class PlannedStream:
         return start, future.result()[0]
 
     def _ask_ahead(self, after: int) -> None:
-        """Asks for the piece that is planned behind ``after``, unless it is here."""
+        """Requests the piece that is planned after ``after``, unless it was already read."""
         if self._ahead is None or self._coming is not None:
             return
         start, stop = next(((max(a, after), b) for a, b in self._plan if after < b), (0, 0))
@@ -192,7 +193,7 @@ class PlannedStream:
             self._coming = (start, stop), future
 
     def close(self) -> None:
-        """Gives up what was asked for ahead."""
+        """Drops what was requested ahead."""
         if self._coming is not None and self._ahead is not None:
             (start, stop), future = self._coming
             self._coming = None
@@ -200,7 +201,7 @@ class PlannedStream:
             self._ahead.take(stop - start)
 
     def _from_room(self, offset: int, run: PieceRun, read_into: ReadInto) -> memoryview:
-        """What the room holds, or a piece into it: the memory of the one before is still in the processor's cache."""
+        """Gives the bytes in the room, or reads a piece into it: its memory is still in the processor's cache."""
         if run.at <= offset < run.at + run.held:
             return self._room[offset - run.at : run.held]
         self._pieces.clear()
@@ -217,8 +218,8 @@ class PlannedStream:
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
         """Fills ``parts`` one after the other from ``offset`` on, keeping nothing.
 
-        Returns their size, or 0 where the storage or a piece at hand speaks against it. The bytes must lie in the
-        stream.
+        Returns their size, or 0 where the storage does not support it or a piece already has the bytes. The bytes must
+        lie in the stream.
         """
         size = sum(map(len, parts))
         if self._read_into is None or any(piece.stop >= offset + size for piece in self._pieces):

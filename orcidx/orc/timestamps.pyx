@@ -1,4 +1,4 @@
-"""Timestamps: seconds and coded nanoseconds into instants or wall-clock times, and those into Arrow's units.
+"""Timestamps: turns seconds and coded nanoseconds into instants or local times, and these into Arrow's units.
 
     sec = DATA + start of 2015 in the writer's zone
     z = SECONDARY & 7; n = SECONDARY >> 3 (arithmetic); z != 0: n *= 10 ** (z + 1)
@@ -119,7 +119,7 @@ cdef extern from *:
                                           uint8_t* out) nogil
     int portable "orcidx_portable"
 
-# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
 cdef enum:
@@ -135,7 +135,8 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
 
 
 def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint streaming=False):
-    """``count`` dates to ``out``; whether one of them lies before ``first``. ``streaming``: nobody reads them soon.
+    """Reads ``count`` dates to ``out``; returns whether one of them is before ``first``. ``streaming``: they are not
+    read soon.
 
     Raises ``ValueOutOfRange`` for days beyond 32 bits: they would come out as other dates, which bloom filters of ORC
     C++ deny, since those have the days as they were given, where its statistics have them cut.
@@ -226,7 +227,7 @@ def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not No
     check_pairs(seconds, nanos, count)
     if count > out.shape[0] or per_second not in (1, 1000, 1000000, 1000000000):
         raise ValueError("the values do not fit")
-    bound = INT64_MAX // per_second - 1         # within it, nothing can overflow
+    bound = INT64_MAX // per_second - 1         # within this range nothing can overflow
     with nogil:
         if per_second >= 1000000:
             for i in range(count):

@@ -1,9 +1,9 @@
-"""The writer's time zone as tables: when its offset from UTC changes, and to what.
+"""The writer's time zone as tables: the instants at which its offset from UTC changes, and the new offsets.
 
 Names: IANA (also "US/Pacific", "EST", "PST8PDT"), Java's three-letter ids, and fixed offsets such as "GMT+08:00". The
 rules come from TZif files (RFC 9636): those of the system or, where there are none, of the ``tzdata`` package. Before
-the first transition a zone has its first standard time; after the last one the file's POSIX rule goes on, laid out for
-400 years, after which the calendar, and so the rule, repeats.
+the first transition a zone has its first standard time; after the last one the file's POSIX rule applies. The rule is
+expanded for 400 years, after which the calendar, and so the rule, repeats.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DAY = 86400
 FOUR_CENTURIES = 146097 * DAY
 
 HINTS_FROM = -(1 << 32)
-"""1833-11-24 in seconds since 1970: no zone changed before, but for markers of the beginning of time."""
+"""1833-11-24 in seconds since 1970: no zone has a change before it, except markers for the beginning of time."""
 HINT_SECONDS = 1 << 23
 """97 days: few transitions lie between two hints."""
 
@@ -56,7 +56,7 @@ CALM_FROM, CALM_UNTIL = 2 * DAY, 2_114_208_000
 for what ``Zone.shifts`` allows: before 1970 they are guesses, and from 2037 on Java goes on by rule."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
-"""No part of a name has more than 20 letters today; a file system would fail for 256."""
+"""The most letters of a part of a name: today none has more than 20, and file systems fail at 256."""
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 # java.time.ZoneId.SHORT_IDS: what older JVMs wrote for these zones.
@@ -108,13 +108,13 @@ class Zone:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether its clocks were never changed, so that no two tables of it differ."""
+        """Whether the zone's offset never changed, so that its tables cannot differ."""
         return not len(self.transitions)
 
     @cached_property
     def shifts(self) -> tuple[int, ...]:
-        """By how many seconds another table of this zone may show another time between ``CALM_FROM`` and
-        ``CALM_UNTIL``: each difference of the offsets that the zone had then, and an hour (decision 0020)."""
+        """By how many seconds the local time of another table of this zone may differ between ``CALM_FROM`` and
+        ``CALM_UNTIL``: each difference between offsets that the zone had then, and an hour (decision 0020)."""
         if self.is_fixed:
             return (0,)
         first, last = np.searchsorted(self.transitions, [CALM_FROM, CALM_UNTIL], "right")
@@ -133,7 +133,7 @@ class Zone:
         return np.searchsorted(self.transitions, grid, "right").astype(np.int32)
 
     def same_rules(self, other: Zone) -> bool:
-        """Whether the clocks of both always show the same."""
+        """Whether both zones always have the same local time."""
         return self.name == other.name or (
             np.array_equal(self.transitions, other.transitions) and np.array_equal(self.offsets, other.offsets)
         )
@@ -145,15 +145,15 @@ class Zone:
         return np.where((places == 0) & bool(len(self.transitions)), self.mean_time, self.offsets[places])
 
     def instants_of(self, walls: Int64s, near: Int64s) -> Int64s:
-        """The instants at which the clocks showed ``walls``, guessing from ``near``, instants of about that time.
+        """The instants that have the local times ``walls``, found from ``near``, instants close to them.
 
-        Of an hour that is shown twice, and of one that never is, it takes what ORC Java takes when it moves timestamps
-        between zones (SerializationUtils.convertBetweenTimezones).
+        For an hour that occurs twice or never, the result is that of ORC Java when it moves timestamps between zones
+        (SerializationUtils.convertBetweenTimezones).
         """
         return walls - self.offsets_at(walls - self.offsets_at(near))
 
     def offsets_near(self, second: int) -> set[int]:
-        """Every offset of the days around an instant or a wall clock."""
+        """All offsets of the zone in the days around an instant or a local time."""
         late = max(0, second + 2 * DAY - self.repeats_from) // FOUR_CENTURIES + (second + 2 * DAY >= self.repeats_from)
         second -= late * FOUR_CENTURIES
         first, last = np.searchsorted(self.transitions, [second - 2 * DAY, second + 2 * DAY], "right")
@@ -214,8 +214,8 @@ def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
 
 
 def zone_of_statistics(writer: str | None) -> Zone | None:
-    """The zone by whose table the writer of a stripe made wall clocks of the times in its statistics and filters; UTC
-    where it names none. None for one that is unknown here."""
+    """The zone whose table the writer of a stripe used for the local times in its statistics and filters; UTC where it
+    names none. None for an unknown zone."""
     try:
         return load_zone(writer or "UTC")
     except Unsupported:

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 UNNAMED = ""
-"""Name of the one column of a file whose top-level type is no struct."""
+"""Name of the only column of a file whose top-level type is not a struct."""
 
 MOST_VARIANTS = 127
 """Arrow keeps type ids in a signed byte."""
@@ -44,10 +44,10 @@ STRING_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _REPEATING = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.UNION})
 
 SPARK_TYPE = "spark.sql.catalyst.type"
-"""Attribute by which Spark says what a column was to it."""
+"""Attribute in which Spark records the column's type in Spark."""
 
 SIZED_TYPE = "orc.type"
-"""Field metadata that says char(n) or varchar(n) of a string column; the writer takes it."""
+"""Field metadata with char(n) or varchar(n) for a string column; the writer uses it."""
 
 LONGEST_SIZED = 65535
 """Characters of the longest char and varchar."""
@@ -102,7 +102,7 @@ class OrcType:
     edge_algorithm: int | None = None
 
     def child(self, place: int) -> OrcType:
-        """One of ``children``; of many it is made alone."""
+        """One of ``children``; in a wide struct only this one is made."""
         return self.children[place]
 
     def walk(self) -> Iterator[OrcType]:
@@ -125,8 +125,9 @@ class OrcType:
 
     @cached_property
     def places(self) -> dict[str, Sequence[int]]:
-        """Where in ``children`` each name stands; a name may repeat."""
-        found: dict[str, Sequence[int]] = dict(zip(self.names, zip(range(len(self.names)))))  # no step for each of many
+        """The indexes in ``children`` of each name; a name may repeat."""
+        # avoids a step for each of many children
+        found: dict[str, Sequence[int]] = dict(zip(self.names, zip(range(len(self.names)))))
         if len(found) == len(self.names):
             return found
         repeated: dict[str, list[int]] = {}
@@ -162,7 +163,7 @@ def _quoted(name: str) -> str:
 
 
 WIDE = 64
-"""Columns from which on a struct makes them when they are asked for."""
+"""A struct with at least this many columns makes them when they are used."""
 
 
 class _WideType(OrcType):
@@ -174,7 +175,7 @@ class _WideType(OrcType):
     @property
     def children(self) -> tuple[OrcType, ...]:
         records = self.__dict__.get("records")
-        if records is not None:  # else another thread was here in the meantime
+        if records is not None:  # otherwise another thread has made them in the meantime
             made = _build_children(records, records[self.id], self.names, self.path)
             object.__setattr__(self, "children", tuple(made))
         found: tuple[OrcType, ...] = self.__dict__["children"]
@@ -237,12 +238,13 @@ def _build(records: Sequence[TypeRecord], column: int, path: Path) -> OrcType:
 
 
 _NOTHING_MORE = tuple(TypeRecord._field_defaults.values())
-"""A type record but for its kind, where the kind is all there is to say."""
+"""A type record without its kind, for types that are described by their kind alone."""
 
 
 def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Path, path: Path) -> list[OrcType]:
-    """Those below a type. A column that is no more than its kind, as most of a wide file are, is made here, by hand:
-    a call and a comparison for each took half of a cold file's time (0055)."""
+    """The children of a type. A column that is described by its kind alone, as most columns of a wide file are, is made
+    here directly: a call and a comparison for each took half of the time of opening a file for the first time
+    (0055)."""
     new, put = object.__new__, object.__setattr__
     plain: dict[int, TypeKind] = {}  # by the record's identity: equal ones are one object
     made = []
@@ -254,7 +256,7 @@ def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Pa
         if kind is None:
             made.append(_build(records, child, (*path, name)))
             continue
-        node = new(OrcType)  # its other fields are the class's own
+        node = new(OrcType)  # its other fields have the defaults of the class
         put(node, "__dict__", {"id": child, "kind": kind, "path": (*path, name)})
         made.append(node)
     return made
@@ -288,7 +290,7 @@ _ROW_BYTES: dict[TypeKind, float] = {
 
 
 def row_bytes(node: OrcType) -> float | None:
-    """Bytes that a row of the column takes in Arrow, without its null bit; None where that depends on the values."""
+    """Bytes of a row of the column in Arrow, without its null bit; None where that depends on the values."""
     if node.kind is not TypeKind.STRUCT:
         return _ROW_BYTES.get(node.kind)
     below = [row_bytes(child) for child in node.children]

@@ -44,9 +44,9 @@ cdef class Window(PlainStream):
     cdef int take(self, uint8_t* out, int64_t n) except -1 nogil
     # Up to n (at least 1) bytes to `out`, and how many: those at hand, or of one chunk. 0: call again.
     cdef int64_t take_some(self, uint8_t* out, int64_t n) except -1 nogil
-    # Passes over exactly n bytes, or CorruptFile; stored chunks are not touched.
+    # Skips exactly n bytes, or raises CorruptFile; stored chunks are not read.
     cdef int drop(self, int64_t n) except -1 nogil
-    # Repositions; raises CorruptFile for a place that cannot be. Inside the present chunk nothing is decompressed.
+    # Seeks; raises CorruptFile for an impossible position. Within the current chunk nothing is decompressed.
     cdef int seek_to(self, int64_t chunk, int64_t within) except -1 nogil
     # Stream offset for messages: of the chunk that `p` lies in, or of `p` with codec NONE.
     cdef int64_t place(self) noexcept nogil
@@ -59,7 +59,7 @@ cdef class Window(PlainStream):
 
 
 cdef inline int count_held(PlainStream stream, int64_t size) except -1 with gil:
-    """Tells the stripe's limits, which may refuse, how many bytes of its buffer a stream has used."""
+    """Reports to the stripe's limits, which may raise, how many bytes of its buffer a stream has used."""
     stream.counted = size
     if stream.limits is not None:
         stream.limits.hold(id(stream), size, "the dictionaries and open streams")

@@ -1,8 +1,8 @@
 """``Window``: the bytes of one stream, decompressed, always contiguous from ``p`` to ``end``.
 
-Three classes, one on the other: ``StoredStream`` knows the pieces in which the storage delivers, and chunks;
-``PlainStream`` holds one chunk's plain bytes, the extent; ``Window`` shows them, whatever straddles. Decoders know
-bytes only. The memory looks like this::
+Three classes, one on the other: ``StoredStream`` handles the pieces in which the storage gives bytes, and chunks.
+``PlainStream`` holds the decompressed bytes of one chunk, the extent. ``Window`` shows them as contiguous bytes, even
+across chunks and pieces. Decoders see only bytes. The memory looks like this::
 
       buffer                             a chunk, decompressed straight to its place
       | CARRY ............ [unread tail] | extent ....................... | SLACK |
@@ -23,7 +23,7 @@ from orcidx.errors import CorruptFile
 
 
 cdef class PlainStream(StoredStream):
-    """A stored stream made plain, one extent after the other: a chunk, or with codec NONE a piece."""
+    """A decompressed stream, one extent after the other: a chunk, or with codec NONE a piece."""
 
     def __cinit__(self):
         self.chunk_start = -1
@@ -42,7 +42,7 @@ cdef class PlainStream(StoredStream):
             self.extent_length = self.extent_given = 0
 
     cdef int reserve(self, int64_t n) except -1 nogil:
-        # Room for n bytes behind the carry; what the carry holds stays.
+        # Makes room for n bytes after the carry; the contents of the carry stay.
         cdef uint8_t* memory
         if self.framed and n < self.block_size:
             n = self.block_size
@@ -125,7 +125,8 @@ cdef class Window(PlainStream):
     ``source`` is a ``StreamSource`` (``length``, ``fetch(offset)``, and ``read_into(offset, parts)`` if it can fill
     buffers, one after the other, from its storage, returning how many bytes it did); ``codec`` a ``Codec`` or ``None``;
     ``block_size`` the file's compression block size (not looked at without a codec); ``name`` such as ``"PRESENT"``
-    goes into errors; ``limits`` hears what the buffer holds. One thread at a time; it decompresses without the GIL.
+    goes into errors; ``limits`` is told what the buffer holds. For one thread at a time; it decompresses without the
+    GIL.
     """
 
     def __cinit__(self, source, codec, block_size, *, str name, limits=None):
@@ -169,7 +170,7 @@ cdef class Window(PlainStream):
                 self.take(&out[0], count)
 
     def skip(self, n):
-        """Passes over exactly ``n`` bytes; ``CorruptFile`` if there are fewer."""
+        """Skips exactly ``n`` bytes; raises ``CorruptFile`` if there are fewer."""
         if n < 0:
             raise ValueError("cannot skip backwards")
         if n >> 62:
@@ -201,7 +202,7 @@ cdef class Window(PlainStream):
             area = self.buffer + CARRY          # a long stored chunk may have moved the memory, with the tail in it
             self.p = area - tail
             self.end = area
-        if self.extent_direct < 0:              # in the buffer; what a skip has passed over comes without a tail
+        if self.extent_direct < 0:              # in the buffer; after a skip there is no unread tail
             self.p = area + self.extent_given - tail
             self.end = area + self.extent_length
             self.extent_given = self.extent_length
@@ -216,7 +217,7 @@ cdef class Window(PlainStream):
         return 1
 
     cdef bint give(self, int64_t tail) noexcept nogil:
-        # Shows more of an extent that lies in the piece, in place, when the unread tail lies in it too.
+        # Shows more of an extent in the piece without copying, when the unread tail is in the piece too.
         if tail > self.extent_given or self.extent_given >= self.extent_direct:
             return False
         self.p = self.extent + self.extent_given - tail

@@ -1,4 +1,4 @@
-"""Protocol Buffers wire format, proto2, as far as ORC's messages need it: bytes to fields.
+"""Reads the wire format of Protocol Buffers (proto2), as far as ORC's messages need it.
 
 A message is a row of fields, each a varint key ``number << 3 | wire type`` and a value:
 
@@ -39,7 +39,7 @@ cdef object too_many(str name, Py_ssize_t most):
 cdef class Message:
     """The fields of one message, by number. Lookups answer with the last occurrence, as proto2 wants.
 
-    ``name`` says in errors what was being read. Raises ``CorruptFile`` with the offset of the bytes that are no field,
+    ``name`` says in errors what was being read. Raises ``CorruptFile`` with the offset of bytes that are not a field,
     and ``Unsupported`` for more than ``most`` fields, each of which takes some hundred bytes of memory.
     """
 
@@ -157,7 +157,7 @@ cdef object corrupt(str name, Py_ssize_t at):
 
 
 cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
-    """How often a LENGTH field occurs; -1 - offset of the bytes that are no field."""
+    """How often a LENGTH field occurs; -1 minus the offset of bytes that are not a field."""
     cdef Field field
     cdef Py_ssize_t found = 0
     cdef Py_ssize_t before
@@ -391,7 +391,7 @@ cdef inline int64_t bounded(uint64_t value) noexcept nogil:
 
 
 cdef bint decode_statistics(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out) noexcept nogil:
-    """One ColumnStatistics message into row ``entry``; False when its bytes are no message."""
+    """Decodes one ColumnStatistics message into row ``entry``; returns False when its bytes are not a message."""
     cdef Field field
     cdef Cursor inner
     while cursor.at < cursor.end:

@@ -1,4 +1,4 @@
-"""Bit slices: numbers stored as one bitmap per bit, and the comparisons that they answer.
+"""Bit slices: numbers stored as one bitmap per bit, and comparisons with them.
 
 Slice ``b`` holds the rows whose number has bit ``b``, the existence bitmap the rows that have a number at all. A
 comparison walks the slices once (O'Neil and Quass, "Improved query performance with variant indexes", 1997).
@@ -54,9 +54,9 @@ class BitSlices:
         return self._among(inside, self.existence, self.count) if inside else BitMap()
 
     def _among(self, numbers: Sequence[int], rows: BitMap, bits: int) -> BitMap:
-        """Rows of ``rows`` whose number is one of ``numbers``; all agree above the lowest ``bits`` bits.
+        """Those of ``rows`` whose number is one of ``numbers``; all numbers are equal above the lowest ``bits`` bits.
 
-        The slices split numbers and rows top-down together, so that a slice is met once per prefix, not per number.
+        Numbers and rows are split together by slices from the top, so a slice is used once per prefix, not per number.
         """
         if len(numbers) == 1 << bits or not rows:
             return rows.copy()
@@ -74,7 +74,7 @@ class BitSlices:
         """Rows whose number is larger than ``number``."""
         if number < 0:
             return self.existence.copy()
-        # Below the lowest 0 bit of the number nothing can become larger, so those slices are not even loaded.
+        # Slices below the lowest 0 bit of the number cannot make a row's number larger, so they are not loaded.
         first = (number ^ (number + 1)).bit_length() - 1
         if first >= self.count or number >= 1 << self.count:
             return BitMap()
@@ -94,7 +94,7 @@ class BitSlices:
     def top(self, k: int, candidates: BitMap, *, largest: bool, strict: bool) -> BitMap:
         """The ``k`` candidates with the largest (or smallest) numbers.
 
-        ``candidates`` is a subset of ``existence``. Of rows that tie for the last places, ``strict`` keeps those with
+        ``candidates`` is a subset of ``existence``. Of rows that are equal to the last one, ``strict`` keeps those with
         the highest row numbers; otherwise all of them stay.
         """
         if k <= 0:
@@ -117,7 +117,7 @@ class BitSlices:
 
 
 def without_smallest(rows: BitMap, dropped: int) -> BitMap:
-    """The rows but for the ``dropped`` smallest."""
+    """The rows without the ``dropped`` smallest."""
     if dropped <= 0:
         return rows
     if dropped >= len(rows):

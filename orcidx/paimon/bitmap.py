@@ -1,4 +1,5 @@
-"""Bitmap index, versions 1 and 2: for each value of a column the rows that hold it. Read, written, built and asked.
+"""Bitmap index, versions 1 and 2: for each value of a column the rows that have it. This module reads, writes, builds
+and evaluates it.
 
 Version 1                                       Version 2
 
@@ -15,11 +16,11 @@ Version 1                                       Version 2
                                                     bitmaps
 
 Integers are big-endian, values as in ``keys``; version 2 sorts them, version 1 does not (Java writes a hash map's
-order). An offset counts from the first bitmap; a negative one stands for the single row ``-1 - offset``, without a
-bitmap. A block offset counts from the first block. Version 1 has no lengths: its bitmaps delimit themselves. In
+order). An offset counts from the first bitmap; a negative one means the single row ``-1 - offset``, without a bitmap. A
+block offset counts from the first block. Version 1 has no lengths, as the end of a bitmap follows from its contents. In
 version 2 the length of a single row is -1, but a single null has the length that its bitmap would have.
 
-Finding a value in version 2 takes one block and one bitmap.
+To find a value in version 2, one block and one bitmap are read.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _ROOTS = (*_INTEGERS, "FLOAT", "DOUBLE", "CHAR", "VARCHAR")
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a body holds: ``keys`` in the order of the body, and the rows of each."""
+    """The contents of a body: ``keys`` in the order of the body, and the rows of each."""
 
     rows: int
     nulls: BitMap
@@ -71,7 +72,8 @@ class Contents:
 
 @dataclass(frozen=True)
 class Entries:
-    """Keys with their places: ``offsets[i]`` counts from the first bitmap or stands for a row; -1 is no length."""
+    """Keys with their positions: ``offsets[i]`` counts from the first bitmap or means a row; a length of -1 is
+    unknown."""
 
     keys: Keys
     offsets: Sequence[int]
@@ -130,7 +132,7 @@ class _Layout:
         raise NotImplementedError
 
     def with_length(self, offset: int, length: int) -> tuple[int, int]:
-        """A place with the real length of the stored bitmap."""
+        """A position with the real length of the stored bitmap."""
         return offset, length
 
     def entries(self) -> Entries:
@@ -138,7 +140,7 @@ class _Layout:
         raise NotImplementedError
 
     def bitmaps(self, places: Sequence[tuple[int, int]]) -> list[BitMap]:
-        """The rows at each place, fetched together."""
+        """The rows at each position, fetched together."""
         stored = [(self.first_bitmap + offset, length) for offset, length in places if offset >= 0]
         self.body.check_apart(stored)
         data = iter(self.body.read_many(stored))
@@ -152,7 +154,7 @@ class _Layout:
 
 
 class _Layout1(_Layout):
-    """All entries are in the head, which is read at once."""
+    """Version 1: all entries are in the head, which is read at once."""
 
     def __init__(self, body: Body, kind: KeyType, rows: int, at: int, values: int, has_null: int) -> None:
         super().__init__(body, kind, rows)
@@ -192,7 +194,7 @@ class _Layout1(_Layout):
 
 
 class _Layout2(_Layout):
-    """The head has the first key of each block; a block is read when a key may be in it, and kept."""
+    """Version 2: the head has the first key of each block. A block is read when a key may be in it, and kept."""
 
     def __init__(self, body: Body, kind: KeyType, rows: int, at: int, values: int, has_null: int) -> None:
         super().__init__(body, kind, rows)
@@ -228,7 +230,7 @@ class _Layout2(_Layout):
         (count,) = INT.unpack_from(data, 0)
         entries, size = _read_entries(data[INT.size :], count, self.kind, PAIR)
         if count < 1 or INT.size + size != len(data) or entries.keys[0] != self._firsts.keys[number]:
-            raise CorruptFile(f"block {number} does not hold what the head says")
+            raise CorruptFile(f"block {number} does not have the entries that the head says")
         self.kind.check_ascending(entries.keys, f"block {number}")
         return entries
 
@@ -278,8 +280,8 @@ def write(contents: Contents, data_type: DataType, *, version: int = 2, block_si
 
 @dataclass(frozen=True)
 class _Values:
-    """Keys; the row of each that has just one, else -1; and the bitmaps of the others, in the same order, with the size
-    of each."""
+    """The keys; for each key its row if it has just one, else -1; and the bitmaps of the other keys, in the same order,
+    with their sizes."""
 
     keys: Keys
     single: npt.NDArray[np.int64]
@@ -345,7 +347,7 @@ def _stored_blocks(kind: KeyType, keys: Keys, places: Sequence[npt.NDArray[np.in
 
 
 def _block_starts(sizes: npt.NDArray[np.int64], room: int) -> list[int]:
-    """First entry of each block, when a block takes entries for as long as they fit ``room`` bytes."""
+    """The first entry of each block, when each block gets as many entries as fit ``room`` bytes."""
     if sizes.size and int(sizes.max()) > room:
         text = f"a value takes {sizes.max()} bytes of an index block, which has room for {room}"
         raise InvalidQuery(f"{text}: raise index-block-size, or use version 1")
@@ -387,7 +389,7 @@ def check_type(data_type: DataType) -> None:
 
 
 class BitmapIndex(Index):
-    """A bitmap index of either version, read as it is asked."""
+    """A bitmap index of either version; its parts are read when they are needed."""
 
     kind = KIND
     answered = frozenset({"eq", "neq", "in", "notin", "isnull", "isnotnull"})
@@ -422,7 +424,7 @@ class BitmapIndex(Index):
         return bytes(self._body.all())
 
     def contents(self) -> Contents:
-        """All that the body holds."""
+        """The contents of the body."""
         entries = self._layout.entries()
         places = [self._layout.with_length(*place) for place in zip(entries.offsets, entries.lengths)]
         return Contents(self._rows, self.nulls, tuple(_listed(entries.keys)), tuple(self._layout.bitmaps(places)))

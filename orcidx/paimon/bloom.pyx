@@ -1,8 +1,8 @@
 """Kernels of the bloom filter: the 64-bit hashes of values, and the bits that they set (see ``bloom_filter``).
 
 XXH64 with seed 0 follows the algorithm's public description (xxHash, doc/xxhash_spec.md); integers go through Thomas
-Wang's 64-bit mix with arithmetic right shifts, as Java does it. What adds a value and what asks for it share one hash
-function, so they cannot disagree.
+Wang's 64-bit mix with arithmetic right shifts, as Java does it. Adding a value and testing it use the same hash
+function, so they always agree.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

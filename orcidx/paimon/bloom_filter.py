@@ -1,4 +1,4 @@
-"""Bloom filter: says for sure that a value does not occur. Read, written, built and asked.
+"""Bloom filter: it can prove that a value does not occur. This module reads, writes, builds and evaluates it.
 
     hash functions   i32 big-endian, k
     bits             bit i is bit i % 8, least significant first, of byte i / 8
@@ -43,7 +43,7 @@ _REFUSED = ("BOOLEAN", "DECIMAL")
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a body holds: the number of hash functions, and the bytes of the filter."""
+    """The contents of a body: the number of hash functions, and the bytes of the filter."""
 
     functions: int
     bits: bytes
@@ -125,7 +125,8 @@ def check_type(data_type: DataType) -> None:
 
 
 class BloomFilterIndex(Index):
-    """A bloom filter, read whole when it is first asked. It knows no rows: its answers are skip and remain."""
+    """A bloom filter, which is read whole when it is first used. It does not know which rows have a value: its answers
+    are skip and remain."""
 
     kind = KIND
     answered = frozenset({"eq", "in"})
@@ -141,13 +142,13 @@ class BloomFilterIndex(Index):
 
     @property
     def rows(self) -> None:
-        """Not told."""
+        """Not known."""
 
     def to_bytes(self) -> bytes:
         return bytes(self._body.all())
 
     def contents(self) -> Contents:
-        """All that the body holds."""
+        """The contents of the body."""
         if self._contents is None:
             self._contents = read(self._body.all())
         return self._contents
@@ -159,7 +160,7 @@ class BloomFilterIndex(Index):
         if not isinstance(question, Points) or question.negated:
             return Verdict.remain()
         contents = self.contents()
-        # No value of an integer type is beyond 64 bits, whatever it is asked as.
+        # Values of integer types always fit 64 bits, whatever the type of the literal.
         keys = (key for key in question.keys if isinstance(key, bytes) or -(1 << 63) <= key < 1 << 63)
         hashes = (hash_of(key, self.key_type) for key in keys)
         present = any(may_hold(contents.bits, contents.functions, value_hash) for value_hash in hashes)
@@ -170,7 +171,7 @@ class BloomFilterIndex(Index):
 
 
 def hash_of(key: Key, kind: KeyType) -> int:
-    """64-bit hash of a key that fits its type; any other gives the hash of something that was never added."""
+    """64-bit hash of a key that fits its type; for any other key the hash of something that was never added."""
     if isinstance(key, bytes):
         return hash_bytes(key)
     if kind.floating:

@@ -1,4 +1,4 @@
-"""``Body``: the bytes of one index, fetched in ranges when they are asked for.
+"""``Body``: the bytes of one index, fetched in ranges when they are needed.
 
 An index inside a file on object storage is read in few requests: the first read fetches a whole small body, or the
 beginning of a large one, and everything else is asked for range by range.
@@ -52,7 +52,7 @@ class Body:
         return cls(None, 0, len(view), front=view)
 
     def part(self, start: int, length: int) -> Body:
-        """A stretch of this body as a body of its own, which may be cut off by the end of this one."""
+        """A part of this body as a body of its own, which may be cut off by the end of this one."""
         front = self._front
         if front is not None and (self._source is None or start + length <= len(front)):
             return Body(None, 0, length, front=front[start : start + length])
@@ -67,8 +67,8 @@ class Body:
             raise CorruptFile(text if self.available == self.length else f"{text}, which is cut off", offset=offset)
 
     def check_apart(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Raises ``CorruptFile`` unless all ranges have room beside each other: what is in a small body many times over
-        would become large."""
+        """Raises ``CorruptFile`` unless all ranges fit the body together: ranges that overlap could make a small body
+        cost much memory."""
         if sum(length for _, length in ranges) > self.length:
             raise CorruptFile(f"{len(ranges)} parts of the index take more than its {self.length} bytes: they overlap")
 
@@ -147,7 +147,8 @@ def checked_rows(bitmap: BitMap, rows: int, what: str) -> BitMap:
 def is_within(bitmap: BitMap, existence: BitMap, rows: int) -> bool:
     """Whether all rows of the bitmap are in ``existence``, which mostly is a run of all ``rows``.
 
-    ``bitmap <= existence`` asks such a run bit by bit: 4 ms for 10 million rows, where this takes no time.
+    ``bitmap <= existence`` tests such a run bit by bit, which takes 4 ms for 10 million rows; this test takes almost no
+    time.
     """
     if len(existence) == rows:
         return not bitmap or bitmap.max() < rows

@@ -1,5 +1,5 @@
-"""BSI: signed integers as bit slices of their absolute values. Read, written, built and asked. Deprecated by Paimon in
-favour of the range-bitmap.
+"""BSI: signed integers as bit slices of their absolute values. This module reads, writes, builds and evaluates it.
+Paimon has deprecated it in favour of the range-bitmap.
 
     version       u8   1
     rows          i32
@@ -54,7 +54,7 @@ _ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "
 
 @dataclass(frozen=True)
 class Part:
-    """Non-negative numbers by row, less ``smallest``: the slices, lowest bit first."""
+    """Non-negative numbers by row, from which ``smallest`` is subtracted: their slices, lowest bit first."""
 
     smallest: int
     largest: int
@@ -64,7 +64,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a body holds."""
+    """The contents of a body."""
 
     rows: int
     positive: Part | None
@@ -164,7 +164,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
     if not len(rows):
         return FLAG.pack(False)
     largest = int(numbers.max())
-    # Java's collector starts its minimum at 0, so that is what every file holds.
+    # Java's collector starts its minimum at 0, so every file has 0.
     return _written(0, largest, BitMap(rows), write_slices(numbers, rows, largest.bit_length()))
 
 
@@ -191,7 +191,7 @@ class _Side:
 
 
 class BsiIndex(Index):
-    """A bit-slice index. It is read whole when it is first asked: bitmaps without lengths cannot be skipped."""
+    """A bit-slice index. It is read whole when it is first used, because bitmaps without lengths cannot be skipped."""
 
     kind = KIND
     answered = frozenset({"eq", "neq", "in", "notin", "lt", "lte", "gt", "gte", "between", "isnull", "isnotnull"})
@@ -214,7 +214,7 @@ class BsiIndex(Index):
         return bytes(self._body.all())
 
     def contents(self) -> Contents:
-        """All that the body holds."""
+        """The contents of the body."""
         if self._contents is None:
             self._contents = read(self._body.all())
             self._positive = _Side(self._contents.positive)

@@ -42,7 +42,7 @@ _BY_ARROW = {
 
 
 def plain_spec(spec: object) -> dict[str, dict[str, dict[str, Any]]]:
-    """A spec, or a table's options, as plain dictionaries; raises ``InvalidQuery`` for what is neither."""
+    """A spec, or a table's options, as plain dictionaries; raises ``InvalidQuery`` for anything else."""
     given = spec.spec if isinstance(spec, FileIndexOptions) else spec
     wanted = 'spec names kinds of indexes, and for each its columns with their options: {"bloom-filter": {"id": {}}}'
     if not isinstance(given, Mapping):
@@ -59,7 +59,8 @@ def plain_spec(spec: object) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def type_of_arrow(kind: pa.DataType) -> DataType:
-    """The Paimon type of an Arrow column whose Paimon type nobody told; raises ``Unsupported`` if there is none."""
+    """The Paimon type of an Arrow column for which no Paimon type was given; raises ``Unsupported`` if there is
+    none."""
     if isinstance(kind, pa.DictionaryType):
         return type_of_arrow(kind.value_type)
     if kind in _BY_ARROW:
@@ -76,7 +77,7 @@ def type_of_arrow(kind: pa.DataType) -> DataType:
 
 
 class FileIndexBuilder:
-    """Takes the record batches of a data file in order, and makes its indexes.
+    """Gets the record batches of a data file in order, and makes its indexes.
 
     ``spec``, ``types``, ``schema`` as in ``build_file_index``. Bloom filters take constant memory; the other formats
     keep the indexed columns' keys until ``finish``, a byte or two a row where values repeat.
@@ -104,7 +105,7 @@ class FileIndexBuilder:
         if key is None:
             return data_type
         if data_type.root != "MAP" or data_type.children[0].root not in ("CHAR", "VARCHAR"):
-            raise InvalidQuery(f"{column!r} asks for a key of {data_type}, which is no map of text keys", column=name)
+            raise InvalidQuery(f"{column!r} means a key of {data_type}, which is not a map of text keys", column=name)
         return data_type.children[1]
 
     def type_of(self, column: str) -> DataType:
@@ -134,7 +135,7 @@ class FileIndexBuilder:
 
 
 def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
-    """Column and key of ``m[key]``; a column that has exactly this name is itself."""
+    """Column and key of ``m[key]``; a column with exactly this name is that column."""
     if column in names or not column.endswith("]") or "[" not in column:
         return column, None
     name, _, key = column[:-1].partition("[")
@@ -156,7 +157,7 @@ def build_from_arrow(
 
 
 def columns_of(spec: Spec | FileIndexOptions) -> list[str]:
-    """The columns of a data file that a spec asks for; of a map's key its map."""
+    """The columns of a data file that a spec needs; for a map's key its map."""
     wanted = plain_spec(spec)
     return list(dict.fromkeys(split_map_key(column, ())[0] for of_kind in wanted.values() for column in of_kind))
 

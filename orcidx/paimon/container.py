@@ -11,7 +11,7 @@
 
 Integers are big-endian; UTF is Java's ``writeUTF``: u16 length and modified UTF-8. ``start`` counts from the magic; -1
 (with length 0) marks an EMPTY index, which has no payload. A map's key is a column of its own, ``map[key]``. Columns
-and kinds come in any order, and kinds that are not known here are kept as they are.
+and kinds may have any order. Unknown kinds are kept unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Entry:
-    """One index: ``payload`` is None for EMPTY. ``start`` is where it was read, -1 if it was not or is EMPTY."""
+    """One index: ``payload`` is None for EMPTY. ``start`` is where it was read from, -1 if it was not read or is
+    EMPTY."""
 
     column: str
     kind: str
@@ -123,7 +124,7 @@ class _Head:
 
 
 def read_container(body: Body) -> Container:
-    """Reads the head; payloads are read when they are asked, so a cut payload shows only then.
+    """Reads the head; payloads are read when they are used, so a truncated payload is found only then.
 
     Raises ``CorruptFile`` for anything that is not a file index of version 1 with a sound head, and for payloads that
     share bytes: a payload of some kilobytes would be read once for each of thousands of entries.

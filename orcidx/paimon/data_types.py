@@ -89,7 +89,7 @@ class DataType:
     VARBINARY, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, VARIANT, BLOB, ARRAY, MAP, MULTISET or ROW.
 
     STRING is VARCHAR and BYTES is VARBINARY of length 2147483647. ``children``: the element of an ARRAY or MULTISET,
-    key and value of a MAP; ``fields``: those of a ROW. What does not apply is 0 or empty.
+    key and value of a MAP; ``fields``: those of a ROW. Fields that do not apply are 0 or empty.
     """
 
     root: str
@@ -123,7 +123,7 @@ class DataType:
 
     @property
     def has_instants(self) -> bool:
-        """Whether it is TIMESTAMP WITH LOCAL TIME ZONE, or has one inside."""
+        """Whether it is TIMESTAMP WITH LOCAL TIME ZONE, or contains one."""
         inner = [*self.children, *(field.type for field in self.fields)]
         return self.root == "TIMESTAMP_LTZ" or any(kind.has_instants for kind in inner)
 
@@ -220,7 +220,7 @@ class _Parser:
         return InvalidQuery(f"unknown type {self.text!r:.120}: cannot read {what}")
 
     def take(self, *words: str) -> bool:
-        """Takes these marks or keywords, all or none."""
+        """Consumes these marks or keywords, all or none."""
         ahead = [text.upper() for kind, text in reversed(self.tokens[-len(words) :]) if kind in ("mark", "name")]
         if ahead != list(words):
             return False

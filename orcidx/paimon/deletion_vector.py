@@ -1,4 +1,5 @@
-"""Deletion vectors: which rows of a data file are gone. Read, written and combined; 32-bit, 64-bit and Iceberg's.
+"""Deletion vectors, which say which rows of a data file are deleted: reads, writes and combines 32-bit ones, 64-bit
+ones and Iceberg's.
 
 An index file is one version byte (1) and then entries back to back; both kinds may share a file:
 
@@ -11,7 +12,7 @@ An index file is one version byte (1) and then entries back to back; both kinds 
 
 A manifest gives (offset, length) of an entry: the offset is that of the size field; the length is the size value for a
 32-bit vector, and the whole entry (size + 8) for a 64-bit one. A Puffin blob of type ``deletion-vector-v1`` (Iceberg)
-has the bytes of a 64-bit entry. Deletion vectors are data, not hints: any damage raises ``CorruptFile``.
+has the bytes of a 64-bit entry. Deletion vectors are data, not hints, so any damage raises ``CorruptFile``.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ LARGEST_KEY64 = (1 << 31) - 2
 LARGEST_POSITION64 = (LARGEST_KEY64 << 32) | 0x80000000
 LARGEST_SIZE = (1 << 31) - 1
 MOST_KEYS64 = 1 << 22
-"""Bitmaps that are written for one vector, most of them empty: 50 MB. Java's reader takes some 500 MB for these."""
+"""The most bitmaps that are written for one vector, most of them empty: they have 50 MB. Java's reader needs some 500
+MB for these."""
 _KEY = struct.Struct("<i")
 _COUNT = struct.Struct("<q")
 _SIZE = struct.Struct(">i")
@@ -65,7 +67,7 @@ _SMALLEST_KEYED = _KEY.size + len(EMPTY_BITMAP)
 class DeletionVector:
     """Positions of deleted rows, counted from 0 over the whole data file. Immutable, hashable, picklable.
 
-    ``bitmap64`` is how it is stored, and so how large positions may be: up to 2^31 - 1, or to 9223372030412324864. A
+    ``bitmap64`` is the stored kind, which limits positions to 2^31 - 1 or to 9223372030412324864. A
     position outside raises ``ValueOutOfRange``. ``&`` and ``|`` give a 64-bit vector when either side is one. Equality
     compares the kind too.
     """
@@ -81,7 +83,8 @@ class DeletionVector:
 
     @classmethod
     def from_bytes(cls, entry: bytes | bytearray | memoryview) -> Self:
-        """A whole entry: size, magic, bitmap, CRC. Raises ``CorruptFile`` unless every byte of it is right."""
+        """The vector of a whole entry: size, magic, bitmap, CRC. Raises ``CorruptFile`` unless every byte of it is
+        right."""
         vector, end = _read_entry(memoryview(entry), 0)
         if end != len(entry):
             raise CorruptFile(f"deletion vector of {end} bytes is followed by {len(entry) - end} more", offset=end)
@@ -132,7 +135,8 @@ class DeletionVector:
         return RowSelection.from_bitmap(_narrowed(self._bitmap) if narrow else self._bitmap, rows)
 
     def as_kind(self, bitmap64: bool) -> DeletionVector:
-        """The same positions as a vector of that kind; raises ``ValueOutOfRange`` where 32 bits do not do."""
+        """The same positions as a vector of that kind; raises ``ValueOutOfRange`` for positions that do not fit 32
+        bits."""
         if bitmap64 == self._bitmap64:
             return self
         if bitmap64:
@@ -180,7 +184,8 @@ class DeletionVector:
 
 @dataclass(frozen=True)
 class Range:
-    """Where a vector is, as a manifest records it: ``length`` as in the module's drawing; ``path`` is the file."""
+    """The location of a vector in the form of manifests: ``path`` is the file, ``length`` is explained in the module's
+    docstring."""
 
     offset: int
     length: int
@@ -224,7 +229,7 @@ def read_deletion_vector(
             raise CorruptFile(f"no deletion vector is {length} bytes long", offset=0)
         vector, end = _read_entry(read_part(described, offset, length + FRAME), 0)
         if length != (end if vector.bitmap64 else end - FRAME):
-            raise CorruptFile(f"deletion vector takes {end} bytes, which a length of {length} denies", offset=0)
+            raise CorruptFile(f"deletion vector takes {end} bytes, which disagrees with the length {length}", offset=0)
         return vector
 
 
@@ -348,7 +353,7 @@ def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], lim
 
 
 def _narrowed(bitmap: BitMap64) -> BitMap:
-    """Positions of the first key alone, in the form whose operations are the faster ones."""
+    """The positions if all are of the first key, as a bitmap whose operations are faster."""
     return BitMap.deserialize(bitmap.serialize()[_COUNT.size + _KEY.size :]) if bitmap else BitMap()
 
 
@@ -364,7 +369,7 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
     if highest >= MOST_KEYS64:
         size = (highest * _SMALLEST_KEYED) >> 20
         raise ValueOutOfRange(
-            f"position {bitmap.max()} asks for {size} MB of empty bitmaps, one for each 2^32 positions before it; "
+            f"position {bitmap.max()} needs {size} MB of empty bitmaps, one for each 2^32 positions before it; "
             f"positions are written below {MOST_KEYS64 << 32}: leave out those that are no row of the data file"
         )
     optimised = bitmap.copy()
@@ -452,7 +457,7 @@ def _read_blob(data: memoryview, blob: DeletionBlob) -> DeletionVector:
 
 @contextmanager
 def _shifted(base: int) -> Iterator[None]:
-    """Turns offsets into a part, which starts at ``base``, into offsets of the whole."""
+    """Converts offsets in a part that starts at ``base`` into offsets in the whole."""
     try:
         yield
     except CorruptFile as error:

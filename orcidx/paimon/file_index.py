@@ -1,4 +1,4 @@
-"""``FileIndex``: all indexes of one data file, asked at once.
+"""``FileIndex``: all indexes of one data file, evaluated together.
 
 Index damage never loses rows: an index that cannot be read keeps every row and leaves a note, unless ``strict``.
 """
@@ -32,7 +32,8 @@ _READ_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Answer:
-    """What the indexes of a column say of one leaf: the verdict of all, each one's own, and why any said nothing."""
+    """What the indexes of a column say about one leaf: the combined verdict, that of each index, and why some gave
+    none."""
 
     verdict: Verdict
     parts: tuple[tuple[str, Verdict], ...] = ()
@@ -42,7 +43,7 @@ class Answer:
 class FileIndex:
     """The indexes of one data file; made by ``read_file_index`` and ``build_file_index``.
 
-    ``notes``: what was found damaged or untrusted so far, and therefore not used. ``close()`` (or ``with``) frees the
+    ``notes``: what was damaged or untrusted so far, and therefore not used. ``close()`` (or ``with``) frees the
     source; what was read stays usable.
     """
 
@@ -66,7 +67,8 @@ class FileIndex:
         self._source = source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The whole container goes along: where it was read from may not be reached, or not with these credentials.
+        # The whole container is pickled, because the place that it was read from may not be accessible to another
+        # process.
         return _from_bytes, (self.to_bytes(), self._types, self.strict, self.rows)
 
     @property
@@ -96,7 +98,7 @@ class FileIndex:
     def _open(self, entry: Entry) -> Index:
         data_type = self._type_of(entry.column)
         if data_type is None:
-            raise InvalidQuery(f"types does not tell the type of column {entry.column!r}", column=entry.column)
+            raise InvalidQuery(f"types does not have the type of column {entry.column!r}", column=entry.column)
         if entry.payload is None:
             return EmptyIndex(entry.kind, data_type)
         index = read_index(entry.kind, entry.payload, data_type)
@@ -140,7 +142,7 @@ class FileIndex:
             try:
                 fields.append(pa.field(name, data_type.arrow_type))
             except Unsupported:
-                fields.append(pa.field(name, pa.struct([])))  # can only be asked for null
+                fields.append(pa.field(name, pa.struct([])))  # only null can be tested
         chars: dict[tuple[str, ...], int] = {
             (name,): data_type.length for name, data_type in types.items() if data_type.root == "CHAR"
         }
@@ -159,7 +161,7 @@ class FileIndex:
         return Verdict.remain() if node.value else Verdict.skip()
 
     def test(self, leaf: BoundLeaf) -> Answer:
-        """What the indexes of the leaf's column say, until one is exact or leaves no row."""
+        """Asks the indexes of the leaf's column, until one is exact or rules out every row."""
         if len(leaf.path) != 1:
             return Answer(Verdict.remain())
         column = leaf.path[0]
@@ -183,7 +185,7 @@ class FileIndex:
         return Answer(verdict, tuple(parts), tuple(notes))
 
     def _is_fatal(self, kind: str, error: OrcidxError) -> bool:
-        # An unknown kind of index is no damage: a later Paimon wrote it.
+        # An unknown kind of index is not damage: a later version of Paimon wrote it.
         return self.strict and not (isinstance(error, Unsupported) and kind not in FORMATS)
 
     def _note(self, column: str, kind: str, error: OrcidxError) -> str:
@@ -205,10 +207,10 @@ class FileIndex:
         """The rows of the first ``k`` values of a column, out of ``selection`` (``BitMap`` or ``RowSelection``).
 
         Exact with a range-bitmap on the column; without one, all rows of the selection. ``strict=False`` keeps all rows
-        that tie for the last places, as a further sort column needs it.
+        that are equal to the last one, which a further sort column needs.
         """
         if k < 0:
-            raise InvalidQuery(f"the first {k} rows cannot be asked for")
+            raise InvalidQuery(f"k must not be negative, but is {k}")
         given = None if selection is None else as_bitmap(selection, self.rows if self.rows is not None else (1 << 32))
         if given is not None and len(given) <= k:
             return Verdict.of(given, True)
@@ -278,7 +280,7 @@ def read_file_index(
     """Opens the file index of one data file.
 
     A small file is read at once (in one request where ``source`` is a ``Source`` that tells its size). Of a large one
-    the head is read, and then what is asked.
+    the head is read, and then parts when they are needed.
 
     Parameters
     ----------

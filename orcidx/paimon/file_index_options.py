@@ -27,11 +27,12 @@ _DEFAULT_THRESHOLD = 500
 
 @dataclass(frozen=True)
 class FileIndexOptions:
-    """``spec``: per kind and column its options (short names, Paimon's text), as ``build_file_index`` takes it."""
+    """``spec``: for each kind and column its options (short names, values in Paimon's text), as for
+    ``build_file_index``."""
 
     spec: Mapping[str, Mapping[str, Mapping[str, Any]]]
     in_manifest_threshold: int = _DEFAULT_THRESHOLD
-    """Bytes up to which an index is embedded in the manifest."""
+    """The most bytes of an index that is embedded in the manifest."""
     read_enabled: bool = True
 
     def is_embedded(self, size: int) -> bool:
@@ -61,7 +62,7 @@ class FileIndexOptions:
         return cls(MappingProxyType(frozen), threshold, _flag(options.get(_PREFIX + _READ, "true")))
 
 
-# Per kind and column the options, and whether each was given for the column itself rather than for its map.
+# For each kind and column the options, and whether each was given for the column itself rather than for its map.
 _Columns = dict[str, dict[str, tuple[Any, bool]]]
 _Spec = dict[str, _Columns]
 
@@ -106,7 +107,7 @@ def for_every_reader(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """The spec with bitmap indexes of version 1 where it leaves the version open.
 
-    Paimon reads version 2, its own default, since 1.1: before that each filtered query of the table fails.
+    Paimon reads version 2, its own default, since 1.1. Older versions fail on each filtered query of the table.
     """
     found = {kind: {name: dict(given or {}) for name, given in columns.items()} for kind, columns in spec.items()}
     for given in found.get("bitmap", {}).values():

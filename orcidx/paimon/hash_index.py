@@ -1,7 +1,7 @@
-"""The dynamic-bucket hash index: which keys a bucket holds, as hashes, and the bucket that a new key goes to.
+"""The dynamic-bucket hash index: the hashes of the keys in a bucket, and the bucket for a new key.
 
-A file is nothing but big-endian int32 hashes, a set in any order; one live file per partition and bucket, named HASH in
-the index manifest. Like Paimon's reader this one ignores 1 to 3 bytes behind the last whole hash.
+A file contains only big-endian int32 hashes, a set in any order. There is one live file per partition and bucket, of
+type HASH in the index manifest. Like Paimon's reader this one ignores 1 to 3 bytes after the last whole hash.
 
 The hash of a key is Murmur3-32 (seed 42) over the BinaryRow of the primary key without its partition columns.
 """
@@ -38,11 +38,11 @@ class HashIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> HashIndex:
-        """A whole file."""
+        """The index from the bytes of a file."""
         return cls(np.frombuffer(data, dtype=">i4", count=len(data) // 4).astype(np.int32))
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """The bytes of the file."""
         return self._hashes.astype(">i4").tobytes()
 
     @property
@@ -180,7 +180,8 @@ class BucketAssigner:
 
 
 def _hash_map_order(buckets: Iterable[int]) -> list[int]:
-    """Buckets in the order in which Java's HashMap of that size walks them; Paimon fills restored ones in it."""
+    """Buckets in the order in which Java's HashMap of that size iterates over them; Paimon fills restored buckets in
+    this order."""
     known = list(buckets)
     capacity = 16
     while len(known) > capacity * 3 // 4:

@@ -1,4 +1,4 @@
-"""``Index``: what every index of a column can be asked."""
+"""``Index``: the interface of every index of a column."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Index(ABC):
 
     kind: str
     answered: frozenset[str] = frozenset()
-    """Operators that ``evaluate`` answers, those of Paimon's own reader; all others give ``"remain"``."""
+    """Operators that ``evaluate`` supports, which are those of Paimon's own reader; all others give ``"remain"``."""
 
     def __init__(self, data_type: DataType | str) -> None:
         self.data_type = parse_type(data_type) if isinstance(data_type, str) else data_type
@@ -60,7 +60,7 @@ class Index(ABC):
     @property
     @abstractmethod
     def rows(self) -> int | None:
-        """Rows of the data file, or None where the format does not tell."""
+        """Rows of the data file, or None where the format does not record them."""
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -68,14 +68,14 @@ class Index(ABC):
 
     @abstractmethod
     def answer(self, question: Question) -> Verdict:
-        """Rows whose key answers the question. Raises ``CorruptFile`` for damage."""
+        """Rows whose key satisfies the question. Raises ``CorruptFile`` for damage."""
 
     @abstractmethod
     def check(self) -> None:
         """Reads everything; raises ``CorruptFile`` for damage."""
 
     def evaluate(self, op: str, literals: Sequence[Any] = ()) -> Verdict:
-        """What the index says of ``column op literals``.
+        """What the index says about ``column op literals``.
 
         ``op``: eq neq in notin lt lte gt gte between notbetween isnull isnotnull startswith endswith contains like
         isnan. ``literals``: Python values or pyarrow scalars of the column's type; for DATE and TIME also an int of
@@ -93,7 +93,7 @@ class Index(ABC):
         return verdict
 
     def test(self, leaf: BoundLeaf) -> Verdict:
-        """What the index says of a bound leaf, at best. Raises ``CorruptFile`` for damage."""
+        """The best answer of the index about a bound leaf. Raises ``CorruptFile`` for damage."""
         alternatives = questions_of(leaf, self.key_type)
         if alternatives is None:
             return Verdict.remain()
@@ -107,7 +107,8 @@ class Index(ABC):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """The rows of the ``k`` first values; only the range-bitmap can tell, others raise ``InvalidQuery``."""
+        """The rows of the ``k`` first values. Only the range-bitmap supports this, other indexes raise
+        ``InvalidQuery``."""
         raise InvalidQuery(f"a {self.kind} index does not order rows; a range-bitmap does")
 
     def _bound(self, op: str, literals: Sequence[Any]) -> Any:
@@ -152,7 +153,7 @@ class Index(ABC):
 class EmptyIndex(Index):
     """An index without payload: its writer saw no row, or no row with the map's key; so the column has no value.
 
-    It says so only where Paimon's reader does.
+    It rules out rows only where Paimon's reader does too.
     """
 
     _SKIPPING = frozenset({Op.EQ, Op.EQ_NULL_SAFE, Op.IN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})
@@ -165,7 +166,7 @@ class EmptyIndex(Index):
 
     @property
     def rows(self) -> None:
-        """Not told."""
+        """Not known."""
 
     def to_bytes(self) -> bytes:
         return b""

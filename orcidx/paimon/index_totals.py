@@ -1,4 +1,4 @@
-"""Totals of rows by the indexes of one column: exact counts, sums, minima, maxima and groups, without the data.
+"""Totals of rows from the indexes of one column: exact counts, sums, minima, maxima and groups, without the data.
 
     bitmap        a bitmap for each value: groups, counts, sums, minima, maxima and quantiles
     bsi           bit slices of the numbers themselves: counts, sums (the sum over the bits b of 2**b times the rows of
@@ -7,8 +7,8 @@
     range-bitmap  bit slices of *codes*: counts, minima, maxima and quantiles by the dictionary, and never sums: those
                   of [10, 1000, 10, 7] would add up to 4
 
-Values are in the forms of ``aggregation.value_forms``, in which equal values of SQL are one: -0.0 is 0.0, and CHAR
-comes without the spaces at its end, though an index keeps these apart.
+Values have the forms of ``aggregation.value_forms``, in which values that are equal in SQL are the same: -0.0 is 0.0,
+and CHAR has no trailing spaces, although an index distinguishes these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from orcidx.paimon.range_bitmap import RangeBitmapIndex
 __all__ = ["MOST_VALUES", "Ends", "IndexTotals", "totals_of"]
 
 MOST_VALUES = 10_000
-"""Values of a bitmap index that are looked at; with more, decoding the column costs less."""
+"""The most values of a bitmap index that are used; with more, decoding the column costs less."""
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _ORDERED = (*_INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "DECIMAL", "VARCHAR", "CHAR")
@@ -45,7 +45,7 @@ _ORDERED = (*_INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "DECIMAL", "VARCHA
 
 @dataclass(frozen=True)
 class Ends:
-    """The least and the greatest of some values; None where there is none beside NaN."""
+    """The least and the greatest of some values; None where there is none except NaN."""
 
     minimum: Any
     maximum: Any
@@ -53,10 +53,11 @@ class Ends:
 
 
 class IndexTotals(ABC):
-    """What an index tells of the rows of any selection, which is a bitmap, or None: all rows.
+    """Totals from an index for the rows of any selection, which is a bitmap, or None for all rows.
 
-    Made by ``totals_of``, which has read and checked all that the answers take. ``adds_up``: whether there are sums;
-    ``has_ends``: minima, maxima and the order of values; ``has_groups``: values with their rows.
+    Made by ``totals_of``, which reads and checks everything that the answers need. ``adds_up``: whether it has sums.
+    ``has_ends``: whether it has minima, maxima and the order of values. ``has_groups``: whether it has values with
+    their rows.
     """
 
     adds_up = False
@@ -110,7 +111,7 @@ def totals_of(index: Index) -> IndexTotals | None:
 
 
 def _form_of(kind: KeyType) -> Callable[[Key], Any]:
-    """How a key becomes the form of its value. It raises ``CorruptFile`` for text that is not UTF-8 or too long."""
+    """Converts a key to the form of its value. Raises ``CorruptFile`` for text that is not UTF-8 or too long."""
     data_type = kind.data_type
     if kind.floating:
         return lambda key: _float(key, kind)
@@ -135,7 +136,7 @@ def _text(key: Key, data_type: DataType) -> bytes:
     try:
         length = len(key.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise CorruptFile("a key of the index is no UTF-8") from error
+        raise CorruptFile("a key of the index is not UTF-8") from error
     if data_type.length and length > data_type.length:
         raise CorruptFile(f"a key of {length} characters in an index of {data_type}")  # a reader may cut the value
     return key.rstrip(b" ") if data_type.root == "CHAR" else key
@@ -156,7 +157,7 @@ class _BitmapTotals(IndexTotals):
     def __init__(self, index: BitmapIndex) -> None:
         root = index.data_type.root
         if index.cardinality > MOST_VALUES:
-            raise Unsupported(f"the index has {index.cardinality} values, of which {MOST_VALUES} are looked at")
+            raise Unsupported(f"the index has {index.cardinality} values; at most {MOST_VALUES} are supported")
         contents = index.contents()
         merged: dict[Any, list[BitMap]] = {}
         self.has_ends = self.has_groups = root in _ORDERED
@@ -289,7 +290,7 @@ class _Numbers:
 
 
 def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
-    """The greatest of the numbers that rows, of which there are some, have in bit slices."""
+    """The greatest number that some rows (at least one) have in bit slices."""
     largest = 0
     for bit in reversed(range(len(slices))):
         with_it = rows & slices[bit]
@@ -300,7 +301,7 @@ def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
 
 
 def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
-    """The least and the greatest of the numbers that rows, of which there are some, have in bit slices."""
+    """The least and the greatest number that some rows (at least one) have in bit slices."""
     low = high = rows
     smallest = largest = 0
     for bit in reversed(range(len(slices))):

@@ -1,4 +1,4 @@
-"""Arrow columns as keys, vectorised, and the grouping of rows by key that every index build starts from."""
+"""Converts Arrow columns to keys, vectorised, and groups rows by key, which every index build begins with."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Groups:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The values of the rows that are not null: their places in ``dictionary``, which has each once, in no order."""
+    """The values of the rows that are not null, as indexes into ``dictionary``, which has each value once, in any
+    order."""
 
     dictionary: pa.Array
     codes: npt.NDArray[Any]
@@ -45,8 +46,8 @@ class Encoded:
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """Keys of a column of ``length`` rows: ``values`` is an int64 array, or an Arrow array of bytes, with anything
-    where ``valid`` (None: everywhere) is false; or they are ``Encoded``."""
+    """Keys of a column of ``length`` rows. ``values`` is an int64 array or an Arrow array of bytes, in which values are
+    undefined where ``valid`` is false (None: no row is null); or it is ``Encoded``."""
 
     key_type: KeyType
     length: int
@@ -99,7 +100,8 @@ class KeyColumn:
         return self.values if isinstance(self.values, Encoded) else _encode(self.present_values)
 
     def compact(self) -> KeyColumn:
-        """The same with each value kept once, and a byte or two a row, where many are equal; else this column."""
+        """The same column with each value stored once, and a byte or two for each row, where many are equal; else this
+        column."""
         encoded = self._as_encoded()
         if 2 * len(encoded.dictionary) > len(encoded.codes):
             return self
@@ -123,7 +125,7 @@ class KeyColumn:
 
     @classmethod
     def concat(cls, parts: Sequence[KeyColumn], data_type: DataType) -> KeyColumn:
-        """Columns of one type, one after the other; none gives a column of no rows."""
+        """Concatenates columns of one type; without any gives a column of no rows."""
         if len(parts) == 1:
             return parts[0]
         kind = key_type(data_type)
@@ -211,7 +213,7 @@ def map_values(array: pa.Array, key: str) -> pa.Array:
 
 
 def _buffer(array: pa.Array, dtype: Any, width: int = 1) -> npt.NDArray[Any]:
-    """The values' buffer, ``width`` numbers of ``dtype`` per value; what is behind a null is anything."""
+    """The values' buffer, with ``width`` numbers of ``dtype`` per value; values of nulls are undefined."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(width * len(array), dtype)

@@ -1,4 +1,4 @@
-"""Arrow key columns in the form that the row hash takes: slots, milliseconds, offsets, 128-bit pairs."""
+"""Converts Arrow key columns to the form that the row hash needs: slots, milliseconds, offsets, 128-bit pairs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _UNSIGNED |= {"TIME": np.uint32, "FLOAT": np.uint32}
 
 
 def key_column(array: pa.Array, data_type: DataType) -> Column:
-    """One key column; raises ``InvalidQuery`` when its values cannot be of ``data_type``, or that cannot be a key."""
+    """One key column; raises ``InvalidQuery`` when its values cannot be of ``data_type``, or ``data_type`` cannot be a
+    key."""
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     try:
@@ -62,7 +63,7 @@ def _column(array: pa.Array, data_type: DataType) -> Column:
 
 
 def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
-    """Values of a type below 8 bytes; what is behind a null does not matter."""
+    """Values of a type of less than 8 bytes; values of nulls do not matter."""
     if data_type.root == "TIME" and pa.types.is_time64(array.type):
         array = array.cast(pa.time32("ms"), safe=False)  # Paimon's times of day are whole milliseconds
     if data_type.root == "TIME" and not pa.types.is_integer(array.type):

@@ -1,4 +1,4 @@
-"""Values of an index in their order: the one at a place of it, found by bit slices or by counts."""
+"""The values of an index in their order: finds the value at a position, by bit slices or by counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SliceOrder:
         self.count = len(rows)
 
     def at(self, place: int) -> int:
-        """The number at a place of their order, counted from 0: each slice halves the rows that it may be of."""
+        """The number at a position in their order, counted from 0: each slice halves the rows that may have it."""
         rows, number = self._rows, 0
         for bit in reversed(range(len(self._slices))):
             without = rows - self._slices[bit]
@@ -48,7 +48,7 @@ class SliceOrder:
 
 
 class CountedOrder:
-    """Values of which each is known with how often it occurs."""
+    """Values with the number of times that each occurs."""
 
     def __init__(self, counted: Mapping[Any, int]) -> None:
         self._counted = {value: times for value, times in counted.items() if value is not NAN}
@@ -56,7 +56,7 @@ class CountedOrder:
         self.nans = sum(counted.values()) - self.numbers
 
     def at(self, place: int) -> Form:
-        """The value at a place, counted from 0."""
+        """The value at a position, counted from 0."""
         values = sorted(self._counted)
         ends = accumulate(self._counted[value] for value in values)
         return next(value for value, end in zip(values, ends) if place < end)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The footer of a Puffin file (Apache Iceberg), as far as finding its deletion vectors needs.
+"""The footer of a Puffin file (Apache Iceberg), as far as it is needed to find deletion vectors.
 
     "PFA1"  blobs  "PFA1"  payload  payload size i32  flags 4 bytes  "PFA1"
 
@@ -30,7 +30,8 @@ _COMPRESSED_FOOTER = 1
 
 @dataclass(frozen=True)
 class DeletionBlob:
-    """One ``deletion-vector-v1`` blob: where it is in the file, and the data file that it is about (if it says so)."""
+    """One ``deletion-vector-v1`` blob: its position in the file, and the data file that it belongs to (if it says
+    so)."""
 
     offset: int
     length: int
@@ -55,11 +56,11 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
         if type(offset) is not int or type(length) is not int:
             raise CorruptFile("Puffin blob without an offset and a length")
         if not len(PUFFIN_MAGIC) <= offset <= offset + length <= start:
-            raise CorruptFile(f"Puffin blob of {length} bytes is not in front of the footer at {start}", offset=offset)
+            raise CorruptFile(f"Puffin blob of {length} bytes is not before the footer at {start}", offset=offset)
         properties = blob.get("properties")
         data_file = properties.get("referenced-data-file") if isinstance(properties, dict) else None
         found.append(DeletionBlob(offset, length, data_file if isinstance(data_file, str) else None))
-    if sum(blob.length for blob in found) > start:  # or a few bytes would be read once for each of many blobs
+    if sum(blob.length for blob in found) > start:  # otherwise a few bytes could be read once for each of many blobs
         raise CorruptFile(f"{len(found)} Puffin blobs take more than the {start} bytes before the footer: they overlap")
     return found
 

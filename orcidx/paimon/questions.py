@@ -1,7 +1,7 @@
-"""Questions: what can be asked of the keys of an index, and the way from a predicate's leaf to them.
+"""Questions about the keys of an index, and the translation of a predicate's leaf into them.
 
-Every index answers the same few questions, so each format module knows neither operators nor literals. A leaf becomes
-a union of questions; ``exact`` says that the union is the leaf itself rather than more than it.
+Every index answers the same few questions, so format modules need not know operators and literals. A leaf becomes a
+union of questions; ``exact`` says that the union has the same rows as the leaf, and not more.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ Question = NullTest | Points | Span
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Rows of any of the questions. ``exact``: the leaf is true for all of them; else only outside of them is it never
-    true."""
+    """Rows of any of the questions. ``exact``: the leaf is true for all of these rows; otherwise it is only known to be
+    never true for other rows."""
 
     questions: tuple[Question, ...]
     exact: bool = True
@@ -75,7 +75,7 @@ _BEYOND = 1 << 140  # above the absolute value of every key
 
 
 def questions_of(leaf: BoundLeaf, key_type: KeyType) -> Alternatives | None:
-    """What to ask an index over ``key_type`` for a bound leaf; None where no question covers the leaf."""
+    """The questions to an index over ``key_type`` for a bound leaf; None where no question covers the leaf."""
     if leaf.op is Op.IS_NULL:
         return Alternatives((NullTest(leaf.negated),))
     if key_type.data_type.root not in _ROOTS.get(leaf.domain, ()):
@@ -114,7 +114,7 @@ def _float_key(literal: float, kind: KeyType) -> tuple[int, bool]:
 def _unscaled(literal: Decimal, scale: int) -> tuple[int, bool]:
     if not literal:
         return 0, True
-    if literal.adjusted() > 80 or literal.adjusted() < -80:  # spares the digits of a hostile 1E+999999999
+    if literal.adjusted() > 80 or literal.adjusted() < -80:  # avoids writing out the digits of a hostile 1E+999999999
         beyond = _BEYOND if literal.adjusted() > 0 else 0
         return (beyond, False) if literal > 0 else (min(-beyond, -1), False)
     exact = Context(prec=len(literal.as_tuple().digits) + 200)
@@ -124,7 +124,7 @@ def _unscaled(literal: Decimal, scale: int) -> tuple[int, bool]:
 
 
 class _Translator:
-    """One leaf whose literals are of the key's domain."""
+    """Translates one leaf whose literals are of the key's domain."""
 
     def __init__(self, leaf: BoundLeaf, kind: KeyType) -> None:
         self.leaf = leaf

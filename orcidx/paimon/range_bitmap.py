@@ -1,4 +1,5 @@
-"""Range bitmap: the sorted values of a column as codes, and the codes as bit slices. Read, written, built and asked.
+"""Range bitmap: the sorted values of a column as codes, and the codes as bit slices. This module reads, writes, builds
+and evaluates it.
 
     header length  i32   bytes from version to dictionary length
     version        u8    1
@@ -62,7 +63,8 @@ _LIMITED = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a body holds: ``keys`` ascend, and the bit slices hold for each row that is not null its key's place."""
+    """The contents of a body: ascending ``keys``, and bit slices with the index of its key for each row that is not
+    null."""
 
     rows: int
     keys: tuple[Key, ...]
@@ -142,7 +144,8 @@ def check_type(data_type: DataType) -> None:
 
 
 class RangeBitmapIndex(Index):
-    """A range bitmap, read as it is asked: a value takes one dictionary chunk and the slices."""
+    """A range bitmap; its parts are read when they are needed. A lookup of a value reads one dictionary chunk and the
+    slices."""
 
     kind = KIND
     answered = frozenset({"eq", "neq", "in", "notin", "lt", "lte", "gt", "gte", "between", "isnull", "isnotnull"})
@@ -223,7 +226,7 @@ class RangeBitmapIndex(Index):
         return self._dictionary.key(code)
 
     def contents(self) -> Contents:
-        """All that the body holds."""
+        """The contents of the body."""
         keys = self._dictionary.keys()
         if keys and (keys[0] != self.smallest or keys[-1] != self.largest):
             raise CorruptFile("the dictionary does not go from the smallest value to the largest")
@@ -281,12 +284,12 @@ class RangeBitmapIndex(Index):
         """The rows of the first ``k`` values in the given order, out of ``selection`` (a ``BitMap`` or
         ``RowSelection``; None: all rows).
 
-        ``strict`` says that this column alone decides the order: of rows that tie for the last places those with the
-        highest row numbers stay, and of nulls that tie, the lowest. Otherwise all that tie stay, for the next column
-        to decide. A column without any value has no order: all rows of the selection come back.
+        ``strict``: this column alone decides the order. Then, of rows that are equal to the last one, those with the
+        highest row numbers stay, and of nulls those with the lowest. Otherwise all equal rows stay, and the next column
+        decides. A column without values has no order, and all rows of the selection are returned.
         """
         if k < 0:
-            raise InvalidQuery(f"the first {k} rows cannot be asked for")
+            raise InvalidQuery(f"k must not be negative, but is {k}")
         candidates = as_bitmap(selection, self._rows)
         if not self.cardinality:
             return candidates

@@ -17,8 +17,8 @@
         key width    i32  fixed width only
     keys: per chunk the other values; text has i32 offsets in front of them, counted from the first of them
 
-Integers are big-endian, values as in ``keys``. A chunk takes values for as long as they fit the chunk size (and, for
-text, their offsets another such area); the first value of a chunk lies in its header and takes no room.
+Integers are big-endian, values as in ``keys``. A chunk gets values as long as they fit the chunk size (and, for text,
+as long as their offsets fit another area of that size). The first value of a chunk is in its header and does not count.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Chunk(NamedTuple):
 
 
 class Dictionary:
-    """A dictionary at ``place`` (offset, length) of a body. The chunk headers are read at first use, and kept, as is
-    each chunk that a value may be in."""
+    """A dictionary at ``place`` (offset, length) of a body. The chunk headers, and each chunk that may have a wanted
+    value, are read at first use and kept."""
 
     def __init__(self, body: Body, place: tuple[int, int], kind: KeyType, cardinality: int) -> None:
         self._body = body
@@ -102,7 +102,7 @@ class Dictionary:
         return chunks
 
     def _read_fixed_chunks(self, headers: memoryview, offsets: list[int]) -> list[Chunk] | None:
-        """All headers at once, where they lie as Java writes them; None where they do not, or one is not sound."""
+        """All headers at once, if they have the layout that Java writes; None if not, or if one is damaged."""
         header = np.dtype([("version", "u1"), ("first", self._kind.dtype), ("rest", ">i4", CHUNK.size // INT.size)])
         count = len(offsets)
         if len(headers) != count * header.itemsize or offsets != list(range(0, len(headers), header.itemsize)):

@@ -1,4 +1,4 @@
-"""The index formats by Paimon's names: how to read, build and configure each."""
+"""The index formats by Paimon's names, with what is needed to read, build and configure each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHIFTS = {name: shift for shift, names in _UNITS.items() for name in names}
 
 
 class Builder(Protocol):
-    """Takes a column batch by batch and makes its index."""
+    """Gets a column batch by batch and makes its index."""
 
     def add(self, column: KeyColumn) -> None:
         """Adds the next rows."""
@@ -64,14 +64,14 @@ def _whole(name: str, value: Any) -> int:
     try:
         return int(value.strip()) if isinstance(value, str) else int(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidQuery(f"{name} is {value!r}, which is no whole number") from None
+        raise InvalidQuery(f"{name} is {value!r}, which is not a whole number") from None
 
 
 def _real(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidQuery(f"{name} is {value!r}, which is no number") from None
+        raise InvalidQuery(f"{name} is {value!r}, which is not a number") from None
 
 
 def _version(name: str, value: Any) -> int:
@@ -82,8 +82,8 @@ def _version(name: str, value: Any) -> int:
 
 
 class _Collector:
-    """Keeps the keys of all batches, for formats that are made of a whole column: a byte or two a row where few are
-    different, a batch after the other."""
+    """Keeps the keys of all batches, for formats that are made from a whole column. Where few keys are different this
+    takes a byte or two for each row."""
 
     def __init__(self, build: Callable[..., Index], data_type: DataType, options: Mapping[str, Any]) -> None:
         self._build = build
@@ -124,12 +124,12 @@ FORMATS: dict[str, Format] = {
         {"items": ("items", _whole), "fpp": ("fpp", _real)},
     ),
 }
-"""In the order in which they are asked: the exact ones first, so that the bloom filter, which is read whole, is often
-not needed."""
+"""The formats in the order in which they are asked: exact ones first, so that the bloom filter, which is read whole, is
+often not needed."""
 
 
 def format_of(kind: str) -> Format:
-    """The format of a kind; raises ``Unsupported`` for one that is not known."""
+    """The format of a kind; raises ``Unsupported`` for an unknown kind."""
     if kind not in FORMATS:
         raise Unsupported(f"unknown index kind {kind!r}; the kinds are {', '.join(FORMATS)}")
     return FORMATS[kind]
@@ -142,7 +142,7 @@ def _type_of(data_type: DataType | str) -> DataType:
 def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type: DataType | str) -> Index:
     """Reads one index body.
 
-    Most of the body is read when it is asked. ``Index.check()`` reads everything.
+    Most of the body is read only when it is needed. ``Index.check()`` reads everything.
 
     Parameters
     ----------

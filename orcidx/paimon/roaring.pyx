@@ -1,4 +1,4 @@
-"""Roaring bitmaps in the portable format, checked before a library touches them.
+"""Roaring bitmaps in the portable format, which are checked before a library reads them.
 
     cookie u32        12346: no run containers, a count follows | low half 12347: high half = containers - 1
     count u32         only after 12346; at most 65536
@@ -9,7 +9,7 @@
                       bitset: 8192 bytes, above 4096 values
 
 All little-endian (RoaringFormatSpec). The walk over the containers finds where a bitmap ends, which the library does
-not tell, and checks everything that its operations rely on: order, counts, and that runs do not touch.
+not report. It also checks everything that the library's operations rely on: order, counts, and gaps between runs.
 """
 
 from pyroaring import BitMap

@@ -1,4 +1,4 @@
-"""Kernels that write portable roaring bitmaps straight from row numbers, and group rows by code before that.
+"""Kernels that group rows by code and write portable roaring bitmaps directly from row numbers.
 
 Equal to a bitmap library's bytes after run optimisation: a container of 65536 rows becomes runs where those take less
 than both an array and a bitset, else an array up to 4096 rows, else a bitset (RoaringFormatSpec; see ``roaring``).
@@ -37,7 +37,7 @@ cdef inline uint8_t *_put32(uint8_t *at, uint32_t value) noexcept nogil:
 
 
 cdef class _Buffer:
-    """Bytes that grow."""
+    """A growing buffer of bytes."""
 
     cdef uint8_t *data
     cdef size_t size

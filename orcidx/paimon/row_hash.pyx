@@ -1,4 +1,4 @@
-"""Murmur3-32 of BinaryRow keys, straight from columns: the row's bytes are hashed without being built.
+"""Murmur3-32 of BinaryRow keys, computed from columns without building the bytes of rows.
 
 BinaryRow, little-endian: a null area of ceil((fields + 8) / 64) * 8 bytes (bit i + 8 set: field i is null; the first
 byte, the row kind, is 0), then 8 bytes per field, then the variable part, each piece padded with zeros to 8 bytes.

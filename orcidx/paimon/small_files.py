@@ -17,11 +17,12 @@ _FIRST_REQUEST = 1 << 20
 
 
 def read_whole(source: Source) -> memoryview:
-    """All bytes, in one request up to 1 MiB; ``CorruptFile`` above 2 GiB, which none of these files reaches."""
+    """All bytes, read by one request up to 1 MiB; raises ``CorruptFile`` above 2 GiB, which none of these files
+    reaches."""
     if source.kind == "path":
         if (small := read_small(source.location, _FIRST_REQUEST, _FIRST_REQUEST)) is not None:
             return memoryview(small[0])
-        try:  # looking for the next snapshot, most often: nothing is opened for one that is not there
+        try:  # most often this looks for the next snapshot: a missing file is not opened
             os.stat(source.location)
         except FileNotFoundError:
             raise

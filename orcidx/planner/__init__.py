@@ -1,1 +1,1 @@
-"""What a scan reads: the request, the columns, and what the indexes leave of each stripe."""
+"""Plans what a scan reads: the request, the columns, and the rows of each stripe that indexes do not rule out."""

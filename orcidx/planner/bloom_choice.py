@@ -1,4 +1,5 @@
-"""Which bloom filters of a stripe are asked: those that may decide an open leaf, are trusted, and pay."""
+"""Chooses the bloom filters of a stripe that are read: those that may decide an open leaf, are trusted, and are worth
+their bytes."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ class BloomChoice:
         tail = self.columns.reader.tail
         for read in (partial(stripe_statistics, stripes=[stripe]), file_statistics):
             if not fits.all():
-                with suppress(CorruptFile):  # the levels above said so
+                with suppress(CorruptFile):  # the coarser levels have decided it
                     fits |= surely_fits(self.columns.bounded(node, read(tail, node)))
         return fits
 
@@ -111,7 +112,7 @@ class BloomChoice:
         return [place for place in found if isinstance(place, tuple) and place[1] <= most]
 
     def _stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
-        """Where the column's filters lie; why they are not believed; or None without any."""
+        """Where the column's filters are, or why they are not trusted; None if there are none."""
         reader = self.columns.reader
         extents = reader.extents(stripe)
         encoding = reader.footer(stripe).encodings[node.id]

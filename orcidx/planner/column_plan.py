@@ -1,4 +1,4 @@
-"""``ColumnPlan``: which columns a scan decodes; ``StripeRows``: what the indexes leave of a stripe."""
+"""``ColumnPlan``: which columns a scan decodes; ``StripeRows``: the rows of a stripe that indexes do not rule out."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class StripeRows:
-    """What the indexes left of a stripe: rows that may match, and those of them that surely do."""
+    """The rows of a stripe that may match, and those of them that surely do."""
 
     first_row: int
     bounds: npt.NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What is fetched of a stripe's data, when, and in how many requests."""
+"""Decides which parts of a stripe's data are fetched when, and in how many requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
 
 @dataclass
 class DataFetches:
-    """Brings what is planned of the data of one stripe.
+    """Fetches the planned data of one stripe.
 
     ``requests``: those that are left for it, None where nothing limits them. The predicate's columns take some, the
     other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the scan may
@@ -79,12 +79,12 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """Bytes between what is planned that come with it in so many requests."""
+        """Bytes between the planned ranges that are read along when there are so many requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 
     def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> Steps:
-        """Fetches what is planned, in ``most`` requests or in all that are left."""
+        """Fetches the planned ranges, in ``most`` requests or in all remaining ones."""
         # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
         if self.stripe.is_local:
             return
@@ -98,7 +98,7 @@ class DataFetches:
         if self.requests is not None:
             most = min(most or self.requests, self.requests) or 1
             self.requests = max(0, self.requests - most)
-        # Between first pieces lies what comes after them: no reason to fetch it twice.
+        # The bytes between first pieces are needed later, so they are not fetched twice.
         limit = None if self.requests is None or needed > budget else most
         buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
         assert buffers is not None

@@ -1,4 +1,5 @@
-"""Which dictionaries of a stripe are asked: those of open string columns that are small beside the data."""
+"""Chooses the dictionaries of a stripe that are read: those of undecided string columns that are small compared with
+the data."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Path = tuple[str, ...]
 
 DICTIONARY_SHARE = 0.1
 LARGEST_DICTIONARY = 1 << 20
-"""Bytes of a dictionary that is read to rule a stripe out, and their share of the data (decision 0113)."""
+"""The most bytes of a dictionary that is read to rule out a stripe, and their largest share of the data (decision
+0113)."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ class DictionaryChoice:
         reader, options = self.columns.reader, self.columns.options
         try:
             found = yield from fetch_dictionaries(reader, stripe, tuple(chosen.values()), options)
-        except Unsupported:  # too large once decompressed; whoever reads the column says so
+        except Unsupported:  # too large once decompressed; reading the column raises the error
             return None
         self._keep(stripe, found.streams)
         entries = dict(zip(chosen, found.entries, strict=True))

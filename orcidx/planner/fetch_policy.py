@@ -1,4 +1,5 @@
-"""The requests of a remote file, stripe by stripe: footers and indexes ahead, and how many may follow for the data.
+"""The requests to a remote file, stripe by stripe: footers and indexes are read ahead, and the requests for data are
+limited.
 
 A round trip costs tens of milliseconds, as much as a megabyte or two, so that a scan with a predicate or a selection
 takes at most ``STRIPE_REQUESTS`` requests for a stripe: its footer and its index, which come with those of its
@@ -22,7 +23,8 @@ from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 __all__ = ["StripeRequests"]
 
 FILE_REQUESTS = 2
-"""Requests for the file: its tail, and the rest of a large one. What a small one spares goes to the first stripe."""
+"""Requests for the file: its tail, and the rest of a large tail. If that is not needed, the first stripe may use the
+request."""
 STRIPE_REQUESTS = 4
 """Requests for each stripe that its own and the file's statistics leave alive."""
 FOOTERS_AHEAD = 8
@@ -50,7 +52,7 @@ class StripeRequests:
         self._coming: set[int] = set()
 
     def spend(self, stripe: int, requests: int = 1) -> None:
-        """Counts what was asked for a stripe."""
+        """Counts the requests for a stripe."""
         self._spent[stripe] = self._spent.get(stripe, 0) + requests
 
     def left(self, stripe: int) -> int | None:
@@ -61,7 +63,7 @@ class StripeRequests:
         return max(1, left)
 
     def decide(self, stripe: int, alive: Sequence[int], pruner: FilePruner) -> Steps:
-        """Has a stripe pruned. ``alive``: the numbers of all stripes that will be, in order."""
+        """Prunes a stripe. ``alive``: the numbers of all stripes that will be pruned, in order."""
         while stripe in self._coming:
             yield PENDING
         if not self._reader.has_footer(stripe):

@@ -1,4 +1,4 @@
-"""The columns of a file that a predicate asks, and what can be said of them before any of their data is read."""
+"""The columns of a file that a predicate uses, and what is known about them before their data is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PrunedColumns:
     options: ReadOptions
 
     def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        """What statistics of a column say for sure."""
+        """What the statistics of a column prove."""
         repeated = node.id in self.reader.root.repeated_ids
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 

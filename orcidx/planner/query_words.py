@@ -1,4 +1,4 @@
-"""What a caller asks for in numbers and names, checked before anything is opened; each refusal says what to do."""
+"""Checks the numbers and names that a caller gives before anything is opened; each error says what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orcidx.planner.schema_mapping import column_path
 __all__ = ["asked_columns", "asked_limit", "asked_name", "asked_row_range", "asked_stripes"]
 
 NO_LIMIT = (1 << 63) - 1
-"""More rows than any file can have; a larger limit is none."""
+"""More rows than any file can have; a larger limit has no effect."""
 
 
 def _whole(value: Any, what: str) -> int:

@@ -1,4 +1,4 @@
-"""What a scan is asked for: ``ScanRequest`` of every file, ``FileJob`` of one. Frozen and picklable."""
+"""The request of a scan: ``ScanRequest`` for every file, ``FileJob`` for one. Both are frozen and pickle."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ScanRequest:
 
 @dataclass(frozen=True)
 class FileJob:
-    """One file of a scan and what is known of it beforehand.
+    """One file of a scan and what is known about it beforehand.
 
     ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
     rows to read (see ``as_selection``); ``deleted``: rows never to return; ``file_index``: a Paimon file index of the
@@ -142,7 +142,7 @@ class FileJob:
 
 
 class FileIndexes(Protocol):
-    """What lies beside the files of a scan and is asked when it is iterated: a value, and picklable."""
+    """The indexes beside the files of a scan, which are asked when it is iterated; a value that pickles."""
 
     @property
     def as_of(self) -> float | None:
@@ -164,15 +164,15 @@ class FileIndexes(Protocol):
 
 
 def listing_time(as_of: float) -> str:
-    """The time of a listing as text, whole seconds of UTC."""
+    """The time of a listing as text, in whole seconds of UTC."""
     return datetime.fromtimestamp(int(as_of), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
-    """What an explanation says of a listing that was not made now."""
+    """The note in an explanation about a listing that was not made now."""
     if indexes is None or indexes.as_of is None:
         return ()
-    text = f"fresh='catalog': the files as of {listing_time(indexes.as_of)}; those that came later are not read"
+    text = f"fresh='catalog': the files as of {listing_time(indexes.as_of)}; files that were added later are not read"
     return (Note("listing", "off", text),)
 
 

@@ -22,8 +22,8 @@ Range = tuple[int, int]
 
 
 class StripeIndexes:
-    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer is here; ``leaves``: ids of those
-    that are asked about."""
+    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer was read; ``leaves``: ids of the
+    predicate's columns."""
 
     def __init__(self, reader: OrcReader, stripe: int, nodes: Mapping[int, OrcType], leaves: Collection[int]) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""One file's schema onto the wanted one: which file column, constant or null stands for each wanted column.
+"""Maps one file's schema to the wanted one: each wanted column is a column of the file, a constant or null.
 
 Columns are matched by name, by position or by field id, fields of structs always by name; a column that the file lacks
 reads as nulls; values are widened where no value can be lost, and anything else is an error that names the column and
@@ -247,7 +247,7 @@ def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictio
 
 
 def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcType:
-    """The column with no more fields below it than are wanted, in their spelling."""
+    """The column with only the wanted fields below it, in the wanted spelling."""
     types = pa.types
     if child.kind is TypeKind.STRUCT and types.is_struct(want):
         kept = []

@@ -1,4 +1,5 @@
-"""``SchemaPlan``: what a scan of a file is, as far as that follows from its schema; made once and shared by its files.
+"""``SchemaPlan``: the part of a file's scan that follows from its schema; made once and shared by all files of the
+schema.
 
 A directory has thousands of files of one schema. What the request means for it is worked out for the first of them and
 kept, bounded, by what it depends on: the types with their attributes, encrypted columns, the request, the types of
@@ -93,7 +94,7 @@ def _type_of(value: Any) -> pa.DataType:
 
 @dataclass(frozen=True, eq=False)
 class SchemaPlan:
-    """A request as it reads in one schema. What nobody asks for is not worked out; errors name no file.
+    """A request applied to one schema. Parts are computed when they are used; errors name no file.
 
     ``root``: the tree of types; ``constants``: types of the columns with one value a file, by name; ``secret``: what is
     encrypted, where that is an error; ``leaves_rows``: rows may be left out although there is no predicate.
@@ -210,7 +211,7 @@ class SchemaPlan:
 
     @cached_property
     def asked_constants(self) -> dict[Path, FieldSource]:
-        """What the predicate asks that is no column of the file, by path."""
+        """Parts of the predicate that are not columns of the file, by path."""
         return {path: self._askable[path[0]] for path, node in self.places.items() if node is None}
 
     @cached_property
@@ -313,7 +314,7 @@ class SchemaPlan:
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether what is decoded is already what is wanted."""
+        """Whether the decoded columns already are the wanted ones."""
         return bool(self.columns((False,) * len(self.predicate)).schema.equals(self.schema))
 
 

@@ -27,13 +27,13 @@ class StatisticsLevels:
     columns: PrunedColumns
 
     def of_file(self) -> StatisticsEvidence:
-        """Of the file, in its footer."""
+        """The statistics of the file, in its footer."""
         tail = self.columns.reader.tail
         bounds = np.array([0, tail.footer.rows], np.int64)
         return self._evidence("file statistics", lambda node: file_statistics(tail, node), bounds, zone=None)
 
     def of_stripes(self) -> StatisticsEvidence:
-        """Of all stripes, in the file's metadata."""
+        """The statistics of all stripes, in the file's metadata."""
         tail = self.columns.reader.tail
         bounds = self.columns.reader.stripe_bounds
         return self._evidence("stripe statistics", lambda node: stripe_statistics(tail, node), bounds, zone=None)

@@ -41,7 +41,7 @@ Requests = Generator[Fetch, Any, Any]
 
 @dataclass(frozen=True)
 class StripeDecision:
-    """What was decided on one stripe.
+    """The decision on one stripe.
 
     ``rows``: what is left of it; ``index``: its row index, where that can be used to seek; ``outcome``: what the
     evidence said, None without a predicate; ``notes``: what could not speak, and why.
@@ -59,7 +59,7 @@ class StripeDecision:
 
     @property
     def kept(self) -> npt.NDArray[np.bool_]:
-        """Which row groups are read: one bool each."""
+        """For each row group whether it is read."""
         return self.rows.may.any_in(self.rows.bounds)
 
     @property
@@ -73,7 +73,7 @@ class StripeDecision:
         return self.rows.may.count
 
     def reasons(self, row_group: int) -> tuple[str, ...]:
-        """Why a row group is skipped, in words; empty when it is not."""
+        """Descriptions of why a row group is skipped; empty when it is not."""
         start, stop = self.rows.bounds[row_group : row_group + 2].tolist()
         if self.outcome is None:
             return () if self.kept[row_group] else ("none of these rows was asked for (selection)",)
@@ -81,7 +81,7 @@ class StripeDecision:
 
 
 class _Late:
-    """Evidence that is made when it is first asked, since a coarser one often suffices."""
+    """Evidence that is made when it is first used, since coarser evidence is often enough."""
 
     def __init__(self, name: str, make: Callable[[], Evidence]) -> None:
         self.name = name
@@ -152,7 +152,7 @@ class FilePruner:
 
     @cached_property
     def outcome(self) -> Outcome | None:
-        """What is known before any stripe is opened; None without a predicate."""
+        """The outcome before any stripe is opened; None without a predicate."""
         if self.where is None:
             return None
         evidence = [*self.beforehand]
@@ -180,7 +180,7 @@ class FilePruner:
         first, last = self.columns.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may
-        if outcome is None and may.is_all:  # nothing is left out, so that no index is needed
+        if outcome is None and may.is_all:  # no rows are left out, so no index is needed
             bounds = np.array([0, last - first] if last > first else [0], np.int64)
             return StripeDecision(stripe, StripeRows(first, bounds, may, may), None)
         if outcome is not None and not (may.is_empty or outcome.proved) and self._statistics.tell_more_by_zone:
@@ -202,7 +202,11 @@ class FilePruner:
         rows = StripeRows(first, bounds, may, must)
         notes = () if outcome is None else outcome.notes
         if index is None and indexes.complete:
-            notes += (Note("row index", "absent", "the stripe has none: all of it or nothing is read", stripe=stripe),)
+            notes += (
+                Note(
+                    "row index", "absent", "the stripe has no row index: it is read whole or not at all", stripe=stripe
+                ),
+            )
         if index is None or not indexes.complete:
             return StripeDecision(stripe, rows, None, outcome, notes)
         unseekable = index.unseekable(self.nodes)
@@ -213,7 +217,7 @@ class FilePruner:
         return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
 
     def _refine(self, stripe: int, outcome: Outcome, index: RowIndex | None) -> Generator[Fetch, Any, Outcome]:
-        """Hears the stripe's own evidence, each kind only while something is open."""
+        """Evaluates the stripe's own evidence, each kind only while some leaf is undecided."""
         if index is not None and self.columns.options.row_index:
             outcome = self._hear(outcome, self._statistics.of_groups(stripe, index))
         if self.columns.options.bloom_filters and index is not None and not outcome.proved:
@@ -236,7 +240,7 @@ class FilePruner:
         return [] if self.where is None else self._blooms.places(stripe, self.where.leaves())
 
     def _open_leaves(self, outcome: Outcome) -> list[BoundLeaf]:
-        """Leaves of which some living row is still undecided."""
+        """Leaves that are still undecided for some remaining row."""
         assert self.where is not None
         return [
             leaf

@@ -1,4 +1,4 @@
-"""Predicates: what ``where`` means, and how one is built.
+"""Predicates: the meaning of ``where``, and how predicates are built.
 
 ``where`` may be a predicate built from ``col``, SQL text, a ``pyarrow.compute.Expression`` or a list in disjunctive
 normal form; ``parse`` makes a predicate of any of them.
@@ -19,7 +19,7 @@ The meaning of ``where``:
 * A literal that cannot be of the column's type raises ``InvalidQuery`` at bind; one that merely does not fit the
   column's range is compared exactly.
 * Where columns are compared with columns, or computed with (``id = id + 0``, ``lower(city) = 'oslo'``), pyarrow
-  evaluates the comparison with its own meaning; see ``computed``.
+  evaluates the comparison by its own rules; see ``computed``.
 * A pyarrow Expression keeps pyarrow's meaning (``~is_in`` keeps nulls there; SQL's NOT IN drops them).
 """
 
@@ -148,10 +148,10 @@ class Column(Values):
             raise InvalidQuery(f"{self!r}[{name!r}]: a struct's field is named by a text")
         return col(*self._path, name)
 
-    if not TYPE_CHECKING:  # a type checker shall find what is misspelt
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they find misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if name in self.__slots__:  # of a column that is being copied, and has none yet
+            if name in self.__slots__:  # a column that is being copied has no attributes yet
                 raise AttributeError(name)
             raise missing_attribute(repr(self), name, COLUMN)
 
@@ -165,7 +165,7 @@ class Column(Values):
         return Leaf(self._path, Op.IN, tuple(values))
 
     isin = is_in
-    """``is_in``, by the name that pyarrow, pandas and Spark have."""
+    """``is_in`` by the name that pyarrow, pandas and Spark use."""
 
     def between(self, low: object, high: object) -> Leaf:
         """``low <= column <= high``, both ends included."""
@@ -215,7 +215,7 @@ def col(*path: str) -> Column:
 
 
 def parse(where: Where) -> Predicate:
-    """A predicate of whatever ``where`` may be: a predicate, SQL text, a pyarrow Expression or a DNF list.
+    """Makes a predicate from any form of ``where``: a predicate, SQL text, a pyarrow Expression or a DNF list.
 
     Raises ``InvalidQuery`` for anything else, and for text or lists that do not parse.
     """
@@ -225,7 +225,7 @@ def parse(where: Where) -> Predicate:
         raise InvalidQuery(f"{where!r} alone is not a predicate; for a boolean column write {where!r} == True")
     if isinstance(where, Node):
         raise InvalidQuery(f"{where!r} is bound already")
-    from orcidx.predicate.adapters import translate  # text parsers are loaded when they are needed
+    from orcidx.predicate.adapters import translate  # text parsers are imported when they are needed
 
     predicate: Predicate = translate(where)
     return predicate

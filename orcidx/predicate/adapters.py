@@ -1,6 +1,7 @@
-"""Predicates of other tongues: SQL text, pyarrow Expressions, DNF lists, Spark filters, Polars expressions.
+"""Makes predicates from other forms: SQL text, pyarrow Expressions, DNF lists, Spark filters, Polars expressions.
 
-An adapter carries its engine's meaning. What it cannot carry exactly it keeps ("maybe") and the engine asks again.
+An adapter keeps its engine's meaning. Rows for which it cannot decide exactly are kept ("maybe"), and the engine tests
+them again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from orcidx.predicate.polars_where import from_polars_expression, is_polars
 __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 
 SHORT_TEXT = 1000
-"""Characters of SQL up to which its predicate is kept: parsing a range takes 0.3 ms, a fifth of a sum of it."""
+"""The most characters of an SQL text whose predicate is cached: parsing a range takes 0.3 ms, a fifth of the time of a
+sum over it."""
 
 
 def translate(where: Any) -> Predicate:
@@ -34,7 +36,8 @@ def translate(where: Any) -> Predicate:
     if is_polars(where):
         return from_polars_expression(where)
     raise InvalidQuery(
-        f"where={where!r} is no predicate: give one built with orcidx.col, SQL text, a pyarrow or Polars expression, "
+        f"where={where!r} is not a predicate: give one built with orcidx.col, SQL text, a pyarrow or Polars "
+        "expression, "
         'or a list such as [("price", ">", 100)]'
     )
 
@@ -47,7 +50,7 @@ def _of_text(where: str) -> Predicate:
 
 
 _of_short_text = lru_cache(maxsize=128)(_of_text)
-"""The same text gives the same predicate, so that what is planned for it is found again (``planner/schema_plan``)."""
+"""The same text gives the same predicate object, so that its cached plan is found again (``planner/schema_plan``)."""
 
 
 # ---------------------------------------------------------------------- disjunctive normal form
@@ -123,8 +126,8 @@ _SPARK_OPS = {
 def from_spark(filters: Iterable[Any]) -> Predicate:
     """The conjunction of pyspark's data source filters (``pyspark.sql.datasource.Filter``), which all must hold.
 
-    A filter that is not known is left out: Spark evaluates every filter again. Bind with ``nan="largest"``, and through
-    ``keep_bindable``, since a literal may be of a type that does not compare here.
+    An unknown filter is left out, because Spark evaluates every filter again. Bind the result with ``nan="largest"``
+    and through ``keep_bindable``, since a literal may be of a type that cannot be compared here.
     """
     return all_of(*(_spark(one) for one in filters))
 

@@ -1,9 +1,9 @@
-"""pyarrow Expressions, read through their pickle form.
+"""Reads pyarrow Expressions through their pickled form.
 
 An Expression pickles as an Arrow IPC file of one batch: its columns are the typed literals and function options, and
 the schema's metadata is the ordered list of nodes (``call`` f, ``field_ref`` name, ``nested_field_ref`` n, ``literal``
 column, ``options`` column, ``end`` f). Python's view of metadata drops repeated keys, so it is read through the C data
-interface. A form that is not understood prunes nothing; pyarrow evaluates the expression itself all the same.
+interface. A form that is not understood prunes nothing; pyarrow still evaluates the expression itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def from_expression(expression: pc.Expression) -> External:
     try:
         root = _read(expression)
     except (pa.ArrowException, InvalidQuery, LookupError, ValueError):
-        # Not serializable (a field by number), or written by a version whose form is not known here.
+        # The expression cannot be serialised (a field by number), or its form is from an unknown version.
         return External(expression, Constant(True), Constant(True))
     may, exact = _translate(root, negated=False)
     may_not, not_exact = _translate(root, negated=True)
@@ -96,13 +96,13 @@ def metadata_pairs(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
 
 
 _DEEPEST = 100
-"""So deep calls may nest in a form from elsewhere: Arrow reads them by recursion, on a stack that has an end."""
+"""How deep calls may nest in a form from another process: Arrow reads them by recursion, on a limited stack."""
 
 
 def expression_of_form(form: bytes) -> pc.Expression:
     """The Expression of a pickled form that comes from elsewhere, as in a split.
 
-    Arrow takes buffers, numbers of columns and nesting as they are given: they are checked here first. Raises
+    Arrow does not check buffers, numbers of columns and nesting, so they are checked here first. Raises
     ``InvalidQuery`` and ``pa.ArrowException``.
     """
     reader = pa.ipc.open_file(form)
@@ -173,7 +173,8 @@ _UNKNOWN: _Translation = (Constant(True), False)
 
 
 def _translate(node: Any, *, negated: bool) -> _Translation:
-    """A predicate that is TRUE wherever the node is (or is false, when ``negated``), and whether nowhere else."""
+    """Returns a predicate that is TRUE wherever the node is true (false, when ``negated``), and whether it is TRUE
+    nowhere else."""
     if isinstance(node, _Field):
         return Leaf(node.path, Op.EQ, (not negated,)), True
     if isinstance(node, _Literal):

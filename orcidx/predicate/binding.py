@@ -1,4 +1,4 @@
-"""Binding a predicate to a schema: columns found, literals converted, everything that cannot be true folded away."""
+"""Binds a predicate to a schema: finds columns, converts literals, and removes parts that can never be true."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ __all__ = [
 
 Path = tuple[str, ...]
 NO_VALUE, NULL_KEY, NAN_KEY = -1, -2, -3
-"""Places of keys that are no literal: no value of the column equals the key; it is null; it is NaN."""
+"""Negative places, for keys that are not literals: no value of the column equals the key; the key is null; it is
+NaN."""
 _STRING_OPS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
 
 
@@ -57,14 +58,14 @@ class BoundPredicate:
 
     root: Bound
     columns: tuple[Path, ...]
-    """Paths of the columns that it reads, each once, in the order of their first use."""
+    """Paths of the columns that the predicate reads, each once, in the order of their first use."""
     schema: pa.Schema
 
     def evaluate(
         self, batch: pa.RecordBatch | pa.StructArray, answers: DictionaryAnswers | None = None
     ) -> npt.NDArray[np.bool_]:
-        """Which rows are TRUE: a boolean array, one value per row. ``answers``: those of this predicate on batches
-        before, where their dictionaries may come again.
+        """Which rows are TRUE: a boolean array, one value per row. ``answers``: the answers of this predicate for
+        dictionaries of earlier batches, which may occur again.
 
         The batch must hold ``columns`` by name; a column may come in another Arrow type of the same domain (another
         unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).
@@ -103,8 +104,9 @@ def bind(
 
 @dataclass(frozen=True, eq=False)
 class BoundKeys:
-    """Keys of a column. ``leaf``: the column's IN with the distinct values among them, in order; None where there is
-    none. ``places``: of each key the place of its value among the leaf's literals, or one of the negative places."""
+    """Keys of a column. ``leaf``: an IN of the column with the distinct values among the keys, in order; None where
+    there is none. ``places``: for each key the index of its value among the leaf's literals, or one of the negative
+    places."""
 
     path: Path
     type: pa.DataType
@@ -121,14 +123,15 @@ def bind_keys(
     case_sensitive: bool = True,
     char_lengths: Mapping[Path, int] | None = None,
 ) -> BoundKeys:
-    """Converts keys as ``bind`` converts the literals of an IN, and raises as it does, but keeps which is which.
+    """Converts keys as ``bind`` converts the literals of an IN, with the same errors, but keeps which key became which
+    literal.
 
     A null key and a NaN are keys of their own here, whatever comparisons with them are.
     """
     leaf = Leaf(path, Op.IN, tuple(keys))
     path, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
     column = _Column(leaf, path, kind, nan, (char_lengths or {}).get(path))
-    replace(column, leaf=Leaf(path, Op.IN)).bind()  # refuses types of which only nulls can be asked
+    replace(column, leaf=Leaf(path, Op.IN)).bind()  # refuses types for which only nulls can be tested
     places = np.full(len(leaf.literals), NO_VALUE, np.int64)
     values: dict[Any, list[int]] = {}
     for number, key in enumerate(leaf.literals):
@@ -147,7 +150,8 @@ def bind_keys(
 
 
 def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Predicate:
-    """The predicate with True for every leaf that does not bind: for engines that evaluate it again themselves."""
+    """The predicate with True in place of every leaf that cannot be bound, for engines that evaluate it again
+    themselves."""
 
     def kept(part: Leaf | Constant | External) -> Predicate:
         try:
@@ -191,7 +195,7 @@ class _Binder:
         try:
             relaxed = self.relaxed.relax(leaf, kind, path in self.char_lengths)
             return relaxed if isinstance(relaxed, Constant) else replace(column, leaf=relaxed).bind()
-        except InvalidQuery:  # pyarrow compares the two in a way of its own, or raises when it gets there
+        except InvalidQuery:  # pyarrow compares the two by its own rules, or raises when it evaluates them
             self.relaxed.changed = True
             return Constant(True)
 
@@ -221,7 +225,7 @@ class _Binder:
 
 @dataclass(frozen=True)
 class _Column:
-    """One leaf on its way to its column."""
+    """Binds one leaf to its column."""
 
     leaf: Leaf
     path: Path
@@ -254,8 +258,8 @@ class _Column:
 
     def bind(self) -> Bound:
         leaf, op = self.leaf, self.leaf.op
-        if pa.types.is_union(self.type):  # its nulls are those of a variant, and Arrow says that it has none
-            raise InvalidQuery(f"{self._name} is a union, of which nothing can be asked", column=self._name)
+        if pa.types.is_union(self.type):  # its nulls are those of a variant, and Arrow reports none
+            raise InvalidQuery(f"{self._name} is a union, which predicates cannot test", column=self._name)
         if op is Op.EQ_NULL_SAFE and leaf.literals[0] is None:
             op = Op.IS_NULL
         if op is Op.IS_NULL:
@@ -263,9 +267,7 @@ class _Column:
         if self.domain is Domain.NULL:
             return Constant(op is Op.EQ_NULL_SAFE and leaf.negated)
         if self.domain is Domain.NESTED:
-            raise InvalidQuery(
-                f"{self._name} is of type {self.type}: only is_null can be asked of it", column=self._name
-            )
+            raise InvalidQuery(f"{self._name} is of type {self.type}, which only is_null can test", column=self._name)
         if op is Op.IS_NAN:
             return self._is_nan()
         if op in _STRING_OPS:
@@ -382,7 +384,7 @@ class _Column:
 
     def _string(self, op: Op) -> Bound:
         if self.domain not in (Domain.STRING, Domain.BINARY):
-            raise InvalidQuery(f"{self._name} is of type {self.type}: {op.value} asks for text", column=self._name)
+            raise InvalidQuery(f"{self._name} is of type {self.type}, but {op.value} needs text", column=self._name)
         if None in self.leaf.literals:
             return Constant(False)
         pattern = convert(self.leaf.literals[0], self.type, self.domain, column=self._name).below
@@ -409,12 +411,13 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
 
 
 def _column_or_text(path: Sequence[str], schema: pa.Schema) -> Path:
-    """``resolve_column`` of an operand that stands where a text might: SQL's double quotes are for names."""
+    """``resolve_column`` for an operand in a place where a text is also possible: double quotes in SQL are for
+    names."""
     try:
         return resolve_column(path, schema)[0]
     except InvalidQuery as error:
         text = ".".join(path).strip("\u201c\u201d\u2018\u2019\u00b4")
-        hint = f"{error.message.rstrip('?')}; if it is a text, SQL has it in single quotes: '{text}'"
+        hint = f"{error.message.rstrip('?')}; if it is meant as a text, write it in single quotes: '{text}'"
         raise InvalidQuery(hint, column=".".join(path)) from None
 
 
@@ -451,7 +454,7 @@ def _unknown(name: str, schema: pa.Schema) -> InvalidQuery:
     known = dict(_names(pa.struct(schema), ""))
     for other, kind in known.items():
         if name.startswith(f"{other}.") and pa.types.is_nested(kind) and not pa.types.is_struct(kind):
-            text = f"{name!r} lies inside a list or a map ({other} is {kind}): only fields of structs can be asked"
+            text = f"{name!r} is inside a list or a map ({other} is {kind}): predicates can only test fields of structs"
             return InvalidQuery(text, column=name)
     near = difflib.get_close_matches(name, known, 1, 0.6)
     near += [other for other in known if other.casefold() == name.casefold()]

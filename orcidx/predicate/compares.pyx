@@ -1,9 +1,9 @@
-"""Questions that are asked of each value of an Arrow array, in one pass over its buffers: 128-bit integers in a range,
-and strings by their lengths and first bytes before all others.
+"""Tests each value of an Arrow array in one pass over its buffers: 128-bit integers in a range, and strings, whose
+lengths and first bytes are compared before the rest.
 
 Each function writes one byte, 0 or 1, for every value, whatever is null. Sizes are checked on entry, and the GIL is
-released. A string is what lies between two offsets; those of an array that rise, and end within its data, as Arrow has
-it.
+released. A string is the bytes between two offsets. The offsets must ascend and end within the data, as in every valid
+Arrow array.
 """
 
 import os
@@ -233,7 +233,7 @@ cdef extern from *:
     int has_avx2 "orcidx_compares_by_avx2"() nogil
     int64_t find "orcidx_find"(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) nogil
 
-# ORCIDX_SIMD=none keeps to portable code, for tests and for comparing
+# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 cdef bint use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
@@ -308,7 +308,8 @@ cdef int _check(const offset_t[::1] offsets, const uint8_t[::1] data, uint8_t[::
 
 def equals(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, const uint8_t[::1] literal not None,
            uint8_t[::1] out not None):
-    """Which strings are the literal; others stay as they are, so that several can be asked for."""
+    """Sets the answer for strings that equal the literal; other answers stay, so that several literals can be
+    tested."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t wanted = literal.shape[0]
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
@@ -341,7 +342,7 @@ def at_ends(const offset_t[::1] offsets not None, const uint8_t[::1] data not No
 
 def contains(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, const uint8_t[::1] part not None,
              uint8_t[::1] out not None):
-    """Which strings have ``part``, of at least one byte, in them. All are searched as one."""
+    """Which strings contain ``part``, which has at least one byte. All strings are searched as one text."""
     cdef Py_ssize_t i = 0, rows = out.shape[0]
     cdef int64_t wanted = part.shape[0], at, found
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
@@ -362,13 +363,13 @@ def contains(const offset_t[::1] offsets not None, const uint8_t[::1] data not N
                 i += 1
             if i < rows and at + wanted <= offsets[i + 1]:
                 out[i] = 1
-            i += 1  # what begins later in this string ends behind it, too
+            i += 1  # a match that begins later in this string also ends after it
 
 
 def follows(int64_t[::1] places not None, const offset_t[::1] offsets not None, const uint8_t[::1] data not None,
             const uint8_t[::1] part not None, int64_t after, uint8_t[::1] out not None):
-    """Of strings for which ``out`` is 1: whether ``part``, of at least one byte, is between their place in the data and
-    their last ``after`` bytes. The place goes behind it."""
+    """For strings for which ``out`` is 1: whether ``part``, which has at least one byte, is between their position in
+    the data and their last ``after`` bytes. The position is moved after it."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t wanted = part.shape[0], found, room
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
@@ -389,8 +390,8 @@ def follows(int64_t[::1] places not None, const offset_t[::1] offsets not None, 
 
 def between(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, low, high,
             uint8_t[::1] out not None, *, bint above=False, bint below=False):
-    """Which strings are within ``low`` and ``high`` (None: no end) as unsigned bytes; the ends are within unless they
-    must be ``above`` the one, ``below`` the other."""
+    """Which strings are within ``low`` and ``high`` (None: no end) as unsigned bytes; the ends are included, except
+    ``low`` with ``above`` and ``high`` with ``below``."""
     cdef Py_ssize_t rows = out.shape[0]
     cdef bytes low_bytes = b"" if low is None else low, high_bytes = b"" if high is None else high
     cdef text_ends ends

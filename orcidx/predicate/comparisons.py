@@ -1,7 +1,7 @@
 """Comparisons of computed values with NaN above every number, in pyarrow's Expressions.
 
-pyarrow compares by IEEE 754. With ``nan="largest"`` a comparison of which a side is floating becomes one that asks each
-side for NaN; its result stays null where a side is null.
+pyarrow compares by IEEE 754. With ``nan="largest"`` a comparison with a floating side is replaced by one that tests
+each side for NaN; its result stays null where a side is null.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ COMPARISONS = {
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """(operator, left, right) of each, of which one must be true, or with ``every`` all; ``negated``: NOT of that."""
+    """Comparisons as (operator, left, right). One of them must be true, or all with ``every``. ``negated``: NOT of
+    that."""
 
     parts: tuple[tuple[Op, pc.Expression, pc.Expression], ...]
     every: bool = False
@@ -38,7 +39,7 @@ class Comparisons:
         return replace(self, negated=not self.negated)
 
     def ieee(self) -> pc.Expression:
-        """The condition as pyarrow means it."""
+        """The condition with pyarrow's meaning."""
         return self._joined([COMPARISONS[op](left, right) for op, left, right in self.parts])
 
     def largest(self, schema: pa.Schema) -> pc.Expression | None:
@@ -57,8 +58,8 @@ class Comparisons:
 
 
 def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: bool, right_floats: bool) -> pc.Expression:
-    """A comparison under this order. What is asked of a side besides is null, or makes no difference, where it is
-    null: NULL OR FALSE is NULL."""
+    """A comparison in this order. Where a side is null the added tests are null or make no difference: NULL OR FALSE is
+    NULL."""
     first, second = _is_nan(left, left_floats), _is_nan(right, right_floats)
     if op is Op.EQ:
         return (left == right) | (first & second)
@@ -70,7 +71,7 @@ def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: boo
 
 
 def _is_nan(side: pc.Expression, floats: bool) -> pc.Expression:
-    """Whether a side is NaN, null where it is null: also of types without NaN, of which pyarrow cannot be asked."""
+    """Whether a side is NaN, null where it is null; also for types without NaN, for which pyarrow has no such test."""
     if floats:
         return pc.Expression._call("is_nan", [side])
     return ~side.is_valid() & pc.scalar(pa.scalar(None, pa.bool_()))

@@ -1,7 +1,7 @@
-"""Leaves that compiled loops answer (``predicate/compares``): strings, 128-bit decimals, ranges of numbers.
+"""Evaluates leaves by compiled loops (``predicate/compares``): strings, 128-bit decimals, ranges of numbers.
 
-``evaluation`` defines what each means; these give the same in one pass, and None of what they do not carry. ``ENABLED``
-turns them off for tests: NumPy and pyarrow then answer everything.
+``evaluation`` defines the meaning of each leaf. These functions give the same answers in one pass, or None for leaves
+that they do not support. ``ENABLED`` turns them off for tests: then NumPy and pyarrow evaluate everything.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ Bytes = npt.NDArray[np.uint8]
 ENABLED = True
 
 FEW_LITERALS = 4
-"""Strings that are compared one by one: a pass takes 0.7 to 1.1 ns a row, a lookup of any number 16 (decision 0148)."""
+"""The most literals that strings are compared with one by one: a pass takes 0.7 to 1.1 ns a row, a lookup among any
+number of literals 16 ns (decision 0148)."""
 
 _NOTHING = np.zeros(0, np.uint8)
 
 
 def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: int | None) -> BoolArray | None:
-    """Which of so many 128-bit integers from ``start`` on are within a closed range (None: no end)."""
+    """Which of ``count`` 128-bit integers from ``start`` on are in a closed range (None: no end)."""
     if not ENABLED:
         return None
     end = 1 << 127
@@ -110,7 +111,7 @@ def _match(values: pa.Array, ask: Callable[[Ints, Bytes, Bytes], bool]) -> BoolA
 
 
 def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
-    """Whether the leaf was answered, into ``out``, which is 0 everywhere."""
+    """Writes the answers to ``out``, which is 0 everywhere; returns whether the leaf is supported."""
     op, literals = leaf.op, leaf.literals
     if op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
         if len(literals) > FEW_LITERALS:
@@ -138,7 +139,7 @@ def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
 def _ask_parts(front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Ints, content: Bytes, out: Bytes) -> None:
     if front or back or not middle:
         compares.at_ends(offsets, content, front, back, out)
-    else:  # most strings fall by one of the parts
+    else:  # one of the parts rules out most strings
         compares.contains(offsets, content, max(middle, key=len), out)
     places = offsets[:-1] + np.int64(len(front))
     for part in middle:

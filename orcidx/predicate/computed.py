@@ -1,8 +1,8 @@
 """Values that are computed from columns, and conditions on them: ``col("a") + 1 < col("b")``.
 
 pyarrow evaluates such a condition, row by row, with its own meaning: arithmetic that overflows is an error, ``/`` gives
-doubles, integers are compared with doubles as doubles. NaN compares as the option ``nan`` says (``comparisons``). No
-index answers it, but one on a column that is null does: the result of every operation here but ``coalesce`` is null
+doubles, integers are compared with doubles as doubles. NaN compares as the option ``nan`` says (``comparisons``).
+Indexes cannot answer it, except for nulls of its columns: the result of every operation except ``coalesce`` is null
 where an operand is.
 """
 
@@ -47,7 +47,7 @@ FUNCTIONS = {
 
 
 class Values:
-    """What columns and computed values have in common: arithmetic, and the functions of ``FUNCTIONS``."""
+    """The common base of columns and computed values: arithmetic, and the functions of ``FUNCTIONS``."""
 
     __slots__ = ()
 
@@ -164,7 +164,7 @@ def _call(function: str, *operands: Any) -> pc.Expression:
 
 
 def quotient(dividend: Any, divisor: Any) -> Computed:
-    """A division of doubles, also of integers, as in Spark and DuckDB; by zero it gives an infinity or NaN."""
+    """Division as doubles, also for integers, as in Spark and DuckDB; division by zero gives an infinity or NaN."""
     first, second = (_value(one).cast(pa.float64()) for one in (dividend, divisor))
     return Computed(pc.Expression._call("divide", [first, second]))
 
@@ -183,13 +183,13 @@ def is_strict(operand: object) -> bool:
 
 
 def computed(op: Op, left: object, right: object) -> External:
-    """A comparison of which at least one side is computed, or both are columns."""
+    """A comparison in which a side is computed, or both sides are columns."""
     strict = is_strict(left) and is_strict(right)
     return comparison_of(Comparisons(((op, _value(left), _value(right)),)), strict=strict)
 
 
 def comparison_of(comparisons: Comparisons, *, strict: bool) -> External:
-    """Comparisons as a condition; ``strict`` as in ``condition_of``."""
+    """Comparisons as a condition; ``strict`` means what it means in ``condition_of``."""
     return replace(condition_of(comparisons.ieee(), strict=strict), comparisons=comparisons)
 
 

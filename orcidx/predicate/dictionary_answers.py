@@ -1,4 +1,5 @@
-"""``DictionaryAnswers``: what leaves say of the entries of dictionaries, so that each is asked once."""
+"""``DictionaryAnswers``: caches the answers of leaves for the entries of dictionaries, so that each entry is tested
+once."""
 
 from __future__ import annotations
 
@@ -18,24 +19,27 @@ BoolArray = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
 
 MOST_BYTES = 64 << 20
-"""Of answers that are kept, one a leaf and entry, with the dictionaries, which they keep alive; the oldest go first."""
+"""The most bytes of cached answers, one for each leaf and entry, together with their dictionaries, which they keep
+alive. The oldest are dropped first."""
 
 FEW_RUNS = 4
-"""Up to so many runs of matching codes are compared: 0.14 ns a row for each end, 5 where each code is looked up."""
+"""Up to this many runs of matching codes are compared with the codes: 0.14 ns a row for each end of a run, where
+looking up each code takes 5 ns."""
 
 
 class DictionaryAnswers:
-    """Answers of the leaves of one predicate, while dictionaries come again from batch to batch. For one thread."""
+    """Answers of the leaves of one predicate, for dictionaries that repeat from batch to batch. For one thread."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], tuple[BoundLeaf, pa.Array, Answer]] = {}
         self._bytes = 0
         self.asked = 0
-        """How many entries leaves were asked of."""
+        """How many entries were tested by leaves."""
 
     def of(self, leaf: BoundLeaf, dictionary: pa.Array, ask: Callable[[], BoolArray]) -> Answer:
-        """What the leaf says of each entry; ``ask`` finds out."""
-        # A dictionary is a new object at each asking; the leaf and its bytes live as long as they are kept here.
+        """The answer of the leaf for each entry; ``ask`` computes it."""
+        # pyarrow makes a new dictionary object at each access, so leaf and buffers are the key; they live as long as
+        # they are kept here.
         places = tuple(0 if buffer is None else buffer.address for buffer in dictionary.buffers())
         key = id(leaf), dictionary.type, dictionary.offset, len(dictionary), places
         kept = self._kept.get(key)

@@ -1,8 +1,9 @@
 """The meaning of a bound predicate, row by row, over Arrow arrays.
 
-SQL's three-valued logic: a row counts where the predicate is TRUE. Since NOT lives in the leaves, a leaf answers TRUE
-or not, and And and Or are plain ``&`` and ``|``. No comparison goes through a type that would round: integers, dates
-and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, float32 as float64.
+SQL's three-valued logic applies: a row is kept where the predicate is TRUE. Since NOT lives in the leaves, a leaf
+answers TRUE or not, and And and Or are plain ``&`` and ``|``. No comparison goes through a type that would round:
+integers, dates and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, float32 as
+float64.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ __all__ = ["evaluate", "matching_values"]
 
 BoolArray = npt.NDArray[np.bool_]
 _FEW_POINTS = 8
-"""So many literals are compared one by one: of 2 integers a lookup takes twice as long, of 12 two thirds (0113)."""
+"""At most this many literals are compared one by one: for 2 integers a lookup takes twice as long, for 12 two thirds of
+the time (0113)."""
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -42,14 +44,15 @@ def evaluate(
     schema: pa.Schema,
     answers: DictionaryAnswers | None = None,
 ) -> BoolArray:
-    """Which rows of a batch are TRUE under a bound tree; ``schema`` is the one that it is bound to; ``answers``: of the
-    tree's leaves on dictionaries of earlier batches."""
+    """Which rows of a batch are TRUE for a bound tree. ``schema``: the one that the tree is bound to. ``answers``:
+    those of the tree's leaves for dictionaries of earlier batches."""
     columns = _Columns(batch, schema, answers or DictionaryAnswers())
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 
 
 def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
-    """Of which values (none of them null) the leaf is TRUE, negation included. The array is of the column's type."""
+    """For which values (none of them null) the leaf is TRUE, including its negation. The array is of the column's
+    type."""
     matches = _matches(leaf, _decoded(values), DictionaryAnswers())
     return ~matches if leaf.negated else matches
 
@@ -88,7 +91,7 @@ class _Columns:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """Without extension, run-end encoding, and without a dictionary that could hide nulls."""
+    """The array without extension type, run-end encoding, or a dictionary that could hide nulls."""
     if isinstance(array, pa.ExtensionArray):
         return _decoded(array.storage)
     if isinstance(array, pa.RunEndEncodedArray):
@@ -163,7 +166,7 @@ def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
 
 
 def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> BoolArray:
-    """For each row, whether the leaf without its negation is TRUE. Values at null rows mean nothing."""
+    """For each row, whether the leaf without its negation is TRUE. Values at null rows are undefined."""
     if isinstance(array, pa.DictionaryArray):
         entries = array.dictionary
         if not len(entries):
@@ -179,7 +182,7 @@ def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> Bo
 
 
 def _bits(array: pa.BooleanArray) -> BoolArray:
-    """The values of a boolean array, whatever is null in it."""
+    """The values of a boolean array; those of null rows are undefined."""
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.bool_)
@@ -215,7 +218,7 @@ def _points_and_range(
 ) -> tuple[list[int] | None, int | None, int | None]:
     """The leaf as points, or as a closed range (None: no end), in the integers that the array stores.
 
-    ``split`` gives the stored integer not above a literal, and whether it is the literal.
+    ``split`` gives the largest stored integer that is not above a literal, and whether it equals the literal.
     """
     ends = [split(value) for value in leaf.literals]
     if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
@@ -251,7 +254,7 @@ def _match_integers(values: Any, points: list[int] | None, low: int | None, high
     return np.ones(len(values), np.bool_) if result is None else result
 
 
-@functools.cache  # numpy makes a new object at each asking
+@functools.cache  # numpy makes a new object at each access
 def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)
@@ -269,7 +272,7 @@ def _any_equal(values: Any, points: Iterable[Any]) -> BoolArray:
 
 
 def _match_number(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
-    """Of integers, dates, times and decimals."""
+    """Evaluates a leaf on integers, dates, times and decimals."""
     return _match_stored(array, *_points_and_range(leaf, _split_of(leaf, array)))
 
 
@@ -284,7 +287,7 @@ def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bo
 
 
 def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
-    """Which of the integers that an array stores are points, or within a range."""
+    """Which of the stored integers of an array are points, or in a range."""
     if not pa.types.is_decimal(array.type) or array.type.bit_width < 128:
         values = _fixed(array)
         if pa.types.is_date64(array.type):
@@ -364,7 +367,7 @@ def _doubles(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def _closed(leaf: BoundLeaf) -> float:
-    """The end of a closed range that is the leaf's; NaN, which is no end, where no value is beyond its literal."""
+    """The end of the leaf's closed range; NaN, which no value satisfies, where no value is beyond its literal."""
     end: float = leaf.literals[0]
     beyond = {Op.GT: math.inf, Op.LT: -math.inf}.get(leaf.op)
     if beyond is None:

@@ -1,4 +1,5 @@
-"""pyarrow Expressions as part of a predicate: where they mean the same here, and pyarrow's own evaluation otherwise."""
+"""pyarrow Expressions as part of a predicate: evaluated here where they have the same meaning, and by pyarrow
+otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, External,
 __all__ = ["Relaxation", "evaluate_expression"]
 
 _EXACT_FLOAT = 1 << 24
-"""Integers up to this one are float32 values, and so are not changed by any cast among numbers."""
+"""Integers up to this one are exact in float32, so casts between number types do not change them."""
 
 
 class Relaxation:
@@ -33,7 +34,7 @@ class Relaxation:
         self.changed = False
 
     def relax(self, leaf: Leaf, kind: pa.DataType, is_char: bool) -> Leaf | Constant:
-        """The leaf itself where both mean the same, a wider one, or True."""
+        """The leaf itself if both have the same meaning, otherwise a wider leaf, or True."""
         domain = domain_of(kind)
         if leaf.op in (Op.IS_NULL, Op.IS_NAN) or self._same(leaf, kind, domain, is_char):
             return leaf
@@ -70,7 +71,7 @@ class Relaxation:
         return domain in (Domain.BOOL, Domain.BINARY, Domain.NULL)
 
     def _float(self, leaf: Leaf) -> Leaf | Constant:
-        """is_in casts its values to the column's type, and finds NaN, but not one zero by the other."""
+        """pyarrow's is_in casts its values to the column's type. It finds NaN, but takes 0.0 and -0.0 as different."""
         known = all(
             value is None or (isinstance(value, (int, float)) and abs(value) <= _EXACT_FLOAT and value == int(value))
             for value in leaf.literals
@@ -111,7 +112,7 @@ def evaluate_expression(
 ) -> npt.NDArray[np.bool_]:
     """Rows for which pyarrow finds the expression true, on columns of the types of ``schema``.
 
-    Raises ``InvalidQuery`` with pyarrow's words when it refuses the expression.
+    Raises ``InvalidQuery`` with pyarrow's message when pyarrow refuses the expression.
     """
     from pyarrow import acero
 
@@ -154,11 +155,11 @@ def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
 
 
 def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column in the type that the caller of the scan sees, times floored to its unit."""
+    """The column in the type that the caller of the scan sees, with times floored to that type's unit."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        # Of a struct only the fields that are asked for are read.
+        # Only the fields of a struct that are used are read.
         fields = [kind.field(i) for i in range(kind.num_fields) if array.type.get_field_index(kind.field(i).name) >= 0]
         children = [_as_declared(array.field(field.name), field.type) for field in fields]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())

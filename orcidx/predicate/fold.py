@@ -1,8 +1,8 @@
-"""The one walk over the tree of a predicate: who asks something of a whole predicate says what its parts answer, and
-how AND and OR join that.
+"""The only walk over the tree of a predicate: a caller gives the result for each part, and how AND and OR combine
+results.
 
-And and Or are built by ``&``, ``|``, ``all_of`` and ``any_of`` and taken apart here alone, so that a new kind of node
-is met in one place (``tests/test_house_rules.py`` holds others to it).
+And and Or are built by ``&``, ``|``, ``all_of`` and ``any_of`` and taken apart only here, so that a new kind of node is
+handled in one place (``tests/test_house_rules.py`` checks this).
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ def fold(
     both: Callable[[Iterator[T]], T],
     either: Callable[[Iterator[T]], T],
 ) -> T:
-    """What ``part`` says of a leaf, a Constant or an External, joined by ``both`` over AND and by ``either`` over OR.
+    """The results of ``part`` for each leaf, Constant or External, combined by ``both`` for AND and by ``either`` for
+    OR.
 
-    These take the answers of the children from left to right, at least one, each made when it is asked for: what leaves
-    early (``any``) spares the rest of the tree, and what it sets before it asks on is known to the next child.
+    These get an iterator over the results of the children, from left to right and at least one. Each result is computed
+    when it is requested: a function that stops early (such as ``any``) skips the rest of the tree, and state that it
+    sets before the next request is visible to the next child.
     """
     if isinstance(node, And):
         return both(fold(child, part, both=both, either=either) for child in node.children)
@@ -52,7 +54,7 @@ def _joined(join: Callable[..., Any]) -> Callable[[Iterator[Any]], Any]:
 
 
 def parts(node: Predicate | Bound | None) -> Iterator[Part]:
-    """The leaves, Constants and Externals, left to right; none of None."""
+    """The leaves, Constants and Externals, from left to right; empty for None."""
     if isinstance(node, And | Or):
         for child in node.children:
             yield from parts(child)
@@ -70,5 +72,5 @@ def leaves(node: Predicate | Bound) -> Iterator[Any]:
 
 
 def conjuncts(node: Predicate | Bound) -> tuple[Any, ...]:
-    """The predicates of which all must be TRUE: those of an AND, or the predicate itself."""
+    """The predicates that must all be TRUE: those of an AND, or the predicate itself."""
     return node.children if isinstance(node, And) else (node,)

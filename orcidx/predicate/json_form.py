@@ -1,4 +1,4 @@
-"""Predicates as JSON: dicts, lists, texts and numbers, for tasks that travel between machines.
+"""Predicates as JSON: dicts, lists, texts and numbers, for tasks that are sent between machines.
 
 A node is ``{"and": [..]}``, ``{"or": [..]}``, ``{"constant": true}``, ``{"expression": base64 of Arrow's own form}`` or
 a leaf ``{"column": [path], "op": "LT", "literals": [..], "negated": false}``. A literal names its type where JSON has
@@ -29,7 +29,7 @@ __all__ = ["predicate_from_json", "predicate_to_json"]
 
 
 def predicate_to_json(predicate: Predicate) -> dict[str, Any]:
-    """The predicate as what ``json.dumps`` takes. Raises ``InvalidQuery`` for a literal without such a form."""
+    """The predicate as a value for ``json.dumps``. Raises ``InvalidQuery`` for a literal without such a form."""
     return fold(
         predicate,
         _part_to_json,
@@ -56,11 +56,12 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
 
 
 _DEEPEST = 100
-"""What nests deeper, nobody wrote: AND in AND is one AND. Asking it would take more frames than Python has."""
+"""The deepest nesting. Real predicates are less deep, as AND in AND is one AND; evaluating deeper ones would need more
+frames than Python has."""
 
 
 def predicate_from_json(data: Any) -> Predicate:
-    """The predicate of what ``predicate_to_json`` gave. Raises ``InvalidQuery`` for anything else."""
+    """The predicate from the value of ``predicate_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
         return _node(data, _DEEPEST)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, InvalidOperation) as error:
@@ -91,7 +92,7 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
 
 
 def _external(data: dict[str, Any]) -> Predicate:
-    """A condition that pyarrow evaluates. What it was made of says all of it, where that is there."""
+    """A condition that pyarrow evaluates; it is stored as the comparisons that it was made of, if these are known."""
     if "comparisons" not in data:
         return from_expression(_expression_from_json(data["expression"]))
     made = data["comparisons"]

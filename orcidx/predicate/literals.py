@@ -1,8 +1,8 @@
-"""Literals into the physical domain of a column, exactly.
+"""Converts literals into the physical domain of a column, exactly.
 
 ``convert`` gives the two values of the domain that enclose the literal. They are one value when the literal is itself
 a value of the domain; ``1.5`` for an integer column gives ``Point(1, 2)``, from which the binder writes ``x < 1.5`` as
-``x <= 1``. Nothing goes through double except what is compared with a float column.
+``x <= 1``. Only literals that are compared with a float column are converted to double.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _DOMAINS = (
 
 
 def domain_of(kind: pa.DataType) -> Domain:
-    """The domain of an Arrow type; ``NESTED`` for what can only be asked whether it is null."""
+    """The domain of an Arrow type; ``NESTED`` for types that can only be tested for null."""
     while isinstance(kind, (pa.DictionaryType, pa.RunEndEncodedType)):
         kind = kind.value_type
     if isinstance(kind, pa.BaseExtensionType):
@@ -77,7 +77,7 @@ def domain_of(kind: pa.DataType) -> Domain:
 
 
 def convert(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Point:
-    """The literal's place among the values of a column of Arrow type ``kind``; ``NAN`` for a NaN.
+    """The position of the literal among the values of a column of Arrow type ``kind``; ``NAN`` for a NaN.
 
     Raises ``InvalidQuery`` naming the column, the literal and both types when it cannot be of the column's type.
     """
@@ -121,7 +121,7 @@ def _to_int(value: Any, kind: pa.DataType) -> Point | None:
         return Point(number, number)
     if isinstance(number, float):
         return NAN if math.isnan(number) else Point(number, number)
-    if number.adjusted() > 80:  # beyond every column; spares the digits of a hostile 1E+999999999
+    if number.adjusted() > 80:  # beyond every column; avoids writing out the digits of a hostile 1E+999999999
         return Point(math.inf, math.inf) if number > 0 else Point(-math.inf, -math.inf)
     if number.adjusted() < 0:
         below = -1 if number < 0 else 0
@@ -173,7 +173,7 @@ def _to_string(value: Any, kind: pa.DataType) -> Point | None:
         return None
     try:
         encoded = value.encode()
-    except UnicodeEncodeError:  # a lone surrogate is no character
+    except UnicodeEncodeError:  # a lone surrogate is not a character
         return None
     return Point(encoded, encoded)
 

@@ -1,7 +1,7 @@
 """The nodes of a predicate: frozen, hashable, picklable, and free of NOT.
 
-NOT is pushed to the leaves when it is applied (De Morgan), where it becomes the leaf's ``negated`` flag; an operator is
-never flipped, because ``NOT x < 5`` and ``x >= 5`` differ where ``x`` is NaN.
+NOT is pushed down to the leaves when it is applied (De Morgan) and becomes the leaf's ``negated`` flag. An operator is
+never reversed, because ``NOT x < 5`` and ``x >= 5`` differ where ``x`` is NaN.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 class Op(Enum):
-    """What a leaf asks. ``!=`` is ``EQ`` negated, NOT ``x > 5`` is ``GT`` negated."""
+    """The operator of a leaf. ``!=`` is ``EQ`` negated, NOT ``x > 5`` is ``GT`` negated."""
 
     EQ = "=="
     LT = "<"
@@ -88,7 +88,7 @@ class Domain(Enum):
 
 
 class Node:
-    """What every node can do: ``&``, ``|``, ``~``, equality, hash, and a ``repr`` that is the code to build it."""
+    """The base of all nodes: ``&``, ``|``, ``~``, equality, hash, and a ``repr`` that is the code to build the node."""
 
     def __and__(self, other: Node) -> Any:
         if not isinstance(other, Node):
@@ -156,7 +156,7 @@ class Leaf(Node):
         return Leaf(self.path, self.op, self.literals, not self.negated)
 
     def of_null(self) -> Constant:
-        """What the leaf answers of a column that is null in every row."""
+        """The answer of the leaf for a column that is null in every row."""
         if self.op is Op.IS_NULL or (self.op is Op.EQ_NULL_SAFE and self.literals[0] is None):
             return Constant(not self.negated)
         return Constant(self.negated if self.op is Op.EQ_NULL_SAFE else None)
@@ -210,7 +210,7 @@ _LITERAL_COUNTS = {
 
 @dataclass(frozen=True)
 class BoundLeaf(Node):
-    """A leaf bound to a column: the literals are in the column's physical domain, once and for all.
+    """A leaf bound to a column, with its literals in the column's physical domain.
 
     After binding no literal is None or NaN, ``EQ_NULL_SAFE`` has a literal that is a value, and what can never be true
     has become ``Constant(False)``; so evidence sees plain values only.
@@ -271,11 +271,11 @@ class External(Node):
     """A pyarrow Expression with pyarrow's own meaning, and predicates that prune for it.
 
     ``may`` is TRUE wherever ``expression`` is true, ``may_not`` wherever it is false; both may be TRUE elsewhere too.
-    ``carried`` says that they are TRUE nowhere else, provided that the column types compare alike here and there, which
-    binding finds out. ``columns`` are the paths that the expression reads; None when they are not known.
-    ``comparisons``: what the expression was made of, where it follows the option ``nan``; None: it means what pyarrow
-    means, whatever the option says. ``nested``: first names of columns with dots that stand for fields of structs, each
-    with the field's path and type; binding finds them.
+    ``carried``: they are TRUE nowhere else, provided that both compare the column types in the same way, which binding
+    checks. ``columns`` are the paths that the expression reads; None when they are not known. ``comparisons``: what the
+    expression was made of, where it follows the option ``nan``; None: it means what pyarrow means, whatever the option
+    says. ``nested``: first names of columns with dots that stand for fields of structs, each with the field's path and
+    type; binding finds them.
     """
 
     expression: Any
@@ -342,7 +342,7 @@ class Or(_Many):
 
 
 Predicate = Leaf | And | Or | Constant | External
-"""What ``where`` says, of columns by their names."""
+"""A predicate over columns by their names."""
 Bound = BoundLeaf | And | Or | Constant | External
 """The same, bound to the columns of a schema."""
 
@@ -350,11 +350,11 @@ P = TypeVar("P", Predicate, Bound)
 
 
 class PolarsExpression(Protocol):
-    """A Polars expression, of which no module but its own engine knows more."""
+    """A Polars expression; only Polars' own modules know more about it."""
 
     @property
     def meta(self) -> Any:
-        """What Polars tells of it."""
+        """Polars' description of the expression."""
 
 
 Where: TypeAlias = "str | Predicate | pc.Expression | PolarsExpression | Sequence[Any]"
@@ -424,7 +424,7 @@ def canonical_literal(value: Any) -> Any:
     if isinstance(value, pa.Scalar):
         return _of_scalar(value)
     if isinstance(value, Node) or type(value).__name__ == "Column":
-        raise InvalidQuery(f"{value!r} is not a literal: a value stands by itself on one side")
+        raise InvalidQuery(f"{value!r} is not a literal: one side of the comparison must be a single value")
     try:
         hash(value)
     except TypeError as error:
@@ -450,7 +450,7 @@ def _of_scalar(value: pa.Scalar) -> Any:
 
 
 def show_literal(value: object) -> str:
-    """Code that builds the literal, as short as can be."""
+    """Code that builds the literal, as short as possible."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
     if isinstance(value, np.datetime64):

@@ -1,7 +1,7 @@
-"""Polars expressions, from the tree that ``expr.meta.serialize(format="json")`` gives.
+"""Reads Polars expressions from the tree that ``expr.meta.serialize(format="json")`` gives.
 
-The form changes between versions and Polars filters again by itself, so this prunes only: what is not understood, or
-compares after a cast in Polars, becomes True.
+The form changes between versions, and Polars filters again by itself. So the result is only used for pruning: parts
+that are not understood, and comparisons after a cast in Polars, become True.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NATURAL: dict[Domain, tuple[type, ...]] = {
 
 
 class _NotUnderstood(Exception):
-    """Inside this module only: a part of the tree that prunes nothing."""
+    """Raised within this module for a part of the tree that prunes nothing."""
 
 
 def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
@@ -69,7 +69,7 @@ def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
 
 
 class TreeTranslator:
-    """Walks the tree; what becomes of a part that is not understood, and of a leaf, is another's matter."""
+    """Walks the tree; subclasses decide what happens with leaves and with parts that are not understood."""
 
     COMPARISONS = _COMPARISONS
 
@@ -129,7 +129,7 @@ class TreeTranslator:
         return any_of(first, last) if negated else all_of(first, last)
 
     def members(self, inputs: list[Any]) -> list[Any]:
-        """The values of the list that is asked."""
+        """The values of the list."""
         table = pa.ipc.open_stream(bytes(inputs[1]["Literal"]["Scalar"]["List"])).read_all()
         return [canonical_literal(value) for value in table.column(0).combine_chunks()]
 

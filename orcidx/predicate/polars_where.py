@@ -1,6 +1,6 @@
-"""Polars expressions as ``where``: carried over whole, or refused.
+"""Polars expressions as ``where``: translated as a whole, or refused.
 
-Where Polars filters again (``scan_polars``), what is not understood prunes nothing; here nobody would ask again.
+``scan_polars`` may leave out parts that are not understood, because Polars filters again; here nothing filters again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ARITHMETIC = {
 
 
 def is_polars(where: object) -> bool:
-    """Whether something is a Polars expression; Polars is not imported to know."""
+    """Whether an object is a Polars expression; found out without importing Polars."""
     return type(where).__name__ == "Expr" and type(where).__module__.partition(".")[0] == "polars"
 
 
@@ -38,13 +38,13 @@ def from_polars_expression(expression: PolarsExpression) -> Predicate:
     """
     try:
         tree = json.loads(expression.meta.serialize(format="json"))
-    except Exception as error:  # Polars raises its own, which is not imported here
+    except Exception as error:  # Polars raises its own exceptions, which are not imported here
         raise InvalidQuery(f"{expression} has no form that can be read: {error}") from error
     return _Whole(str(expression)).visit(tree, negated=False)
 
 
 class _Whole(TreeTranslator):
-    """Refuses what it does not understand."""
+    """Refuses parts that are not understood."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown

@@ -1,6 +1,6 @@
-"""``BothEnds``: two leaves of an AND that are the ends of one range, of which a column's values are asked at once.
+"""``BothEnds``: two leaves of an AND that are the ends of one range, so that a column's values are tested once.
 
-Only for the evaluation of rows: evidence hears the two leaves, as they were written. ``ENABLED`` turns this off for
+Only for the evaluation of rows: evidence gets the two leaves as they were written. ``ENABLED`` turns this off for
 tests.
 """
 
@@ -19,12 +19,13 @@ ENABLED = True
 _LOW = frozenset({Op.GT, Op.GE})
 _HIGH = frozenset({Op.LT, Op.LE})
 _DOMAINS = frozenset(Domain) - {Domain.BOOL, Domain.NULL, Domain.NESTED}
-"""Of floats too: NaN is above a range's low end by one of its two meanings, but below no high end by either."""
+"""Also valid for floats: by one of its two meanings NaN is above a range's low end, but by neither is it below a high
+end."""
 
 
 @dataclass(frozen=True, eq=False)
 class BothEnds(Node):
-    """What two leaves of one column say together."""
+    """Two leaves of one column, evaluated together."""
 
     low: BoundLeaf
     high: BoundLeaf

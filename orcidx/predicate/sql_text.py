@@ -1,4 +1,4 @@
-"""SQL text to a predicate, parsed by sqlglot.
+"""Makes a predicate from SQL text, which sqlglot parses.
 
 Understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN, LIKE (with ESCAPE),
 IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, a boolean column by itself; literals:
@@ -48,7 +48,7 @@ _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
     """A predicate of a SQL condition. ``dots_reach``: ``a.b`` is never a column of that name, as in Spark.
 
-    Raises ``InvalidQuery`` that points at what does not parse or is unsupported.
+    Raises ``InvalidQuery`` that points at the part that does not parse or is unsupported.
     """
     if not text.strip():
         raise InvalidQuery("the SQL text of where is empty")
@@ -75,7 +75,7 @@ def _pointing(text: str, error: dict[str, Any], whole: str) -> str:
 
 
 def _in_words(description: str) -> str:
-    """What the parser says, without the names of its classes."""
+    """The parser's message, without the names of its classes."""
     if description.startswith("Required keyword"):
         return "something is missing here, such as a value or a column"
     if "Unexpected token" in description:
@@ -164,11 +164,11 @@ class _Translator:
         left, right = node.this, node.expression
         if is_computed(left) or is_computed(right) or (self.is_column(left) and self.is_column(right)):
             if op is Op.EQ_NULL_SAFE:
-                why = "compares null-safely what is computed, which is not supported; a text stands in single quotes"
+                why = "compares a computed value null-safely, which is not supported; write a text in single quotes"
                 raise self.refuse(node, why)
             found = computed(op, self.value(left), self.value(right))
             if not found.columns:
-                raise self.refuse(node, "compares no column: a column must stand on one side")
+                raise self.refuse(node, "compares no column: one side must be a column")
             return ~found if negated else found
         if not self.is_column(left):
             if not self.is_column(right):
@@ -231,7 +231,8 @@ class _Translator:
         return isinstance(node, (exp.Column, exp.Dot)) or (isinstance(node, exp.Paren) and self.is_column(node.this))
 
     def column(self, node: exp.Expr) -> tuple[str, ...]:
-        """The path: names without quotes that dots join are one name, which binding takes apart where it has to."""
+        """The path of a column. Unquoted names that are joined by dots are one name, which binding splits if
+        necessary."""
         path: list[str] = []
         quoted = True
         for part in self.identifiers(node):

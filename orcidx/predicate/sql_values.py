@@ -51,7 +51,7 @@ def _is_whole(node: Any, others: list[str]) -> bool:
 
 
 def is_computed(node: exp.Expr) -> bool:
-    """Whether a part of the tree is neither a column nor a literal, but a value that is made of columns."""
+    """Whether a part of the tree is a value computed from columns, and not a column or a literal."""
     if isinstance(node, exp.Paren):
         return is_computed(node.this)
     if isinstance(node, (exp.Cast, exp.Neg)):
@@ -70,7 +70,7 @@ def value_of(
     literal: Callable[[Any], Any],
     refuse: Callable[..., Exception],
 ) -> Any:
-    """A column, a literal or what is computed of them, as operands of ``computed``."""
+    """A column, a literal or a value computed from them, as an operand for ``computed``."""
 
     def value(part: exp.Expr) -> Any:
         return value_of(part, column=column, literal=literal, refuse=refuse)

@@ -38,7 +38,8 @@ Value = int | float | Decimal | bytes
 _Literal_contra = TypeVar("_Literal_contra", contravariant=True)
 
 FEW_LITERALS = 16
-"""So many literals are compared one by one with all bounds; with 24 that takes 1.4 times as long (decision 0113)."""
+"""At most this many literals are compared one by one with all bounds; with 24 that takes 1.4 times as long (decision
+0113)."""
 
 
 class UnitBounds(Protocol[_Literal_contra]):
@@ -83,7 +84,7 @@ class ValueBounds:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnBounds:
-    """What is known of one column in each of n units.
+    """What is known about one column in each of n units.
 
     ``lower`` and ``upper`` hold for every value that is no NaN; None: no unit has any. ``may_null``: a row may be null;
     ``all_null``: every row surely is; ``may_nan``: a value may be NaN.
@@ -196,7 +197,7 @@ class _Values:
         return can, every & ~self.nan
 
     def _compared(self, op: Op, literal: Value) -> tuple[Bools, Bools]:
-        """Of values that are no NaN."""
+        """The result for values that are not NaN."""
         low = _signs(self.known.lower, literal, -1, self.units)
         high = _signs(self.known.upper, literal, 1, self.units)
         return within_bounds(op, low, high)

@@ -93,7 +93,7 @@ MayMust = tuple[RowSelection, RowSelection]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What pruning knows after all evidence was heard.
+    """The result of pruning after all evidence was evaluated.
 
     ``may`` holds every row of ``span`` that can match; every row of ``must`` does. ``states`` are the leaves' states in
     the order in which a walk of the tree meets them; give them (sliced) as ``prior`` to a finer evaluation.
@@ -150,7 +150,7 @@ def evaluate(
     hearing = _Hearing(states, span)
     may, must = hearing.hear(root, span, None)
     for one in evidence:
-        if may.count == must.count:  # all is decided
+        if may.count == must.count:  # everything is decided
             break
         may, must = hearing.hear(root, may, one)
     notes = list(dict.fromkeys([*hearing.notes, *(note for one in evidence for note in one.notes)]))
@@ -217,7 +217,7 @@ class _Hearing:
         return asked, state.must if asked is state.may else state.must & asked
 
     def _add(self, leaf: BoundLeaf, state: LeafState, finding: Finding, asked: RowSelection) -> LeafState:
-        if not asked.is_all:  # what it says of rows that it was not asked about does not count
+        if not asked.is_all:  # its answer for rows that it was not asked about is ignored
             finding = replace(finding, may=finding.may | ~asked, must=finding.must & asked)
         may, must = state.may & finding.may, state.must
         if not finding.must.is_empty:

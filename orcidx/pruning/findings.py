@@ -1,4 +1,5 @@
-"""What evidences say of a leaf: findings, notes on what they could not say, and the state of a leaf made of them."""
+"""The results of evidence about a leaf: findings, notes on what evidence could not answer, and the state of the leaf
+that follows from them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ __all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one evidence says of one leaf over a span of rows.
+    """The result of one evidence about one leaf over a span of rows.
 
     ``may`` holds every row for which the (possibly negated) leaf is TRUE; for every row of ``must`` it is. Only rows
     that were asked about count: outside ``alive`` both may hold anything. ``describe(rows)`` tells, for each of some

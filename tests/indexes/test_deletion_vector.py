@@ -83,7 +83,7 @@ def test_length_in_the_manifest_is_the_size_for_32_bit_and_the_entry_for_64_bit(
     assert ranges["a"].length == len(vectors["a"].to_bytes()) - 8
     assert ranges["b"].length == len(vectors["b"].to_bytes())
     for name, wrong in (("a", ranges["a"].length + 8), ("b", ranges["b"].length - 8)):
-        with pytest.raises(CorruptFile, match="denies"):
+        with pytest.raises(CorruptFile, match="disagrees"):
             read_deletion_vector(tmp_path / "index", ranges[name].offset, wrong)
 
 

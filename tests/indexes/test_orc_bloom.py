@@ -181,7 +181,7 @@ def test_kinds_of_bitset_mix() -> None:
         (pb.uint(1, 3) + pb.blob(3, b""), "bitset of 0 bytes"),
         (pb.uint(1, 3) + pb.blob(3, bytes(7)), "bitset of 7 bytes"),
         (pb.uint(1, 3) + pb.blob(2, bytes(9)), "bitset of 9 bytes"),
-        (pb.uint(1, 3) + pb.uint(3, 5), "before the format settled"),
+        (pb.uint(1, 3) + pb.uint(3, 5), "before the format was final"),
     ],
 )
 def test_damaged_filters_may_contain_everything(body: bytes, reason: str) -> None:

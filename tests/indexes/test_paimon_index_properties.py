@@ -282,7 +282,7 @@ def test_values_of_another_type_are_refused(values: pa.Array, sql: str, error: s
         ("bloom-filter", {"item": 5}, "did you mean 'items'"),
         ("bloom-filter", {"items": 0}, "items >= 1"),
         ("bloom-filter", {"fpp": 1.0}, "fpp < 1"),
-        ("bloom-filter", {"fpp": "low"}, "no number"),
+        ("bloom-filter", {"fpp": "low"}, "not a number"),
         ("bloom-filter", {"items": 1 << 40}, "more than 2147483647"),
         ("bitmap", {"version": 3}, "version 1 or 2"),
         ("bitmap", {"index-block-size": "16 parsecs"}, "units"),

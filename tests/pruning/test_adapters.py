@@ -161,7 +161,7 @@ def test_dnf():
         ([("a", "=", 1), [("b", "=", 2)]], "neither"),
         ([[]], "neither"),
         (["a > 1"], "neither"),
-        ({"a": 1}, "no predicate"),
+        ({"a": 1}, "not a predicate"),
     ],
 )
 def test_dnf_that_is_refused(where, message):

@@ -134,7 +134,7 @@ def test_python_and_or_not_are_refused(attempt):
         (lambda: col("a").is_in("abc"), "several values"),
         (lambda: Leaf(("a",), Op.BETWEEN, (1,)), "takes 2"),
         (lambda: parse(col("a")), "for a boolean column write"),
-        (lambda: parse(5), "no predicate"),
+        (lambda: parse(5), "not a predicate"),
     ],
 )
 def test_what_is_no_predicate_is_refused(attempt, message):
@@ -250,7 +250,7 @@ SCHEMA = pa.schema(
         (col("price") == True, "True \\(bool\\)"),  # noqa: E712
         (col("price").is_in([1, "x"]), "'x'"),
         (col("price").between(1, b"x"), "b'x'"),
-        (col("price").starts_with("x"), "asks for text"),
+        (col("price").starts_with("x"), "needs text"),
         (col("city") == 5, "string and cannot be compared with 5 \\(int\\)"),
         (col("city") == b"x", "bytes"),
         (col("city") == "\ud800", "string"),

@@ -30,9 +30,9 @@ STRIDE = 1000
 EXCEPTIONS = {
     "the writer kept timestamps in its local time (ORC-135)": "Java believes them in its own time zone",
     "this writer's minima and maxima of short decimals are wrong (ORC-517)": "Java knows it of itself too, not in 1.5",
-    "a layout from before the format settled": "Java reads bits of it as if they were today's, and loses rows",
+    "a layout from before the format was final": "Java reads bits of it as if they were today's, and loses rows",
     "this writer's statistics of stripes and files are wrong (HIVE-8732)": "Java asks row groups only",
-    "filters of the original kind are believed for integers and dates only": "Java believes more, and loses rows",
+    "filters of the original kind are used for integers and dates only": "Java believes more, and loses rows",
 }
 """Why more row groups may be kept than by Java, by what the explanation says."""
 

@@ -1,9 +1,9 @@
 """Column readers: a tree that mirrors the type tree and turns streams into Arrow arrays.
 
-Three verbs. ``seek`` goes to a row-index position, on every node of the tree; ``skip`` passes over rows, lazily: it is
-paid at the next read, so that skips at the end of a scan cost nothing; ``read`` decodes. A node counts rows of its
-parent: a child of a struct has no values for rows in which the struct is null, and its PRESENT stream does not cover
-them.
+There are three operations. ``seek`` goes to a row-index position, on every node of the tree. ``skip`` skips rows
+lazily: the work is done at the next read, so that skips at the end of a scan cost nothing. ``read`` decodes. A node
+counts rows of its parent: a child of a struct has no values for rows in which the struct is null, and its PRESENT
+stream does not cover them.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ __all__ = [
 LARGEST_ARRAY = (1 << 31) - 1
 """Bytes of strings, or elements of lists, that one Arrow array addresses with 32-bit offsets."""
 HELD_BYTES = 128 << 20
-"""The default of the option ``held_bytes``; a damaged length is likelier than a larger value."""
+"""The default of the option ``held_bytes``: a larger length is more probably damaged than real."""
 MOST_SKIPPED = 1 << 60
-"""Rows that may be passed over at once. More is damage: no stripe has so many elements."""
+"""The most rows that can be skipped at once. A larger number is damage, as no stripe has so many elements."""
 
 
 class BatchTooLarge(Exception):
-    """A read would give more bytes than a batch may have. The readers are left anywhere: seek, read fewer rows."""
+    """A read would return more bytes than a batch may have. The readers' position is undefined then: seek, and read
+    fewer rows."""
 
 
 Claims = Tally
@@ -58,8 +59,9 @@ Claims = Tally
 class Limits:
     """What one read may allocate, shared by the readers of a stripe, which may run in several threads.
 
-    Every buffer is claimed before it is allocated, and claims add up over the columns, so that no number in the file
-    is ever allocated on its word, and a batch is too large or not whatever the order of the threads.
+    Every buffer is claimed before it is allocated, and claims are added up over the columns. So no memory is allocated
+    just because a number in the file says so, and whether a batch is too large does not depend on the order of the
+    threads.
 
     ``batch_bytes``: most bytes of one read; None: a single row is being read, which cannot be split. ``held_bytes``:
     most bytes of such a row, and of what is held beside the reads: dictionaries, and chunks of open streams.
@@ -72,37 +74,42 @@ class Limits:
         self._kept = Held()
 
     def apart(self) -> Limits:
-        """Limits of readers that are at other rows than the others of the stripe: what is held counts together."""
+        """Limits for readers that are at other rows than the other readers of the stripe. Held bytes are counted
+        together."""
         apart = Limits(self.batch_bytes, held_bytes=self.held_bytes)
         apart._kept = self._kept
         return apart
 
     def begin(self, batch_bytes: int | None, claims: Claims | None = None) -> None:
-        """A new read begins, of at most so many bytes, together with the others that have the same claims."""
+        """Begins a new read of at most so many bytes, counted together with other reads with the same claims."""
         self.batch_bytes = batch_bytes
         self._claims = claims or Claims()
 
     def claim(self, size: int) -> None:
-        """Before ``size`` bytes are allocated. Raises ``BatchTooLarge``; for a single row ``Unsupported``."""
+        """Called before ``size`` bytes are allocated. Raises ``BatchTooLarge``; for a single row ``Unsupported``."""
         claimed = self._claims.add(size)
         if self.batch_bytes is None:
             together = claimed + self._kept.sum
             if together > self.held_bytes:
-                raise _too_much(f"one row and what its stripe holds take {together} bytes and more", self.held_bytes)
+                raise _too_much(
+                    f"one row and the held bytes of its stripe take at least {together} bytes", self.held_bytes
+                )
         elif claimed > self.batch_bytes:
             raise BatchTooLarge
 
     def hold(self, owner: Hashable, size: int, what: str) -> None:
-        """Before, or just after, ``owner`` takes ``size`` bytes that it keeps, in place of what it kept before.
+        """Called before or just after ``owner`` allocates ``size`` bytes that it keeps, which replace what it kept
+        before.
 
         Raises ``Unsupported`` when all owners together keep too much.
         """
         held = self._kept.set(owner, size)
         if held > self.held_bytes:
-            raise _too_much(f"{what} of a stripe take {held} bytes and more", self.held_bytes)
+            raise _too_much(f"{what} of a stripe take at least {held} bytes", self.held_bytes)
 
     def claim_text(self, size: int) -> None:
-        """Before ``size`` bytes of strings of one array are allocated: no more of them than Arrow can address."""
+        """Called before ``size`` bytes of strings of one array are allocated, which must not be more than Arrow can
+        address."""
         if size > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(f"a row with {size} bytes of strings; an Arrow array holds {LARGEST_ARRAY}")
@@ -110,7 +117,8 @@ class Limits:
         self.claim(size)
 
     def check_elements(self, count: int) -> None:
-        """Before elements of lists are read, which claim what they take: no more of them than 32-bit offsets reach."""
+        """Called before elements of lists are read (these claim their own bytes); there must not be more than 32-bit
+        offsets can address."""
         if count > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(f"a row whose lists have {count} elements; an Arrow array holds {LARGEST_ARRAY}")
@@ -122,7 +130,7 @@ def _too_much(what: str, most: int) -> Unsupported:
 
 
 class StripeStreams(Protocol):
-    """What a column reader opens its streams from; one per stripe."""
+    """The object from which a column reader opens its streams; one for each stripe."""
 
     writer_timezone: str | None
     rows: int
@@ -182,7 +190,7 @@ class ColumnReader:
     # ------------------------------------------------------------------ verbs
 
     def seek(self, positions: Mapping[int, PositionIterator]) -> None:
-        """To the row-group start that ``positions`` describe, by column id, for this node and all below it."""
+        """Seeks to the start of a row group, given by ``positions`` (by column id), for this node and all below it."""
         with located(column=self.node.dotted):
             self._pending = 0
             mine = positions[self.node.id]
@@ -191,7 +199,7 @@ class ColumnReader:
             self._seek_values(mine, positions)
 
     def skip(self, n: int) -> None:
-        """Passes over ``n`` rows of the parent."""
+        """Skips ``n`` rows of the parent."""
         self._pending += n
 
     def read(self, n: int, parent: Present | None = None) -> pa.Array:
@@ -230,7 +238,7 @@ class ColumnReader:
     def _pay_skips(self) -> None:
         rows, self._pending = self._pending, 0
         if rows > MOST_SKIPPED:
-            raise CorruptFile(f"{rows} elements to pass over, from lengths that cannot be")
+            raise CorruptFile(f"{rows} elements to skip, from impossible lengths")
         self._skip_values(rows if self._present is None else self._present.skip(rows))
 
     def _read_present(self, n: int, parent: Present | None) -> Present:
@@ -249,12 +257,12 @@ class ColumnReader:
 
 
 class Fixed(ColumnReader):
-    """Values of one width, dense in their stream, spread over the nulls."""
+    """Reads values of a fixed width, which are dense in their stream, and spreads them over the nulls."""
 
     width: int
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
-        """``count`` values to ``view``. ``streaming``: nobody moves them once more, so that many may go past the
+        """Reads ``count`` values to ``view``. ``streaming``: they are not moved again, so large output may bypass the
         caches."""
         raise NotImplementedError
 

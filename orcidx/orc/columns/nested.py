@@ -21,13 +21,13 @@ from orcidx.orc.types import OrcType, list_type, map_type, struct_type, union_ty
 __all__ = ["Lists", "Maps", "RootRows", "Structs", "Unions"]
 
 TAGS_AT_ONCE = 1 << 16
-"""Tags that are looked at together when rows are passed over."""
+"""How many tags are examined together when rows are skipped."""
 
 OpenChild = Callable[[OrcType], ColumnReader]
 
 
 class Structs(ColumnReader):
-    """STRUCT: only PRESENT of its own; hands the rows in which it is null down to its fields."""
+    """STRUCT: has only a PRESENT stream; tells its fields in which rows it is null."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
@@ -51,8 +51,8 @@ class Structs(ColumnReader):
 
 
 class RootRows:
-    """Which rows of the file exist: those that are null as a whole, as ORC C++ writes them, have no values in any
-    column. All columns come as null there."""
+    """Which rows of the file exist: rows that are null as a whole, as ORC C++ writes them, have no values in any
+    column. All columns are null there."""
 
     def __init__(self, streams: StripeStreams) -> None:
         self._present = BooleanRle(streams.window(0, StreamKind.PRESENT))
@@ -62,7 +62,7 @@ class RootRows:
         self._present.seek(positions)
 
     def skip(self, n: int) -> int:
-        """Passes over ``n`` rows and returns how many of them exist."""
+        """Skips ``n`` rows and returns how many of them exist."""
         return self._present.skip(n)
 
     def read(self, n: int) -> Present | None:

@@ -117,7 +117,7 @@ class Decimals(Fixed):
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
         self._precision, self._scale = decimal_digits(node, options)
-        # Hive 0.11 gave precision 0 to decimals of any scale, so that there no digit is one too many.
+        # Hive 0.11 gave precision 0 to decimals of any scale, so any number of digits is accepted there.
         exempt = node.precision == 0 and options.decimal_rounding == "error"
         self._rounding = "truncate" if exempt else options.decimal_rounding
         window = streams.window(node.id, StreamKind.DATA)
@@ -147,7 +147,7 @@ class Decimals(Fixed):
         self._scales.skip(count)
 
     def narrow(self) -> None:
-        """From now on values come in 64 bits, which hold 18 digits. They claim what they take in 128."""
+        """From now on values are decoded to 64 bits, which hold 18 digits. They claim as many bytes as in 128 bits."""
         self.width = 8
         self.arrow_type = pa.decimal64(self._precision, self._scale)
 

@@ -23,7 +23,8 @@ __all__ = ["DictionaryStrings", "DirectStrings"]
 SPARE = 32
 """Bytes behind string buffers, so that short strings are copied in one move."""
 FIRST_PIECE = 32 << 20
-"""Bytes that are allocated on a LENGTH stream's word; more only once so many have really come."""
+"""Bytes that are allocated because a LENGTH stream says so; more are allocated only after so many bytes have really
+been read."""
 MOST_ENTRIES = 1 << 26
 DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
@@ -52,7 +53,7 @@ def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tup
 
 
 class Strings(ColumnReader):
-    """What direct and dictionary strings share: validation, CHAR padding, and the Arrow type."""
+    """The common part of direct and dictionary strings: validation, CHAR padding, and the Arrow type."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -73,7 +74,7 @@ class Strings(ColumnReader):
         if self.options.utf8 != "unchecked" and not ascii_only:
             array = self._checked(array)
         if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
-            array = pc.ascii_rtrim(array, characters=" ")  # on bytes: right in UTF-8, and in what is none
+            array = pc.ascii_rtrim(array, characters=" ")  # on bytes: correct for UTF-8 and for other bytes
             if self._pads:
                 array = self._padded(array)
         return array
@@ -96,7 +97,7 @@ class Strings(ColumnReader):
 
     @staticmethod
     def _rewritten(array: pa.Array, change: Callable[[bytes], bytes]) -> pa.Array:
-        """Every value changed by itself, for the few arrays that no kernel takes."""
+        """Changes values one by one, for the few arrays that no kernel supports."""
         texts = [None if value is None else change(value) for value in array.view(pa.binary()).to_pylist()]
         size = sum(len(text) for text in texts if text is not None)
         if size > LARGEST_ARRAY:
@@ -167,7 +168,7 @@ class DictionaryStrings(Strings):
             offsets, total = self._read_entry_offsets(size)
             blob, ascii_only = read_bytes(self._blob, total, SPARE, text=self._looks)
             array = self._plain(size, None, offsets, blob.slice(0, total), 0, ascii_only=ascii_only)
-            # What the options made of the entries may lie elsewhere.
+            # The options may have changed the entries, which are then in other buffers.
             _, offsets, data = array.buffers()
             if data is None or data.address != blob.address:
                 blob, room = allocate((0 if data is None else data.size) + SPARE)
@@ -187,7 +188,7 @@ class DictionaryStrings(Strings):
         self._begun = True
 
     def _read_entry_offsets(self, size: int) -> tuple[pa.Buffer, int]:
-        """The entries' offsets, in pieces: the stream must really hold as many lengths as the footer says."""
+        """Reads the entries' offsets in pieces, because the stream may hold fewer lengths than the footer says."""
         if size > MOST_ENTRIES:
             raise Unsupported(f"a dictionary of {size} entries; at most {MOST_ENTRIES} are read")
         buffer = pa.allocate_buffer(4, resizable=True)
@@ -201,7 +202,7 @@ class DictionaryStrings(Strings):
             count = stop - have
             total = buffers.read_offsets(self._entry_lengths, None, count, count, piece, first=total)
             if total > LARGEST_ARRAY - SPARE:
-                raise Unsupported(f"a dictionary of {total} bytes and more; an Arrow array holds {LARGEST_ARRAY}")
+                raise Unsupported(f"a dictionary of at least {total} bytes; an Arrow array holds {LARGEST_ARRAY}")
             have = stop
         self.limits.hold(self.node.id, 4 * size + total, DICTIONARIES)
         return buffer, total

@@ -24,7 +24,7 @@ __all__ = ["Dates", "Timestamps"]
 
 DAY = 86400
 LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY
-"""Instants before this may show a day before the Gregorian calendar on some clock."""
+"""Instants before this may be before the Gregorian calendar in some time zone."""
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 MEAN_TIMES = -2208988800
 """1900-01-01 in seconds since 1970. Before it java.util, in which ORC Java counts, knows no local mean times; java.time
@@ -42,12 +42,13 @@ class Dates(Integers):
         early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START, streaming=streaming)
         if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
-            days[:] = proleptic_days(days)  # fits: the oldest days move forward, none back by more than ten
+            # cannot overflow: the oldest days move forward, and none moves back by more than ten
+            days[:] = proleptic_days(days)
 
 
 class Timestamps(Fixed):
-    """TIMESTAMP as the wall clock of the writer's zone, or (``wall_clock_zone``) as the instant at which another clock
-    showed that; TIMESTAMP_INSTANT in UTC.
+    """TIMESTAMP as the local time in the writer's zone, or (with ``wall_clock_zone``) as the instant that has this
+    local time in another zone; TIMESTAMP_INSTANT in UTC.
 
     ``exact``: as decimal128(38, 0) of nanoseconds instead of the unit of the options.
     """
@@ -113,7 +114,7 @@ class Timestamps(Fixed):
             )
 
     def _show(self, seconds: memoryview, count: int, earliest: int) -> None:
-        """Instants to what the writer's clock showed, in the proleptic calendar."""
+        """Converts instants to local times in the writer's zone, in the proleptic calendar."""
         if self._zone is not None:
             timestamps.to_wall_clock(
                 seconds,
