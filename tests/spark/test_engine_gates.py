@@ -121,7 +121,7 @@ def test_what_spark_has_no_reader_for_is_read_here(spark: Any, tmp_path: Path) -
 
 def told(error: Exception) -> bool:
     """Whether one line, of those that came through the JVM, has the file and the option: orcidx's own sentence."""
-    wanted = "b.orc", "orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) passes over such files"
+    wanted = "b.orc", "orcidx.spark.read(..., options={'ignoreCorruptFiles': True}) skips such files"
     return any(all(one in line for one in wanted) for line in str(error).splitlines())
 
 

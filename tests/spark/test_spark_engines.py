@@ -241,8 +241,8 @@ def test_wrong_questions_are_one_sentence(spark: Any, directory: Path) -> None:
         ({"where": "id = "}, "Syntax error"),
         ({"columns": ["txt"]}, "did you mean 'text'"),
         ({"engine": "java"}, "'auto', 'spark' or 'orcidx'"),
-        ({"engine": "spark", "limit": 3}, "engine spark cannot be had"),
-        ({"where": F.col("id") > 3, "limit": 3}, "a Column as where cannot be had"),
+        ({"engine": "spark", "limit": 3}, "engine spark cannot be used"),
+        ({"where": F.col("id") > 3, "limit": 3}, "a Column as where cannot be used"),
         ({"where": col("id") > "x"}, "id"),
     ):
         with pytest.raises(InvalidQuery, match=told) as raised:
@@ -352,7 +352,7 @@ def test_options_of_sparks_reader(spark: Any, directory: Path, tmp_path: Path) -
     ):
         with pytest.raises(InvalidQuery, match=text):
             read(spark, directory, options=bad)
-    with pytest.raises(InvalidQuery, match="options= cannot be had here"):
+    with pytest.raises(InvalidQuery, match="options= cannot be used here"):
         read(spark, directory, limit=3, options={"mergeSchema": True})
     with pytest.raises(InvalidQuery, match="another"):
         read(spark, directory, engine="orcidx", options={"mergeSchema": True})

@@ -191,7 +191,7 @@ def test_a_data_file_that_vanishes_is_named(spark: Any, tmp_path: Path) -> None:
     assert frame.count() == 20
     (gone,) = folder.rglob("data-1.orc")
     gone.unlink()
-    with pytest.raises(Exception, match=r"StorageError: the file has gone since the read was planned.*data-1\.orc"):
+    with pytest.raises(Exception, match=r"StorageError: the file was deleted after the read was planned.*data-1\.orc"):
         frame.count()
 
 

@@ -344,7 +344,7 @@ def test_files_that_change_or_vanish_are_named(spark: Any, tmp_path: Path) -> No
         frame.count()
     frame = read(spark, tmp_path)
     (tmp_path / "b.orc").unlink()
-    with pytest.raises(Exception, match=r"StorageError: the file has gone since the read was planned.*b\.orc"):
+    with pytest.raises(Exception, match=r"StorageError: the file was deleted after the read was planned.*b\.orc"):
         frame.count()
     with pytest.raises(FileNotFoundError):
         read(spark, tmp_path / "b.orc")
