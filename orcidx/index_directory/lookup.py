@@ -201,14 +201,14 @@ def _levels_listed(start: Source, source: Source) -> int:
 
 
 def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], levels: int | None) -> IndexStore | None:
-    first, *above = _candidates(start, levels)
+    first, *above = _candidates(str(start.location), levels)
 
-    def ask(directory: Source) -> IndexStore | None:
-        if directory.kind == "path" and not os.path.isdir(os.path.join(str(directory.location), FOLDER)):
+    def ask(location: str) -> IndexStore | None:
+        if start.kind == "path" and not os.path.isdir(os.path.join(location, FOLDER)):
             return None
-        key = (directory.kind, id(directory.filesystem), directory.location)
+        key = (start.kind, id(start.filesystem), location)
         if key not in asked:
-            asked[key] = IndexStore.open(directory)
+            asked[key] = IndexStore.open(_directory(start, location))
         return asked[key]
 
     if (store := ask(first)) is not None:
@@ -218,11 +218,11 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
     return next((store for store in side_by_side(ask, above, _ASKERS) if store is not None), None)
 
 
-def _candidates(start: Source, levels: int | None) -> list[Source]:
+def _candidates(location: str, levels: int | None) -> list[str]:
     """Directories in the order in which they are searched; with ``levels`` none that is above both that many levels and
     the table's directory."""
-    upwards = list(_upwards(start))[: LEVELS + 1]
-    plain = [n for n, one in enumerate(upwards) if "=" not in str(one.location).rpartition("/")[2]]
+    upwards = list(_upwards(location))[: LEVELS + 1]
+    plain = [n for n, one in enumerate(upwards) if "=" not in one.rpartition("/")[2]]
     table = plain[0] if plain else 0
     if levels is not None:
         upwards = upwards[: 1 + next((n for n in plain if n >= levels), levels)]
@@ -230,12 +230,11 @@ def _candidates(start: Source, levels: int | None) -> list[Source]:
     return [upwards[table], *upwards[:table], *upwards[table + 1 :]]
 
 
-def _upwards(start: Source) -> Iterator[Source]:
-    location = str(start.location)
+def _upwards(location: str) -> Iterator[str]:
     top = location.index("://") + 3 if "://" in location else 0
-    yield start
+    yield location
     while (cut := location.rfind("/", top)) > 0:
         location = location[:cut]
         if len(location) <= top:
             return
-        yield _directory(start, location)
+        yield location
