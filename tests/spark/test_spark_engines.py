@@ -354,7 +354,7 @@ def test_options_of_sparks_reader(spark: Any, directory: Path, tmp_path: Path) -
             read(spark, directory, options=bad)
     with pytest.raises(InvalidQuery, match="options= cannot be used here"):
         read(spark, directory, limit=3, options={"mergeSchema": True})
-    with pytest.raises(InvalidQuery, match="another"):
+    with pytest.raises(InvalidQuery, match="cannot be given with engine="):
         read(spark, directory, engine="orcidx", options={"mergeSchema": True})
 
 
