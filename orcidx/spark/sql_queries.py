@@ -269,7 +269,7 @@ def _named(scan: _Scan, files: SparkFiles, found: Survivors) -> tuple[str, Choic
     """The numbers, in Spark's listing, of the files to leave out; and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
-        why = "no file is proven to be without such rows"
+        why = "no file is proven to have no such rows"
         return "", Choice("spark", f"{scan.shown}: {why}", notes=found.notes)
     choice = Choice(
         "spark",
