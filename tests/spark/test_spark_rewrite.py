@@ -170,7 +170,7 @@ def test_old_files_are_kept_for_queries_that_run(spark, directory, monkeypatch):
     orc.write_table(pa.table({"id": [2 * FILES * ROWS], "city": ["new"]}), written_anew)  # another file of that name
     now = time.time()
     monkeypatch.setattr(swaps.time, "time", lambda: now + 3601)
-    with pytest.warns(RuntimeWarning, match=r"7 files are left out .* orcidx\.spark\.recover"):
+    with pytest.warns(RuntimeWarning, match=r"7 files are left out.*orcidx\.spark\.recover"):
         assert len(rows(directory)) == 2 * FILES * ROWS + 1
     (sentence,) = orcidx_spark.recover(None, path)
     assert "its swap was finished; 2 files replace 8" in sentence
