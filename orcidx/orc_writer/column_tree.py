@@ -204,8 +204,7 @@ FEW_ENTRIES = 4096
 
 ROWS_GATHERED = 2048
 """Rows of an Arrow dictionary whose texts are gathered at a time: they stay in the nearest cache until they are
-written. (For 200,000 rows of as many entries this takes 0.98 of the time of plain texts; gathering whole row groups
-took 1.03.)"""
+written. Gathering whole row groups took 1.05 of the time (decision 0300)."""
 
 
 class _TextWriter(ColumnWriter):
