@@ -124,7 +124,9 @@ class GroupTotals:
 def _decimals(values: Sequence[int | None], kind: pa.DataType) -> pa.Array:
     """Unscaled values as decimals."""
     words = b"".join((value or 0).to_bytes(16, "little", signed=True) for value in values)
-    valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
+    valid = None
+    if None in values:
+        valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
     return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(words)])
 
 

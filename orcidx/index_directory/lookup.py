@@ -75,6 +75,9 @@ def plan_listing(
 
     A damaged index rules nothing out, and a note says so.
     """
+    stores = stores_of(sources, everywhere=everywhere)
+    if not stores:
+        return ListingPlan(tuple(range(len(sources))))
     kept = np.ones(len(sources), np.bool_)
     indexes: dict[int, StoredIndex] = {}
     reasons: dict[int, tuple[Reason, ...]] = {}
@@ -83,7 +86,7 @@ def plan_listing(
     known: list[int] = []
     tails: dict[int, KeptTail] = {}
     covered = 0
-    for store, positions in stores_of(sources, everywhere=everywhere):
+    for store, positions in stores:
         covered += len(positions)
         try:
             files = [sources[one] for one in positions]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,11 @@ class NumberBounds:
     exact: Bools
     scale: int = 0
 
+    @cached_property
+    def known(self) -> int:
+        """How many units have one."""
+        return int(np.count_nonzero(self.valid))
+
     def where(self, kept: Bools) -> NumberBounds:
         """The bounds of these units alone."""
         valid = self.valid & kept
@@ -43,10 +49,10 @@ class NumberBounds:
     def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
         """Sign of bound - literal for each unit (int8), arbitrary where not valid. The literal is of the column's
         physical domain and no NaN; it is compared exactly."""
-        if self.values.dtype == np.float64:
+        if self.values.dtype == np.float64 or (type(literal) is int and not self.scale and _is_int64(literal)):
             return _signs(self.values, literal)
         floor, exact = scaled_floor(literal, self.scale)
-        if self.values.dtype == np.int64 and not INT64_MIN <= floor <= INT64_MAX:
+        if self.values.dtype == np.int64 and not _is_int64(floor):
             return np.full(len(self.values), 1 if floor < 0 else -1, np.int8)
         return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
 
@@ -72,6 +78,10 @@ class NumberBounds:
         return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -self.scale))
 
 
+def _is_int64(value: int) -> bool:
+    return INT64_MIN <= value <= INT64_MAX
+
+
 def _signs(values: npt.NDArray[Any], literal: Any) -> npt.NDArray[np.int8]:
     signs: npt.NDArray[np.int8] = (values > literal).view(np.int8) - (values < literal).view(np.int8)
     return signs
@@ -91,6 +101,11 @@ class BytesBounds:
     spans: Int64s
     valid: Bools
     exact: Bools
+
+    @cached_property
+    def known(self) -> int:
+        """How many units have one."""
+        return int(np.count_nonzero(self.valid))
 
     def where(self, kept: Bools) -> BytesBounds:
         """The bounds of these units alone."""

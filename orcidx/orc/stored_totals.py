@@ -102,6 +102,10 @@ class StoredTotals:
 def stored_totals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, *, ends: bool = True) -> StoredTotals:
     """The totals that the statistics of a column prove; ``ends``: its minima and maxima are asked for. Raises
     ``CorruptFile`` for damaged ones."""
+    return raw.derived("totals", (facts, options, ends), _stored)
+
+
+def _stored(raw: RawStatistics, facts: FileFacts, options: ValueOptions, ends: bool) -> StoredTotals:
     units = len(raw)
     nothing = Proved.nothing(units)
     if facts.writer not in _BELIEVED or reads_as_timestamp(raw.node, options):

@@ -24,24 +24,32 @@ Bools = npt.NDArray[np.bool_]
 
 def group_runs(groups: Bools) -> Int64s:
     """Runs of consecutive True values as an array of (start, stop) pairs."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], groups, [False])).astype(np.int8)))
-    return edges.reshape(-1, 2).astype(np.int64)
+    around = np.zeros(len(groups) + 2, np.bool_)
+    around[1:-1] = groups
+    edges: Int64s = (around[1:] != around[:-1]).nonzero()[0]
+    return edges.reshape(-1, 2)
 
 
 def group_ranges(
-    positions: StreamPositions | None, groups: Bools, *, length: int, block_size: int, on_demand: bool = False
+    positions: StreamPositions | None,
+    groups: Bools,
+    *,
+    length: int,
+    block_size: int,
+    on_demand: bool = False,
+    runs: Int64s | None = None,
 ) -> list[tuple[int, int]]:
     """Byte ranges of one stream, relative to its start, that hold the wanted row groups.
 
     ``positions`` None means that the stream has none (dictionaries, or no row index): it is needed whole. Offsets must
     have been checked to lie within ``length``. ``on_demand``: leave out the last chunk of a stretch, whose end only its
-    header tells; for storage where one more small read is cheap.
+    header tells; for storage where one more small read is cheap. ``runs``: those of ``groups``, where they are known.
     """
-    if length == 0 or not groups.any():
+    runs = group_runs(groups) if runs is None else runs
+    if length == 0 or not len(runs):
         return []
-    if positions is None or groups.all():
+    if positions is None or (runs[0, 0] == 0 and runs[0, 1] == len(groups)):
         return [(0, length)]
-    runs = group_runs(groups)
     starts = positions.offsets[runs[:, 0]]
     stops = np.full(len(runs), length, np.int64)
     inner = runs[:, 1] < len(groups)

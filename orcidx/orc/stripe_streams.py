@@ -210,7 +210,8 @@ class PlannedStream:
             self._room = memoryview(pa.allocate_buffer(length)).cast("B")
         view = self._room[:length]
         run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the room holds nothing
-        read_into(self._offset + offset, [view])
+        if not run.read(offset, view):
+            read_into(self._offset + offset, [view])  # tells what is wrong
         start, stop = next((one for one in self._plan if one[0] <= offset < one[1]), (0, 0))
         run.allow(start, stop, room=self._room, at=offset, held=length)
         return view
@@ -244,8 +245,10 @@ class PlannedStream:
         """Bytes of the chunk whose header is at ``offset``, with the header: 3 bytes, twice the length and a flag."""
         if self.length - offset < CHUNK_HEADER:
             return CHUNK_HEADER
-        (header,) = self._read_ranges([(self._offset + offset, CHUNK_HEADER)])
-        return CHUNK_HEADER + (int.from_bytes(bytes(header), "little") >> 1)  # type: ignore[call-overload]
+        header: Any = bytearray(CHUNK_HEADER)
+        if self.run is None or not self.run.read(offset, header):
+            (header,) = self._read_ranges([(self._offset + offset, CHUNK_HEADER)])
+        return CHUNK_HEADER + (int.from_bytes(bytes(header), "little") >> 1)
 
 
 @dataclass(frozen=True)

@@ -404,6 +404,11 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
     A name with dots means the field of exactly that name, and the nested field where there is none. Raises
     ``InvalidQuery`` for an unknown column (naming the nearest) and for an ambiguous one.
     """
+    if case_sensitive and len(path) == 1:
+        places = schema.get_all_field_indices(path[0])
+        if len(places) == 1:
+            field = schema.field(places[0])
+            return (field.name,), field.type
     found = _find(list(path), pa.struct(schema), case_sensitive)
     if found is None:
         raise _unknown(".".join(path), schema)

@@ -48,6 +48,10 @@ class UnitBounds(Protocol[_Literal_contra]):
     @property
     def valid(self) -> Bools: ...
 
+    @property
+    def known(self) -> int:
+        """How many units have one."""
+
     def compare(self, literal: _Literal_contra) -> Signs:
         """Sign of bound - literal for each unit, arbitrary where not valid."""
 
@@ -68,6 +72,11 @@ class ValueBounds:
         made = np.empty(len(values), object)
         made[:] = values
         return cls(made, np.array([value is not None and value == value for value in values], np.bool_))
+
+    @property
+    def known(self) -> int:
+        """How many units have one."""
+        return int(np.count_nonzero(self.valid))
 
     def compare(self, literal: Value) -> Signs:
         """Sign of bound - literal for each unit, 0 where not valid."""
@@ -243,7 +252,8 @@ class _Values:
 
 def _signs(bounds: UnitBounds[Any] | None, literal: Value, unknown: int, units: int) -> Signs:
     """Signs of bound - literal, ``unknown`` where there is no bound."""
-    if bounds is None or not bounds.valid.any():
+    known = 0 if bounds is None else bounds.known
+    if bounds is None or not known:
         return np.full(units, unknown, np.int8)
     signs = bounds.compare(literal)
-    return signs if bounds.valid.all() else np.where(bounds.valid, signs, np.int8(unknown))
+    return signs if known == units else np.where(bounds.valid, signs, np.int8(unknown))

@@ -36,7 +36,7 @@ from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.predicate import resolve_column
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_queue import FileQueue, OpenFile
-from orcidx.scanner.file_scan import count_groups
+from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.index_totals import IndexedFile, IndexedGroups
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.range_units import RangeUnits
@@ -95,7 +95,8 @@ def asked_of_indexes(
     with metrics.stage("open"):
         known = _known_totals(indexes, jobs, request, plan)
     metrics.skip_files(len(jobs) - len(known.jobs))
-    return replace(known, notes=(*listing_notes(indexes), *known.notes), as_of=indexes.as_of)
+    notes, as_of = listing_notes(indexes), indexes.as_of
+    return replace(known, notes=(*notes, *known.notes), as_of=as_of) if notes or as_of is not None else known
 
 
 def _known_totals(
@@ -112,9 +113,8 @@ def _known_totals(
     if not whole:
         jobs_left, notes = indexes.plan(jobs, request, totalled=heads)
         return KnownTotals(jobs_left, notes=notes)
-    totals = plan.totals()
     columns = {
-        plan.paths[name][0]: TotalledColumn(plan.types[name], totals.wanted(name))
+        plan.paths[name][0]: TotalledColumn(plan.types[name], plan.wanted[name])
         for name in plan.totalled
         if plan.paths[name][0] not in constants
     }
@@ -129,9 +129,11 @@ def aggregate_files(
     *,
     metrics: ScanMetrics,
     add: Callable[..., None] | None = None,
+    opened: OpenFile | None = None,
 ) -> pa.Table:
     """The totals of all matching rows of files; see ``orcidx.aggregate``. ``known``: gives totals before any file is
-    opened. ``add``: does what ``add_files`` does.
+    opened. ``add``: does what ``add_files`` does. ``opened``: the file of the only job, where it is open already; it is
+    closed then.
 
     The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
     """
@@ -142,7 +144,13 @@ def aggregate_files(
         origins.rows["catalog"] += unit.rows
     # for other sources, the code that makes them checks
     _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)
-    (add or add_files)(known.jobs, request, plan, totals, origins, metrics=metrics)
+    if opened is not None and len(known.jobs) == 1 and known.jobs[0] is opened.scan.job:
+        with opened:
+            metrics.files += 1
+            file = OpenFile(opened.storage, FileScan(opened.scan.reader, known.jobs[0], _asked(request, plan), metrics))
+            _add_file(file, plan, totals, origins, {})
+    else:
+        (add or add_files)(known.jobs, request, plan, totals, origins, metrics=metrics)
     return with_origins(totals.table(nan=request.options.nan), origins, metrics)
 
 
@@ -172,12 +180,22 @@ def add_files(
 ) -> None:
     """Adds the totals of the matching rows of files. ``origins``: collects where the totals came from. ``constants``:
     values that columns of the plan have in every row, in addition to those of the jobs."""
-    asked = replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
-    with FileQueue(jobs, asked, metrics, counted=False) as files:
+    with FileQueue(jobs, _asked(request, plan), metrics, counted=False) as files:
         for file in files:
-            if is_acid_file(file.scan.reader.root, file.scan.reader.tail.footer.user_metadata):
-                raise Unsupported(_ACID, file=file.scan.reader.name)
-            _FileTotals(UnitTotals(plan, file.scan, totals, origins, constants or {}), file).add()
+            _add_file(file, plan, totals, origins, constants or {})
+
+
+def _asked(request: ScanRequest, plan: AggregatePlan) -> ScanRequest:
+    """The request for the columns that the plan names."""
+    return replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
+
+
+def _add_file(
+    file: OpenFile, plan: AggregatePlan, totals: GroupTotals, origins: Origins, constants: Mapping[str, pa.Scalar]
+) -> None:
+    if is_acid_file(file.scan.reader.root, file.scan.reader.tail.footer.user_metadata):
+        raise Unsupported(_ACID, file=file.scan.reader.name)
+    _FileTotals(UnitTotals(plan, file.scan, totals, origins, constants), file).add()
 
 
 _ACID = "a file of a Hive ACID table: other files say which of its rows are valid; compact it, or query it, with Hive"
@@ -345,7 +363,7 @@ class _RangeTotals:
         may, must = masks
         rows, bounds = np.diff(index.bounds), index.bounds
         left = may & ~self.units.take("row-group statistics", rows, _statistics_of(index), must)
-        if not left.any():
+        if not np.count_nonzero(left):
             return True
         batches = self.ranges.batches(stripe, index, left)
         if batches is not None:

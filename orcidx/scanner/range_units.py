@@ -17,19 +17,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from orcidx.errors import located
 from orcidx.fetching.drive import run_value
-from orcidx.orc.bounds import StatisticsColumn, bound_statistics
+from orcidx.orc.bounds import bound_statistics
+from orcidx.orc.column_readers import ColumnReader, open_column
 from orcidx.orc.evidence import compares_alike, proved_of_units
-from orcidx.orc.kinds import TypeKind
+from orcidx.orc.kinds import StreamKind, TypeKind
 from orcidx.orc.reader import OpenStripe, stripe_limits
 from orcidx.orc.row_index import RowIndex
 from orcidx.orc.statistics import RawStatistics, stripe_statistics
+from orcidx.orc.stripe_plan import group_runs
 from orcidx.orc.types import OrcType, row_bytes
 from orcidx.planner.data_fetches import LOCAL_PIECE
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.predicate import BoundLeaf, BoundPredicate, Op
 from orcidx.predicate.fold import fold, parts
-from orcidx.scanner.column_group import ColumnGroup
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.survivors import Survivors, as_batch, picked
@@ -119,15 +121,16 @@ class RangeUnits:
         All columns are read at once for each run of groups. Only the two ends of a range remain, for which the planning
         of ``stripe_reader`` (spans, threads, late columns) is not worth it.
         """
-        plan, bounds = self.scan.plan, index.bounds
+        plan, reader = self.scan.plan, self.scan.reader
         columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]
         sizes = [row_bytes(column) for column in columns]
-        edges = np.flatnonzero(np.diff(groups, prepend=False, append=False))
-        runs = bounds[edges].reshape(-1, 2).tolist()
+        runs = index.bounds[group_runs(groups)].tolist()
         most = max(stop - start for start, stop in runs)
         if len(runs) > FEW_RUNS or most > self.scan.options.batch_size or None in sizes:
             return None
         if most * sum(size or 0 for size in sizes) > self.scan.options.batch_bytes // 2:
+            return None
+        if (0, StreamKind.PRESENT) in reader.extents(stripe):  # rows of the root may be null
             return None
         return self._read(stripe, index, columns, runs, groups)
 
@@ -139,31 +142,43 @@ class RangeUnits:
         opened = OpenStripe(scan.reader, stripe, index=index, read_ahead=LOCAL_PIECE, limits=limits)
         options = [*plan.predicate_options, *(plan.output_options[place] for place in plan.rest)]
         exact = [*plan.exact_times, *(False for _ in plan.rest)]
-        group = ColumnGroup(opened, columns, options, exact_times=exact, bounds=index.bounds, use_threads=False)
-        group.plan(groups)
+        readers = []
+        with located(file=scan.reader.name, stripe=stripe):
+            for column, chosen, time in zip(columns, options, exact):
+                readers.append(open_column(column, opened, chosen, file=scan.reader.facts, exact_times=time))
+            opened.plan(columns, groups)
         asked = len(plan.predicate)
+        unused = set(range(asked)).difference(plan.shared)
         for start, stop in runs:
-            group.seek(start)
-            arrays = group.read(stop - start)
+            arrays = _read_run(readers, index, start, stop, file=scan.reader.name)
             asked_rows = pa.RecordBatch.from_arrays(arrays[:asked], names=plan.predicate_names)
             rows = KeptRows(self.where.evaluate(asked_rows))
             if rows.count:
-                kept = picked(arrays, rows)
+                kept = [None if place in unused else array for place, array in enumerate(arrays)]
+                if rows.count < stop - start:
+                    kept = picked(kept, rows)
                 found = Survivors(start, stop, rows, kept[:asked], rows.count)
                 yield scan.complete(as_batch(plan, found, kept[asked:], int(scan.reader.stripe_bounds[stripe])))
 
     def _masks(self, statistics: Callable[[OrcType], RawStatistics]) -> Masks | None:
         facts, options = self.scan.reader.facts, self.scan.options
-        known: dict[tuple[str, ...], StatisticsColumn] = {
-            path: bound_statistics(statistics(node), facts, options) for path, node in self.places.items()
-        }
 
         def part(leaf: object) -> Masks:
             assert isinstance(leaf, BoundLeaf)
-            return proved_of_units(leaf, known[leaf.path], options)
+            column = bound_statistics(statistics(self.places[leaf.path]), facts, options)
+            return proved_of_units(leaf, column, options)
 
         may, must = fold(self.where.root, part, both=_all, either=_any)
-        return None if (must & ~may).any() else (may, must)
+        return None if np.count_nonzero(must & ~may) else (may, must)
+
+
+def _read_run(readers: Sequence[ColumnReader], index: RowIndex, start: int, stop: int, *, file: str) -> list[pa.Array]:
+    """The rows of a run of row groups."""
+    group = int(index.bounds.searchsorted(start, "right")) - 1
+    with located(file=file, stripe=index.stripe, row_group=group):
+        for reader in readers:
+            reader.seek(index.positions(reader.node.ids, group))
+        return [reader.read(stop - start) for reader in readers]
 
 
 def _all(children: Iterator[Masks]) -> Masks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import ExitStack, aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -317,9 +317,14 @@ class Scan(RequestNarrowing, ArrowStream):
         text = self.options.override(strings="string")
         every = replace(self, request=replace(self.request, columns=None, row_numbers=None, options=text))
         metrics = ScanMetrics()
-        plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=self.options.case_sensitive)
-        known = asked_of_indexes(self.indexes, every.jobs, every.resolved, plan, metrics)
-        return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics)
+        with ExitStack() as files:
+            opened = None
+            if len(self.jobs) == 1 and self.request.schema is None:
+                opened = files.enter_context(open_job(self.jobs[0], every.request, metrics))
+                every.learn_schema(lambda: opened.scan.schema)
+            plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=self.options.case_sensitive)
+            known = asked_of_indexes(self.indexes, every.jobs, every.resolved, plan, metrics)
+            return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics, opened=opened)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
         """The scan cut into tasks of about ``target_bytes`` stored bytes of the columns read; their rows together, in

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.aggregation.column_totals import ColumnTotals
+from orcidx.aggregation.column_totals import ColumnTotals, Wanted, wanted_of
 from orcidx.aggregation.exact_sums import numbers_sum
 from orcidx.aggregation.functions import Aggregate
 from orcidx.aggregation.groups import GroupTotals
@@ -55,10 +55,15 @@ class AggregatePlan:
     paths: Mapping[str, Path]
     types: Mapping[str, pa.DataType]
 
-    @property
+    @cached_property
     def totalled(self) -> tuple[str, ...]:
         """The columns of the aggregates."""
         return tuple(dict.fromkeys(one.column for one in self.aggregates if one.column is not None))
+
+    @cached_property
+    def wanted(self) -> Mapping[str, Wanted]:
+        """Which totals of each column of the aggregates are asked for."""
+        return {name: wanted_of([one for one in self.aggregates if one.column == name]) for name in self.totalled}
 
     def totals(self) -> GroupTotals:
         """Totals without any rows yet."""
@@ -101,7 +106,7 @@ class UnitTotals:
     def take(self, origin: Origin, rows: Int64s, statistics: Statistics, asked: Bools) -> Bools:
         """Adds those of the units whose totals are proved, all at once; returns which these are. ``asked``: for each
         unit whether all rows match."""
-        known = self._known(statistics) if self.key is not None and asked.any() else None
+        known = self._known(statistics) if self.key is not None and np.count_nonzero(asked) else None
         if known is None:
             return np.zeros_like(asked)
         assert self.key is not None
@@ -109,7 +114,7 @@ class UnitTotals:
         for name, totals in known.items():
             wanted = self.totals.wanted(name)
             taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum) & (not wanted.order)
-        if not taken.any():
+        if not np.count_nonzero(taken):
             return taken
         count = int(rows[taken].sum())
         self.origins.rows[origin if known else "metadata"] += count
@@ -162,6 +167,8 @@ def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
     column.count += int(known.count[units].sum())
     if column.wanted.sum:
         column.total += numbers_sum(known.sums.of_units(units))
+    if not (column.wanted.minimum or column.wanted.maximum):
+        return
     minima, maxima = known.minima.of_units(units), known.maxima.of_units(units)
     if len(minima):
         column.take_bounds(min(minima.tolist()), max(maxima.tolist()))

@@ -152,4 +152,6 @@ def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:
 
 def of_version(source: Source, version: Fingerprint | None) -> Source:
     """The source with the version that a listing gave."""
-    return replace(source, size=None if version is None else version.size, listed=version)
+    size = None if version is None else version.size
+    place = source.name, source.kind, source.location, source.storage_options, source.filesystem, source.root
+    return Source(*place, size=size, listed=version, ships_secrets=source.ships_secrets)

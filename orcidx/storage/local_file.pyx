@@ -145,6 +145,10 @@ cdef class PieceRun:
         """No more pieces until the next ``allow``; the room keeps what it holds."""
         self.start = self.stop = 0
 
+    def read(self, int64_t offset, uint8_t[::1] out not None):
+        """Whether ``out`` now holds the bytes of the stream from ``offset`` on; the room is left as it is."""
+        return self.file.fill(&out[0], out.shape[0], self.base + offset) if out.shape[0] else False
+
     cdef int64_t refill(self, void* piece, int64_t offset) except -1:
         cdef int64_t n = min(self.step, self.stop - offset)
         if piece != <void*> self.room or offset < self.start or not 0 < n <= self.capacity:

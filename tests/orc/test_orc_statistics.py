@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import math
 import re
 from dataclasses import replace
@@ -19,12 +20,20 @@ from hypothesis import strategies as st
 
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, ReadOptions
+from orcidx.orc import statistics
 from orcidx.orc.bounds import NumberBounds, StatisticsColumn, bound_statistics, distrust
 from orcidx.orc.calendars import hybrid_days, proleptic_days
 from orcidx.orc.decimal_text import read_decimal, scaled_floor
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
-from orcidx.orc.statistics import RawStatistics, column_statistics, decode_statistics, statistics_table
+from orcidx.orc.statistics import (
+    RawStatistics,
+    column_statistics,
+    decode_statistics,
+    statistics_table,
+    stripe_statistics,
+)
+from orcidx.orc.stored_totals import stored_totals
 from orcidx.orc.timezones import load_zone
 from orcidx.orc.types import OrcType
 
@@ -400,6 +409,37 @@ def test_table_has_a_row_for_each_column_and_unit() -> None:
     assert table["minimum_integer"].to_pylist() == [1, -3, None]
     assert table["stripe"].to_pylist() == [0, 1, 0]
     assert statistics_table([], hybrid=False).schema == table.schema
+
+
+def test_what_follows_from_statistics_is_kept_with_them() -> None:
+    """For the same facts and options, as objects; other ones are asked anew."""
+    one = raw(node(K.INT), integers(1, 5), integers(-3, 2))
+    assert bound_statistics(one, FACTS, OPTIONS) is bound_statistics(one, FACTS, OPTIONS)
+    early = replace(FACTS, writer_version=0)
+    assert bound_statistics(one, early, OPTIONS) is not bound_statistics(one, FACTS, OPTIONS)
+    assert both(bound_statistics(one, FACTS, OPTIONS, repeated=True)) == (None, None)
+    assert both(bound_statistics(one, FACTS, OPTIONS)) == (1, 5)
+    assert stored_totals(one, FACTS, OPTIONS).minima.known.all()
+    assert not stored_totals(one, FACTS, OPTIONS, ends=False).minima.known.any()
+    assert stored_totals(one, FACTS, OPTIONS) is stored_totals(one, FACTS, OPTIONS)
+
+
+def test_statistics_of_stripes_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = io.BytesIO()
+    rng = np.random.default_rng(1)
+    table = pa.table({name: rng.integers(0, 1 << 40, 60_000) for name in "abc"})
+    orcidx.write_table(table, sink, stripe_size=1 << 18)
+    reader = orcidx.open(sink.getvalue())._reader
+    columns = reader.root.children
+    stripes = len(reader.stripes)
+    assert stripes > 3
+    monkeypatch.setattr(statistics, "KEPT_UNITS", 2 * stripes)
+    for column in columns:
+        found = stripe_statistics(reader.tail, column)
+        assert stripe_statistics(reader.tail, column) is found
+        assert stripe_statistics(reader.tail, replace(column)) is not found
+        assert 1 <= len(reader.tail.stripe_columns) <= 2
+    assert [len(stripe_statistics(reader.tail, columns[0], stripes=some)) for some in ([0], [3, 1])] == [1, 2]
 
 
 def test_statistics_of_a_file(golden_orc: Path) -> None:
