@@ -11,20 +11,24 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.lookup import store_above
+from orcidx.index_directory.store import IndexStore
 from orcidx.orc.timezones import load_zone
-from orcidx.predicate import Constant, all_of
+from orcidx.predicate import Constant, Predicate, all_of
 from orcidx.spark.choosing.engine_choice import Choice
+from orcidx.spark.choosing.kept_answers import Answer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
-from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
+from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, Survivors, find_survivors
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
@@ -44,6 +48,8 @@ WITHOUT_SECONDS = 10.0
 each directory above it, and each scan would wait for these."""
 _LAST: deque[Choice] = deque(maxlen=_REMEMBERED)
 """The choices of the scans of this process's sessions, the newest last."""
+_KEPT: WeakKeyDictionary[SparkSession, KeptAnswers] = WeakKeyDictionary()
+"""The answers of each session, also while it is not enabled."""
 _HARMLESS = {
     "path", "paths", "basepath", "compression", "serialization.format", "mergeschema", "ignorecorruptfiles",
     "ignoremissingfiles", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "orc.compress",
@@ -84,7 +90,7 @@ def enable(spark: SparkSession) -> None:
     """
     check_session(spark)
     if not has_rule(spark):
-        add_rule(spark, _Answers(spark))
+        add_rule(spark, _answers(spark))
 
 
 def disable(spark: SparkSession) -> None:
@@ -132,7 +138,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
         raise InvalidQuery(f"text={text!r:.80} is a query in SQL")
     if has_rule(spark):
         return spark.sql(text)
-    add_rule(spark, _Answers(spark))
+    add_rule(spark, _answers(spark))
     try:
         frame = spark.sql(text)
         frame._jdf.queryExecution().optimizedPlan()  # later actions of this frame take the plan from here
@@ -149,8 +155,8 @@ def last_scans() -> tuple[Choice, ...]:
 @dataclass(frozen=True)
 class _Scan:
     """A scan that Spark is about to list: its directories or files, partition columns, columns of collated text,
-    options, and filters in Catalyst's JSON. From the session it has the JVM's time zone, whether types of partitions
-    are inferred, and how many tasks run at a time."""
+    options, and filters as the nodes of Catalyst's JSON. From the session it has the JVM's time zone, whether types of
+    partitions are inferred, and how many tasks run at a time."""
 
     roots: tuple[str, ...]
     partitions: frozenset[str]
@@ -159,27 +165,32 @@ class _Scan:
     clock_zone: str
     infers_partitions: bool
     slots: int
-    filters: tuple[Nodes, ...]
+    asked: tuple[str, ...]
+    """The parts of the question, as it was asked; the filters are the last."""
 
     @classmethod
     def of(cls, question: str) -> _Scan:
-        roots, partitions, collated, options, session, filters = parts_of(question, 6)
+        asked = parts_of(question, 6)
+        roots, partitions, collated, options, session, _ = asked
         zone, infers, slots = items_of(session)
-        compared = frozenset(items_of(collated)) - {""}
-        found = json.loads(filters)
-        for node in (node for nodes in found for node in nodes):
-            if node.get("name") in compared and node["class"].endswith(".AttributeReference"):
-                node["dataType"] = "collated string"
         return cls(
             tuple(items_of(roots)),
             frozenset(items_of(partitions)) - {""},
-            compared,
+            frozenset(items_of(collated)) - {""},
             frozenset(one.lower() for one in items_of(options)) - {""},
             zone,
             infers.lower() == "true",
             max(1, int(slots)),
-            tuple(found),
+            tuple(asked),
         )
+
+    @cached_property
+    def filters(self) -> tuple[Nodes, ...]:
+        found = json.loads(self.asked[-1])
+        for node in (node for nodes in found for node in nodes):
+            if node.get("name") in self.collated and node["class"].endswith(".AttributeReference"):
+                node["dataType"] = "collated string"
+        return tuple(found)
 
     @property
     def types(self) -> dict[str, str]:
@@ -196,50 +207,50 @@ class _Scan:
 class _Answers:
     """Answers the questions of one session's scans. Spark may ask from several threads."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, kept: KeptAnswers) -> None:
         self._spark = spark
+        self._kept = kept
         self._without: dict[tuple[str, str], float] = {}
 
     def __call__(self, question: str, listing: Callable[[], str]) -> str:
         scan = _Scan.of(question)
         try:
-            fallen, choice = self._fallen(scan, listing)
+            answer = self._answer(scan, listing)
         except (OrcidxError, OSError, ImportError) as error:
-            fallen, choice = "", _all_read(scan, f"orcidx cannot list the files to look for indexes ({error})")
-        if choice is not None:
-            _LAST.append(choice)
-        return fallen
+            answer = _all_read(scan, f"orcidx cannot list the files to look for indexes ({error})")
+        if answer.choice is not None:
+            _LAST.append(answer.choice)
+        return answer.fallen
 
-    def _fallen(self, scan: _Scan, listing: Callable[[], str]) -> tuple[str, Choice | None]:
+    def _answer(self, scan: _Scan, listing: Callable[[], str]) -> Answer:
         roots = self._roots(scan)
-        indexed = any(self._has_index(one) for one in roots)
-        if (indexed or not isinstance(roots[0], Source)) and swap_under_way(roots, None):
-            return "", _all_read(scan, UNFINISHED)
-        if not indexed:
-            return "", None
+        above = next((store for one in roots if (store := self._store_above(one)) is not None), None)
+        if (above is not None or not isinstance(roots[0], Source)) and swap_under_way(roots, None):
+            return _all_read(scan, UNFINISHED)
+        if above is None:
+            return Answer("", None)
         if unknown := sorted(scan.options - _HARMLESS):
-            return "", _all_read(scan, f"{unknown[0]} may change what the files hold to Spark")
+            return _all_read(scan, f"{unknown[0]} may change what the files hold to Spark")
+        alone = digest_of(scan.asked)
+        if (answer := self._kept.of(alone, above)) is not None:
+            return answer
+        listed = listing()
+        key = digest_of(scan.asked, listed)
+        if (answer := self._kept.of(key, above)) is not None:
+            return answer
         where = all_of(*(condition_of_json(one, load_zone(scan.clock_zone)) for one in scan.filters))
         if where == Constant(True):
-            return "", _all_read(scan, "the condition asks nothing that an index could rule out")
+            answer = _all_read(scan, "the condition asks nothing that an index could rule out")
+            self._kept.keep(alone, answer, ())
+            return answer
         given = [one if isinstance(one, Source) else describe_source(one) for one in roots]
-        files = SparkFiles(listing_of(listing()), given)
-        found = Survivors(np.zeros(len(files), np.bool_), {})
-        options = SPARK_OPTIONS.override(wall_clock_zone=scan.clock_zone, case_sensitive=True)
-        partitions = PartitionColumns(scan.partitions, scan.infers_partitions, by_directory=False)
-        for store, positions in files.stores():
-            part = find_survivors(
-                store,
-                files,
-                positions,
-                where,
-                types=scan.types,
-                options=options,
-                slots=scan.slots,
-                partitions=partitions,
-            )
-            found = found.with_other(part)
-        return _named(scan, files, found)
+        files = SparkFiles(listing_of(listed), given)
+        stores = files.stores()
+        found = _found(scan, where, files, stores)
+        answer = _answer_of(scan, files, found)
+        if not found.failed:
+            self._kept.keep(key, answer, [store for store, _ in stores])
+        return answer
 
     def _roots(self, scan: _Scan) -> list[Source] | list[str]:
         """Paths of this machine, or sources in the session's file systems."""
@@ -251,26 +262,50 @@ class _Answers:
         files = SessionFiles(self._spark)
         return [hadoop_source(one, files) for one in scan.roots]
 
-    def _has_index(self, root: Source | str) -> bool:
-        """The indexed directories of a scan. A remote directory without an index is assumed to have none for a
+    def _store_above(self, root: Source | str) -> IndexStore | None:
+        """The indexes of a directory of the scan. A remote directory without an index is assumed to have none for a
         while."""
         if not isinstance(root, Source):
-            return store_above(root) is not None
+            return store_above(root)
         key = (root.filesystem.name, root.location)
         if time.monotonic() < self._without.get(key, 0.0):
-            return False
-        found = store_above(root) is not None
-        if not found:
+            return None
+        found = store_above(root)
+        if found is None:
             self._without[key] = time.monotonic() + WITHOUT_SECONDS
         return found
 
 
-def _named(scan: _Scan, files: SparkFiles, found: Survivors) -> tuple[str, Choice]:
+def _answers(spark: SparkSession) -> _Answers:
+    return _Answers(spark, _KEPT.setdefault(spark, KeptAnswers()))
+
+
+def _found(scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tuple[IndexStore, Int64s]]) -> Survivors:
+    """What the indexes of these stores rule out, each of its own files."""
+    found = Survivors(np.zeros(len(files), np.bool_), {})
+    options = SPARK_OPTIONS.override(wall_clock_zone=scan.clock_zone, case_sensitive=True)
+    partitions = PartitionColumns(scan.partitions, scan.infers_partitions, by_directory=False)
+    for store, positions in stores:
+        part = find_survivors(
+            store,
+            files,
+            positions,
+            where,
+            types=scan.types,
+            options=options,
+            slots=scan.slots,
+            partitions=partitions,
+        )
+        found = found.with_other(part)
+    return found
+
+
+def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> Answer:
     """The numbers, in Spark's listing, of the files to leave out; and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
         why = "no file is proven to have no such rows"
-        return "", Choice("spark", f"{scan.shown}: {why}", notes=found.notes)
+        return Answer("", Choice("spark", f"{scan.shown}: {why}", notes=found.notes))
     choice = Choice(
         "spark",
         f"{scan.shown}: files that are proven to have no such rows are not listed",
@@ -282,8 +317,8 @@ def _named(scan: _Scan, files: SparkFiles, found: Survivors) -> tuple[str, Choic
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
         notes=found.notes,
     )
-    return ",".join(map(str, np.flatnonzero(~kept).tolist())), choice
+    return Answer(",".join(map(str, np.flatnonzero(~kept).tolist())), choice)
 
 
-def _all_read(scan: _Scan, reason: str) -> Choice:
-    return Choice("spark", f"{scan.shown}: all files are read, for {reason}")
+def _all_read(scan: _Scan, reason: str) -> Answer:
+    return Answer("", Choice("spark", f"{scan.shown}: all files are read, for {reason}"))

@@ -122,17 +122,24 @@ class PartitionColumns:
 class Survivors:
     """``fallen``: which of the listed files are proven to have no matching row, in the listed version. ``by``: how many
     files each kind of evidence ruled out. ``keyed``: columns with a bloom filter. ``notes``: why no more files are
-    ruled out."""
+    ruled out. ``failed``: some indexes could not be read, which may be otherwise the next time."""
 
     fallen: Bools
     by: Mapping[str, int]
     keyed: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    failed: bool = False
 
     def with_other(self, other: Survivors) -> Survivors:
         """Adds what another directory's indexes say about the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
-        return Survivors(self.fallen | other.fallen, by, self.keyed | other.keyed, self.notes + other.notes)
+        return Survivors(
+            self.fallen | other.fallen,
+            by,
+            self.keyed | other.keyed,
+            self.notes + other.notes,
+            self.failed or other.failed,
+        )
 
     def kept_of(self, listing: Listing, files: ListedFiles) -> Bools:
         """Which files of Spark's own listing are read."""
@@ -177,7 +184,7 @@ def find_survivors(
     except (CorruptFile, Unsupported, OSError) as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"
-        return Survivors(nothing, {}, notes=(f"the indexes {state}: {error}",))
+        return Survivors(nothing, {}, notes=(f"the indexes {state}: {error}",), failed=True)
     _STORES.keep(store)
     by["file indexes"] = fell
     out = np.ones(len(known_of), np.bool_)
