@@ -7,7 +7,8 @@ first, whose schema counts for all, and those at the ends of the range. Each tim
 ``range``: the same over one sorted local file of 10,000,000 rows, beside scans of it and pyarrow.
 
 ``plan``: which of 1,000,000 files a range leaves, by the catalog of a local directory, asked for one column and for
-four: the time, and the most memory above that of the listing.
+four, then where one of the four has indexes of 100 bytes in the catalog: the time, and the most memory above that of
+the listing.
 
 ``groups``: counts and sums by a column of few values with a bitmap index, beside a scan.
 """
@@ -45,6 +46,8 @@ FILES, ROWS, PLANNED = 100_000, 60_000, 1_000_000
 RANGE_ROWS, GROUP_ROWS = 10_000_000, 1_000_000
 EXACT, VALUES = 8 + 16, 32 + 64
 """Flags of the catalog: exact bounds, which are values, and a count of values."""
+FILTER_BYTES = 32
+"""Bytes of the filter's bits."""
 CATALOG = "table/_orcidx/rollup/00000001.catalog"
 
 
@@ -153,13 +156,40 @@ def plan(count: int) -> Iterator[str]:
         t, v = known.statistics.values()
         more = {StatisticsKey("u", "bigint"): t, StatisticsKey("w", "bigint"): v}
         known = replace(known, statistics={**known.statistics, **more})
-        Path(folder, "00000001.catalog").write_bytes(known.to_bytes(listed=time.time()))
-        del known, t, v, more
+        catalog = Path(folder, "00000001.catalog")
+        catalog.write_bytes(known.to_bytes(listed=time.time()))
         one = f"t between {count // 2 * ROWS} and {(count // 2 + 5) * ROWS}"
-        for where in (one, f"{one} and v >= 0 and u > 5 and w < 2000"):
-            script = PLAN.format(directory=directory, where=where)
-            found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-            yield f"{where}: {found.stdout.strip()}"
+        four = f"{one} and v >= 0 and u > 5 and w < 2000"
+        yield f"{one}: {planned(directory, one)}"
+        yield f"{four}: {planned(directory, four)}"
+        catalog.write_bytes(with_embedded(known).to_bytes(listed=time.time()))
+        del known, t, v, more
+        yield f"with indexes of v, {catalog.stat().st_size:,} bytes: {planned(directory, four)}"
+
+
+def planned(directory: str, where: str) -> str:
+    """What a process of its own tells of a plan."""
+    script = PLAN.format(directory=directory, where=where)
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def with_embedded(known: Catalog) -> Catalog:
+    """The catalog with a bloom filter of the column v of each file, of some 100 bytes whose bits are random."""
+    count = len(known)
+    source = io.BytesIO()
+    orcidx.write_table(pa.table({"v": np.arange(60)}), source)
+    spec = {"bloom-filter": {"v": {"items": "60", "fpp": "0.1"}}}
+    index = bytes(paimon.build_file_index(source.getvalue(), spec).to_bytes())
+    filled = np.frombuffer(index, np.uint8)[None].repeat(count, 0)
+    filled[:, -FILTER_BYTES:] |= np.random.default_rng(3).integers(0, 256, (count, FILTER_BYTES), np.uint8)
+    ends = pa.py_buffer((np.arange(count + 1) * len(index)).astype(np.int32))
+    embedded = pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(filled)])
+    kinds = FILE_FIELDS.field("indexes").type
+    entry = pa.array([[{"column": "v", "kind": "bloom-filter", "bytes": FILTER_BYTES, "type": "BIGINT"}]], kinds)
+    kept = known.files.set_column(known.files.column_names.index("embedded"), "embedded", embedded)
+    kept = kept.set_column(kept.column_names.index("indexes"), "indexes", entry.take(pa.array(np.zeros(count, int))))
+    return replace(known, files=kept, spec={"spec": spec, "types": {}, "embedded_bytes": 500})
 
 
 PLAN = """

@@ -251,6 +251,9 @@ class Catalog:
     """When the catalog was made, in seconds since 1970; for several catalogs the last time."""
     listed: float | None = None
     """When the directory was listed, if these are all files of that listing; None where some may be missing."""
+    origin: npt.NDArray[np.int64] | None = None
+    """The number of each row in the catalogs that ``latest`` was taken of, one after the other; None where these are
+    all."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -268,7 +271,7 @@ class Catalog:
     def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> Catalog:
         """The rows with these numbers; a null number gives a row of nulls."""
         statistics = {key: array.take(pa.array(rows)) for key, array in self.statistics.items()}
-        return replace(self, files=self.files.take(pa.array(rows)), statistics=statistics)
+        return replace(self, files=self.files.take(pa.array(rows)), statistics=statistics, origin=None)
 
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
@@ -289,7 +292,7 @@ class Catalog:
         codes = self.files["path"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
         last[codes] = np.arange(len(codes))
-        return self if len(last) == len(codes) else self.take(last)
+        return self if len(last) == len(codes) else replace(self.take(last), origin=last)
 
     # ------------------------------------------------------------------ bytes
 
@@ -342,6 +345,17 @@ class Catalog:
                 raise
             message = f"not a catalog: {type(error).__name__}: {error}"
             raise CorruptFile(f"{message}; build the indexes again") from error
+
+    @staticmethod
+    def rows_of(source: CatalogFile, names: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
+        """File columns of some rows, whose numbers ascend. Raises ``CorruptFile``."""
+        found = source.read(names, lacking=TAIL_FIELDS, rows=rows)
+        try:
+            found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
+        except pa.ArrowException as error:
+            raise CorruptFile(f"not a catalog: {error}; build the indexes again") from error
+        _check_places(found)
+        return found
 
     @staticmethod
     def is_whole(source: CatalogFile | bytes | memoryview) -> bool:

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
@@ -87,17 +89,25 @@ class CatalogFile:
         """The file's size in bytes."""
         return self._file.tail.size
 
-    def read(self, columns: Sequence[str], *, lacking: pa.Schema | None = None) -> pa.Table:
-        """These columns; null where the file lacks one of ``lacking``, which earlier versions did not write."""
+    @property
+    def rows(self) -> int:
+        """How many rows the catalog has."""
+        return self._file.num_rows
+
+    def read(
+        self, columns: Sequence[str], *, lacking: pa.Schema | None = None, rows: npt.NDArray[np.int64] | None = None
+    ) -> pa.Table:
+        """These columns; null where the file lacks one of ``lacking``, which earlier versions did not write. ``rows``:
+        the numbers of the rows, ascending, that are wanted; None: all."""
         names = self._file.schema.names
         absent = [one for one in lacking or () if one.name in columns and one.name not in names]
         without = {one.name for one in absent}
-        found = _damage_of(lambda: self._read([name for name in columns if name not in without]))
+        found = _damage_of(lambda: self._read([name for name in columns if name not in without], rows))
         for one in absent:
-            found = found.append_column(one.name, pa.nulls(self._file.num_rows, one.type))
+            found = found.append_column(one.name, pa.nulls(len(found), one.type))
         return found.select(columns) if absent else found
 
-    def _read(self, columns: Sequence[str]) -> pa.Table:
+    def _read(self, columns: Sequence[str], wanted: npt.NDArray[np.int64] | None) -> pa.Table:
         rows = self._file.num_rows
         if rows > (most := max(_LEAST_ROWS, self.size // _ROW_BYTES)):
             raise CorruptFile(f"a catalog of {self.size} bytes claims {rows} rows, more than {most}")
@@ -106,7 +116,7 @@ class CatalogFile:
             raise CorruptFile(f"not a catalog: it lacks the column {missing[0]}")
         taken, most = 0, max(_LEAST_BYTES, _BYTES_PER_BYTE * self.size)
         batches = []
-        with self._file.scan(columns).to_batches() as found:
+        with self._file.scan(columns, selection=wanted).to_batches() as found:
             for batch in found:
                 taken += batch.nbytes
                 if taken > most:

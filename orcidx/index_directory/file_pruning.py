@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.catalog import STATISTICS_OPTIONS, Catalog, StatisticsKey, statistics_column
+from orcidx.index_directory.index_rows import IndexRows
 from orcidx.index_directory.kept_tails import TailPlaces
 from orcidx.options import ReadOptions
 from orcidx.orc.bounds import StatisticsColumn
@@ -146,11 +147,12 @@ class Partitions:
 @dataclass(frozen=True)
 class KnownFiles:
     """What is known about the files of a listing: a row of ``catalog`` for each; a null row where nothing is known or
-    the row is stale."""
+    the row is stale. ``index_rows``: where their indexes are."""
 
     catalog: Catalog
     partitions: Partitions
     folder: Folder
+    index_rows: IndexRows = field(repr=False)
 
     @property
     def count(self) -> int:
@@ -213,7 +215,7 @@ class FilePlan:
 
     def index_of(self, file: int) -> StoredIndex | None:
         """The file index of a file, for ``FileJob.file_index``; None where the file has none that may help."""
-        return stored_index(self.known, file) if self.has_index and self.fresh[file] else None
+        return stored_index(self.known, file, self.kept) if self.has_index and self.fresh[file] else None
 
     def tails_of(self, files: Int64s) -> list[KeptTail | None]:
         """The kept tails of the files, which are opened in this order."""
@@ -224,9 +226,10 @@ class FilePlan:
         return self.known.partitions.constants_of(file)
 
 
-def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
-    """The index of a file; None where it has none."""
-    row = known.catalog.files.slice(file, 1).to_pylist()[0]
+def stored_index(known: KnownFiles, file: int, then: Int64s) -> StoredIndex | None:
+    """The index of a file; None where it has none. ``then``: files in their order, which are probably asked about
+    next."""
+    row = known.index_rows.row(file, then)
     types = known.types_of(row)
     if row["embedded"] is not None:
         return StoredIndex(row["embedded"], row["tail"], types)
@@ -236,17 +239,20 @@ def stored_index(known: KnownFiles, file: int) -> StoredIndex | None:
     return StoredIndex(source, row["tail"], types)
 
 
-def files_with_index_of(known: KnownFiles, columns: set[str] | None, keys: set[str] | None) -> Bools:
-    """Which files have an index that may answer: a bloom filter of one of the ``keys``, or an index of another kind of
-    one of the ``columns``; None means any."""
-    indexes = known.catalog.files["indexes"].combine_chunks()
-    entries = pc.list_flatten(indexes)
-    names, kinds = pc.struct_field(entries, "column"), pc.struct_field(entries, "kind")
-    is_filter = pc.equal(kinds, bloom_filter.KIND)
-    wanted = pc.if_else(is_filter, _are_among(names, keys, known), _are_among(names, columns, known))
-    has = np.zeros(known.count, np.bool_)
-    has[pc.list_parent_indices(indexes).filter(wanted).to_numpy()] = True
-    return has
+def files_with_index_of(known: KnownFiles, files: Int64s, columns: set[str] | None, keys: set[str] | None) -> Int64s:
+    """Those of the files that have an index that may answer: a bloom filter of one of the ``keys``, or an index of
+    another kind of one of the ``columns``; None means any."""
+    found = [np.zeros(0, np.int64)]
+    for some, rows in known.index_rows.parts(files, ["indexes"]):
+        indexes = rows["indexes"].combine_chunks()
+        entries = pc.list_flatten(indexes)
+        names, kinds = pc.struct_field(entries, "column"), pc.struct_field(entries, "kind")
+        is_filter = pc.equal(kinds, bloom_filter.KIND)
+        wanted = pc.if_else(is_filter, _are_among(names, keys, known), _are_among(names, columns, known))
+        has = np.zeros(len(some), np.bool_)
+        has[pc.list_parent_indices(indexes).filter(wanted).to_numpy()] = True
+        found.append(some[has])
+    return np.concatenate(found)
 
 
 def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> pa.Array:
@@ -302,25 +308,24 @@ def plan_files(
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
     """Files that their embedded indexes rule out, where these are few enough to ask each."""
-    columns = known.catalog.files.select(["embedded", "indexes", "rows"]).take(pa.array(files))
-    has = np.flatnonzero(columns["embedded"].is_valid().to_numpy())
-    if not 0 < len(has) <= MOST_ASKED:
+    indexed = known.index_rows.embedded(files, most=MOST_ASKED)
+    if not indexed:
         return frozenset()
     open_in = open_questions(known, predicate, options)
     bound: dict[tuple[Any, tuple[tuple[str, str], ...]], BoundPredicate] = {}
     out = []
-    for place, row in zip(has.tolist(), columns.take(pa.array(has)).to_pylist()):
+    for file, row in indexed:
         types = tuple(known.types_of(row).items())
-        asked = open_in[int(files[place])]
+        asked = open_in[file]
         key = (id(asked), types)
         if key not in bound:
             bound[key] = bind_to_index(asked, dict(types), options)
         try:
-            index = read_file_index(row["embedded"], types=dict(types), rows=row["rows"])
+            index = read_file_index(row["embedded"], types=dict(types), rows=int(known.rows[file]))
         except CorruptFile:  # the scan reports the damage
             continue
         if index.evaluate(bound[key]).is_empty:
-            out.append(int(files[place]))
+            out.append(file)
     return frozenset(out)
 
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -51,6 +51,7 @@ from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.index_directory.catalog_names import CATALOGS, catalog_name, catalog_number, in_order, is_of_version_1
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
 from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, among, behind, later, states
+from orcidx.index_directory.index_rows import IndexRows, rows_of_parts
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, TailPlaces
 from orcidx.index_directory.listed_paths import listing_table, seen_paths
 from orcidx.options import ReadOptions
@@ -200,18 +201,12 @@ class IndexStore:
 
     @contextmanager
     def _opened(self, stored: Stored) -> Iterator[CatalogFile]:
-        """A catalog, whose bytes are fetched once."""
+        """A catalog, whose bytes are fetched once: it may be deleted afterwards."""
         source = self.folder.source(stored.name)
-        reader = source.open(expected=stored.version)
-        try:
-            with located(file=source.name):
-                if not stored.version.size:
-                    raise CorruptFile("an empty catalog; build the indexes again")
-                if stored.name not in self._files:
-                    self._files[stored.name] = CatalogFile(_all_of(reader))
-                yield self._files[stored.name]
-        finally:
-            reader.close()
+        with located(file=source.name):
+            if stored.name not in self._files:
+                self._files[stored.name] = _fetched(source, stored)
+            yield self._files[stored.name]
 
     @cached_property
     def _identities(self) -> Catalog:
@@ -283,7 +278,7 @@ class IndexStore:
         indexed = {name.lower() for name in columns_of(self.spec.get("spec", {}))}
         has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)
         _give_back(len(listing))
-        known = self.known(listing, match, columns=asked, schema=schema, indexes=has_index, seen=seen)
+        known = self.known(listing, match, columns=asked, schema=schema, seen=seen)
         _give_back(len(listing))
         plan = plan_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
         tails = None
@@ -299,20 +294,20 @@ class IndexStore:
         *,
         columns: Iterable[str] | None,
         schema: pa.Schema | None = None,
-        indexes: bool = True,
         seen: pa.Array | None = None,
     ) -> KnownFiles:
-        """What is known about the listed files: statistics of some columns, and where their indexes are.
+        """What is known about the listed files: statistics of some columns, and where their indexes are, which is read
+        when it is asked for.
 
         ``seen``: the paths whose folders are partition columns, where the query has fewer of them than the listing.
         """
-        names = ("rows", "tail", "index", "index_size", "embedded", "indexes") if indexes else ("rows",)
         partitions = Partitions.of(listing["path"].combine_chunks() if seen is None else seen, schema)
         _give_back(len(listing))  # paths are the largest column, so they are freed before statistics are read
-        catalog = self.catalog(files=names, columns=columns, paths=False)
+        catalog = self.catalog(files=("rows",), columns=columns, paths=False)
         if not (match.fresh.all() and np.array_equal(match.entry, np.arange(len(catalog)))):
             catalog = catalog.take(pa.array(match.entry, mask=~match.fresh))
-        return KnownFiles(catalog, partitions, self.folder)
+        rows = IndexRows(partial(_rows_of, self), np.where(match.fresh, match.entry, -1))
+        return KnownFiles(catalog, partitions, self.folder, rows)
 
     # ------------------------------------------------------------------ writing
 
@@ -404,6 +399,16 @@ def _give_back(files: int) -> None:
         pa.default_memory_pool().release_unused()
 
 
+def _fetched(source: Source, stored: Stored) -> CatalogFile:
+    reader = source.open(expected=stored.version)
+    try:
+        if not stored.version.size:
+            raise CorruptFile("an empty catalog; build the indexes again")
+        return CatalogFile(_all_of(reader))
+    finally:
+        reader.close()
+
+
 def _all_of(reader: RangeReader) -> memoryview:
     """The bytes of a catalog, read by one request, or by several at the same time whose results are joined."""
     if reader.is_local:
@@ -414,6 +419,13 @@ def _all_of(reader: RangeReader) -> memoryview:
     starts = range(0, size - len(last), READ_AT_ONCE)
     parts = reader.read_ranges([(at, min(READ_AT_ONCE, size - len(last) - at)) for at in starts])
     return memoryview(b"".join([*parts, last]))
+
+
+def _rows_of(store: IndexStore, rows: Int64s, names: Sequence[str]) -> pa.Table:
+    """These columns of some rows of a store's catalog, whose numbers ascend."""
+    with ExitStack() as files:
+        parts = [files.enter_context(store._opened(stored)) for stored in store._catalogs]
+        return rows_of_parts(parts, rows if store.listing.origin is None else store.listing.origin[rows], names)
 
 
 def identity_of(store: IndexStore) -> tuple[Any, ...]:

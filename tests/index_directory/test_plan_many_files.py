@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from work_done import python_calls
 
+from orcidx.index_directory import index_rows
 from orcidx.index_directory.build import INDEXED, IndexSpec
 from orcidx.index_directory.catalog import OBSERVED, Catalog
 from orcidx.index_directory.store import LISTING, IndexStore
@@ -92,3 +94,50 @@ def test_a_hundred_thousand_files_are_planned_in_a_few_reads(tmp_path: Path, mon
     assert index.data == b"%0100d" % 12346
     assert sum(reader.metrics.requests for reader in readers) <= 3
     assert calls < FILES // 5, "some for each of the files that are left to ask, none for the others"
+
+
+def test_indexes_are_read_of_the_files_that_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of those that statistics rule out; of many files some at a time, whatever order they are asked in."""
+    listing = simulated(tmp_path, 20_000)
+    asked: list[int] = []
+    rows_of = Catalog.rows_of
+
+    def counted(source: Any, names: Any, rows: Any) -> pa.Table:
+        asked.append(len(rows))
+        return rows_of(source, names, rows)
+
+    monkeypatch.setattr(Catalog, "rows_of", counted)
+    store = IndexStore.open(tmp_path)
+    assert store is not None
+    plan = store.plan(listing, parse("id BETWEEN 123456789 AND 123556789 AND user >= 0"))
+    assert plan.kept.tolist() == list(range(12345, 12356))
+    assert asked == [11]
+    monkeypatch.setattr(index_rows, "ROWS_AT_ONCE", 1000)
+    plan = store.plan(listing, parse("user >= 0"))
+    assert len(plan.kept) == 20_000
+    asked.clear()
+    (tmp_path / "_orcidx" / store.catalog_names[0]).unlink()  # as another job does when it has written a new one
+    for number in (3, 2, 4, 19_999, 0, 999, 1000):
+        index = plan.index_of(number)
+        assert index is not None
+        assert index.data == b"%0100d" % number
+    assert asked == [1000, 1000, 1, 1000, 1000]
+
+
+def test_indexes_of_a_catalog_in_parts(tmp_path: Path) -> None:
+    """Each from the last part that has its file."""
+    listing = simulated(tmp_path, 1000)
+    store = IndexStore.open(tmp_path)
+    assert store is not None
+    whole = store.catalog()
+    some = np.array([700, 3, 998])
+    place = whole.files.schema.get_field_index("embedded")
+    changed = whole.take(some)
+    changed = replace(changed, files=changed.files.set_column(place, "embedded", pa.array([b"new"] * 3, pa.binary())))
+    store = store.commit(changed)
+    assert len(store.catalog_names) == 2
+    plan = store.plan(listing, parse("user >= 0"))
+    found = {number: plan.index_of(number) for number in range(1000)}
+    assert all(found.values())
+    assert {number for number, index in found.items() if index is not None and index.data == b"new"} == {3, 700, 998}
+    assert all(index.data == b"%0100d" % n for n, index in found.items() if index is not None and n not in some)

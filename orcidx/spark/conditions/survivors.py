@@ -359,12 +359,13 @@ def _asked(
     rows = known.rows
     where = question.where
     columns, keys = _columns_of_indexes(where, _is_not_null), _columns_of_indexes(where, _names_no_key)
-    rest = kept[(fresh & files_with_index_of(known, columns, keys))[kept]].tolist()
+    indexed = files_with_index_of(known, kept[fresh[kept]], columns, keys)
+    rest = indexed.tolist()
     fallen: set[int] = set()
     notes: list[str] = []
 
     def answer(number: int) -> bool | None:
-        stored = stored_index(known, number)
+        stored = stored_index(known, number, indexed)
         return None if stored is None else question.rules_out(stored, number, int(rows[number]))
 
     while rest and not notes:

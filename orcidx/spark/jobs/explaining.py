@@ -161,14 +161,14 @@ def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
     """The rows for the tasks: the remaining files, and those with an index."""
     known = pruned.plan.known
     kept = pruned.mask(pruned.plan)
-    catalog = known.catalog.files
+    catalog = known.index_rows.of(np.arange(known.count))
     has_index = catalog["index_size"].combine_chunks().fill_null(0).to_numpy() > 0
     sizes = pruned.listing["size"].to_numpy()
     table = pruned.listing
     for name in _INDEX:
         table = table.append_column(FILE_FIELDS.field(name), catalog[name])
     table = table.append_column("kept", pa.array(kept))
-    table = table.append_column("known_rows", catalog["rows"])
+    table = table.append_column("known_rows", known.catalog.files["rows"])
     table = table.append_column("constants", pa.array(constants, pa.binary()))
     table = table.append_column("weight", pa.array(np.where(kept, sizes // 64, 0)))
     return table.filter(pa.array((kept | has_index) & (sizes > 0)))

@@ -1,0 +1,87 @@
+"""``IndexRows``: where the indexes of the files of a plan are, read of the files that are left of it alone.
+
+A catalog of many files may hold the indexes themselves, which are then most of its bytes. Statistics and directories
+rule most files out, so the rows of the others are read when they are asked for, by their numbers in the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.catalog_file import CatalogFile
+
+__all__ = ["INDEX_COLUMNS", "IndexRows", "rows_of_parts"]
+
+Int64s = npt.NDArray[np.int64]
+
+INDEX_COLUMNS = ("tail", "index", "index_size", "embedded", "indexes")
+ROWS_AT_ONCE = 1 << 13
+"""The rows that are read and kept at once where files are asked about one by one."""
+
+
+def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence[str]) -> pa.Table:
+    """Some rows of catalogs, which are numbered one after the other."""
+    order = np.argsort(numbers)
+    ordered, first, found = numbers[order], 0, []
+    for part in parts:
+        mine = ordered[(ordered >= first) & (ordered < first + part.rows)]
+        found.append(Catalog.rows_of(part, names, mine - first))
+        first += part.rows
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return pa.concat_tables(found).take(pa.array(back))
+
+
+class IndexRows:
+    """The columns ``INDEX_COLUMNS`` of the catalog for the files of a listing. ``entry``: each file's row in the
+    catalog, -1 where there is none that counts. ``read``: some columns of some rows of the catalog, whose numbers
+    ascend."""
+
+    def __init__(self, read: Callable[[Int64s, Sequence[str]], pa.Table], entry: Int64s) -> None:
+        self._read = read
+        self._entry = entry
+        self._near: tuple[Int64s, pa.Table | None] = np.zeros(0, np.int64), None
+
+    def of(self, files: Int64s, names: Sequence[str] = INDEX_COLUMNS) -> pa.Table:
+        """A row for each of these files, null where nothing is known."""
+        entry = self._entry[files]
+        numbers, places = np.unique(entry, return_inverse=True)
+        unknown = int(len(numbers) > 0 and numbers[0] < 0)
+        found = self._read(numbers[unknown:], names)
+        return found.take(pa.array(places.reshape(-1) - unknown, pa.int64(), mask=entry < 0))
+
+    def parts(self, files: Int64s, names: Sequence[str] = INDEX_COLUMNS) -> Iterator[tuple[Int64s, pa.Table]]:
+        """The rows of many files, some of them at a time."""
+        for start in range(0, len(files), ROWS_AT_ONCE):
+            some = files[start : start + ROWS_AT_ONCE]
+            yield some, self.of(some, names)
+
+    def embedded(self, files: Int64s, *, most: int) -> list[tuple[int, Mapping[str, Any]]]:
+        """The files whose index is in the catalog, each with its row; none where there are more than ``most``."""
+        found: list[tuple[int, Mapping[str, Any]]] = []
+        for some, rows in self.parts(files, ["embedded", "indexes"]):
+            has = np.flatnonzero(rows["embedded"].is_valid().to_numpy())
+            if len(found) + len(has) > most:
+                return []
+            found += zip(some[has].tolist(), rows.take(pa.array(has)).to_pylist())
+        return found
+
+    def row(self, file: int, then: Int64s) -> Mapping[str, Any]:
+        """The row of one file. ``then``: files in their order, which are probably asked about next."""
+        files, table = self._near
+        at = int(files.searchsorted(file))
+        if table is None or at == len(files) or files[at] != file:
+            first, at = int(then.searchsorted(file)), 0
+            files = then[first : first + ROWS_AT_ONCE]
+            if not len(files) or files[0] != file:
+                files = np.array([file])
+            table = self.of(files)
+            self._near = files, table
+        found: Mapping[str, Any] = table.slice(at, 1).to_pylist()[0]
+        return found
