@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from orcidx.errors import CorruptFile
+from orcidx.orc.kept_rows cimport check_mask, keep_block
 from orcidx.orc.window cimport Window
 
 cdef enum:
@@ -133,6 +134,28 @@ cdef class RawBytes:
                 step = self.window.take_some(&out[done], left)
                 done += step
                 left -= step
+
+    def read_kept(self, uint8_t[::1] out not None, int width, const uint8_t[::1] mask not None, int64_t count,
+                  uint8_t[::1] block not None):
+        """Reads values of ``width`` bytes, one for each byte of ``mask``, by way of ``block``, and leaves the ``count``
+        that the mask keeps in ``out``, which has room for one more."""
+        cdef int64_t rows = mask.shape[0], most, step, at, done = 0, kept = 0
+        check_mask(mask, count)
+        if width not in (1, 2, 4, 8, 16):
+            raise ValueError(f"values of {width} bytes")
+        most = block.shape[0] // width
+        if count >= out.shape[0] // width or (rows and not most):
+            raise ValueError("a block of a value at least, and room for one more than are kept")
+        with nogil:
+            if self.window.ahead is not None:
+                self.window.ahead.expect(rows * width)
+            while done < rows:
+                step = min(most, rows - done)
+                at = 0
+                while at < step * width:
+                    at += self.window.take_some(&block[at], step * width - at)
+                kept += keep_block(&block[0], width, &mask[done], step, &out[kept * width])
+                done += step
 
     def read_text(self, uint8_t[::1] out not None, n=None):
         """Like ``read_into``; returns whether all bytes are below 0x80."""

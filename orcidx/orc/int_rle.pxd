@@ -5,6 +5,7 @@ from orcidx.orc.window cimport Window
 
 cdef enum:
     RUN_VALUES = 512        # most values of one run, v1 (130) and v2 (512)
+    BLOCK = 2064            # values that are in the cache on their way: four of the longest runs, and room
 
 
 cdef class IntRle:
@@ -23,6 +24,8 @@ cdef class IntRle:
     cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil
     # Up to n (at least 1) values, as many as come at once, and how many; 0: call again.
     cdef int64_t some_int32(self, int32_t* out, int64_t n) except -1 nogil
+    # Up to n (at least 1) values to a block of BLOCK, as many as there is room for whole runs; how many.
+    cdef int64_t near_int32(self, int32_t* block, int64_t n) except -1 nogil
     # Skips n values; whole runs are skipped by their headers.
     cdef int skip_values(self, int64_t n) except -1 nogil
     # The sum of a total and n lengths that were read; CorruptFile for a negative one or a sum beyond int64.

@@ -8,6 +8,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
 from orcidx.errors import CorruptFile
 from orcidx.orc.bit_unpack cimport runs_int32, runs_int64
+from orcidx.orc.kept_rows cimport check_mask, keep_block
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.int_runs cimport (
     LONG_VARINT, NO_PATCHES, PATCH_OUTSIDE, SPARE_VALUES, WIDE_PATCH, repeated, v1_decode, v1_size, v2_decode, v2_size,
@@ -16,7 +17,6 @@ from orcidx.orc.v1_runs cimport v1_runs_int32, v1_runs_int64
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    BLOCK = 2064            # values in the cache on their way past the caches: four of the longest runs, and room
     LEAST_SAME = 64         # values of a run that is worth a block of its own
 
 ctypedef fused out_t:
@@ -94,6 +94,24 @@ cdef int fill_far(IntRle self, out_t* out, int64_t n) except -1 nogil:
     return 0
 
 
+cdef int64_t some_near(IntRle self, out_t* block, int64_t n) except -1 nogil:
+    # Up to n (at least 1) values to a block of BLOCK, as many as there is room for whole runs; how many.
+    cdef int64_t done = 0, most = min(n, <int64_t> BLOCK)
+    while done < most and (done <= BLOCK - RUN_VALUES - SPARE_VALUES):
+        done += some(self, block + done, most - done)
+    return done
+
+
+cdef int fill_kept(IntRle self, out_t* out, const uint8_t* mask, int64_t n) except -1 nogil:
+    cdef out_t[BLOCK] block
+    cdef int64_t step, done = 0, kept = 0
+    while done < n:
+        step = some_near(self, &block[0], n - done)
+        kept += keep_block(&block[0], sizeof(out_t), mask + done, step, out + kept)
+        done += step
+    return 0
+
+
 cdef int64_t add_lengths(IntRle self, const int64_t* values, int64_t n, int64_t total) except -1 nogil:
     cdef int64_t i, sum_ = total
     cdef uint64_t any_bits = 0
@@ -163,6 +181,16 @@ cdef class IntRle:
                 else:
                     fill(self, &out[0], count)
 
+    def read_kept(self, out_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count):
+        """Reads a value for each byte of ``mask``, and leaves the ``count`` that it keeps in ``out``, which has room
+        for one more."""
+        check_mask(mask, count)
+        if count >= out.shape[0]:
+            raise ValueError("room for one more than are kept")
+        if mask.shape[0]:
+            with nogil:
+                fill_kept(self, &out[0], &mask[0], mask.shape[0])
+
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil:
         return fill(self, out, n)
 
@@ -171,6 +199,9 @@ cdef class IntRle:
 
     cdef int64_t some_int32(self, int32_t* out, int64_t n) except -1 nogil:
         return some(self, out, n)
+
+    cdef int64_t near_int32(self, int32_t* block, int64_t n) except -1 nogil:
+        return some_near(self, block, n)
 
     cdef int read_int16(self, int16_t* out, int64_t n) except -1 nogil:
         return fill(self, out, n)

@@ -33,8 +33,26 @@ cdef extern from *:
         }
         memcpy(out, in, n);
     }
+    /* Integers of 64 bits to 128, to a multiple of 16 bytes; an even number of them. */
+    static inline void orcidx_widen_streaming(void* to, const int64_t* values, int64_t n) {
+        __m128i* out = (__m128i*)to;
+        for (int64_t i = 0; i < n; i += 2) {
+            __m128i both = _mm_loadu_si128((const __m128i*)(values + i));
+            __m128i sign = _mm_shuffle_epi32(_mm_srai_epi32(both, 31), 0xf5);
+            _mm_stream_si128(out + i, _mm_unpacklo_epi64(both, sign));
+            _mm_stream_si128(out + i + 1, _mm_unpackhi_epi64(both, sign));
+        }
+    }
     static inline void orcidx_fence_stores(void) { _mm_sfence(); }
     #else
+    static inline void orcidx_widen_streaming(void* to, const int64_t* values, int64_t n) {
+        uint8_t* out = (uint8_t*)to;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t sign = values[i] >> 63;
+            memcpy(out + 16 * i, values + i, 8);
+            memcpy(out + 16 * i + 8, &sign, 8);
+        }
+    }
     #define orcidx_store_streaming memcpy
     #define orcidx_fence_stores()
     #endif
@@ -48,12 +66,17 @@ cdef extern from *:
     #endif
     """
     void c_store_streaming "orcidx_store_streaming"(void* out, const void* values, int64_t n) noexcept nogil
+    void c_widen_streaming "orcidx_widen_streaming"(void* out, const int64_t* values, int64_t n) noexcept nogil
     void c_fence_stores "orcidx_fence_stores"() noexcept nogil
     bint is_amd "orcidx_is_amd"() noexcept nogil
 
 
 cdef void store_streaming(void* out, const void* values, int64_t n) noexcept nogil:
     c_store_streaming(out, values, n)
+
+
+cdef void widen_streaming(void* out, const int64_t* values, int64_t n) noexcept nogil:
+    c_widen_streaming(out, values, n)
 
 
 cdef void fence_stores() noexcept nogil:

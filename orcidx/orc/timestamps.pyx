@@ -15,8 +15,9 @@ from libc.string cimport memcpy
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
 from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C below calls its C
+from orcidx.orc.int_rle cimport BLOCK, IntRle
+from orcidx.orc.kept_rows cimport check_mask, keep_block
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
-from orcidx.orc.int_rle cimport IntRle
 
 cdef extern from *:
     """
@@ -122,8 +123,7 @@ cdef extern from *:
 # ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
-cdef enum:
-    BLOCK = 2064            # dates that are looked at while they are near: four of the longest runs, and room
+_BEYOND = "a date lies millions of years away, beyond the 32 bits of days that date32 has"
 
 cdef int64_t FOUR_CENTURIES = 12622780800       # seconds: the Gregorian calendar, and so every rule, repeats
 
@@ -160,8 +160,30 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
             done += step
         fence_stores()
     if days.wrapped:
-        raise ValueOutOfRange("a date lies millions of years away, beyond the 32 bits of days that date32 has",
-                              stream="DATA")
+        raise ValueOutOfRange(_BEYOND, stream="DATA")
+    return before != 0
+
+
+def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count,
+                   int32_t first):
+    """``read_days`` of a date for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps; it has room
+    for one more. All dates are looked at."""
+    cdef int32_t block[BLOCK]
+    cdef int64_t i, step, done = 0, kept = 0, rows = mask.shape[0]
+    cdef int32_t before = 0
+    check_mask(mask, count)
+    if count >= out.shape[0]:
+        raise ValueError("room for one more than are kept")
+    days.wrapped = False
+    with nogil:
+        while done < rows:
+            step = days.near_int32(block, rows - done)
+            for i in range(step):
+                before |= block[i] < first
+            kept += keep_block(block, 4, &mask[done], step, &out[kept])
+            done += step
+    if days.wrapped:
+        raise ValueOutOfRange(_BEYOND, stream="DATA")
     return before != 0
 
 

@@ -13,6 +13,8 @@ from orcidx.orc.column_readers import Claims, ColumnReader
 from orcidx.orc.reader import OpenStripe
 from orcidx.orc.streams import PositionIterator
 from orcidx.orc.window import Window
+from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.kept_columns import KeptColumn, read_kept
 
 __all__ = ["ColumnCursor"]
 
@@ -96,13 +98,23 @@ class ColumnCursor:
 
     def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:
         """The rows from ``start`` on. ``claims`` counts their bytes together with those of the other columns."""
-        self._stripe.limits.begin(batch_bytes, claims)
-        if start != self._row:
-            self._seek(start)
-        self._row = None
+        self._begin(start, batch_bytes, claims)
         array = self._reader.read(rows)
         self._row = start + rows
         return array
+
+    def read_kept(self, start: int, kept: KeptRows, batch_bytes: int | None, claims: Claims) -> KeptColumn:
+        """Of the rows from ``start`` on those that are kept; all of them claim their bytes."""
+        self._begin(start, batch_bytes, claims)
+        found = read_kept(self._reader, kept)
+        self._row = start + len(kept)
+        return found
+
+    def _begin(self, start: int, batch_bytes: int | None, claims: Claims) -> None:
+        self._stripe.limits.begin(batch_bytes, claims)
+        if start != self._row:
+            self._seek(start)
+        self._row = None  # until the read has ended
 
     def _seek(self, start: int) -> None:
         group = int(self._bounds.searchsorted(start, "right")) - 1

@@ -30,6 +30,9 @@ from orcidx.orc.types import OrcType, row_bytes
 from orcidx.scanner.column_cursor import ColumnCursor
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import run_all
+from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.kept_columns import KeptColumn, array_bytes, read_kept
+from orcidx.scanner.survivors import picked
 
 __all__ = ["ColumnGroup", "read_groups"]
 
@@ -137,6 +140,35 @@ class ColumnGroup:
     def read(self, rows: int, ahead: DecodeAhead | None = None) -> list[pa.Array]:
         """The next ``rows`` rows of every column; see ``read_groups``."""
         return read_groups([self], rows, ahead)[0]
+
+    def read_kept(self, kept: KeptRows, ahead: DecodeAhead | None = None) -> tuple[list[pa.Array], int]:
+        """Of the next rows of every column those that are kept, and how many bytes all of them take.
+
+        Raises ``BatchTooLarge`` like ``read``, by the bytes of all rows; then the group stays at its row.
+        """
+        with self.located(row=self.row):
+            try:
+                found = self._read_kept(kept, ahead)
+            except BatchTooLarge:
+                self.rewind()
+                raise
+        self.row += len(kept)
+        return [array for array, _ in found], sum(size for _, size in found)
+
+    def _read_kept(self, kept: KeptRows, ahead: DecodeAhead | None) -> list[KeptColumn]:
+        if self.cursors:
+            found = None if ahead is None else ahead.take_kept(self.cursors, self.row, kept)
+            if found is not None:
+                return found
+            claims = Claims()  # in order, also after a failure in a thread, as in ``_read``
+            return [cursor.read_kept(self.row, kept, self.batch_bytes, claims) for cursor in self.cursors]
+        if self._root is not None:
+            (arrays,) = _read_in_lockstep([self], len(kept), self.batch_bytes)
+            sizes = [array_bytes(array) for array in arrays]
+            return list(zip(picked(arrays, kept, owned=True), sizes))
+        self.stripe.limits.begin(self.batch_bytes)
+        tasks = [partial(read_kept, reader, kept) for reader in self._readers]
+        return run_all(tasks, use_threads=self.use_threads and len(kept) * len(tasks) >= FEW_ROWS)
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
         """The tasks that read the next rows of each column; the group's own position changes only when its user sets

@@ -15,12 +15,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from orcidx.orc.column_readers import Claims
 from orcidx.scanner.chains import Chains, Round
 from orcidx.scanner.column_cursor import ColumnCursor, Work
+from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.kept_columns import KeptColumn
 
 __all__ = ["DecodeAhead"]
 
@@ -40,7 +43,8 @@ Columns = Sequence[ColumnCursor]
 
 @dataclass(eq=False)
 class _Span:
-    """Rows that are decoded or will be. ``reserved``: the most bytes that they may take."""
+    """Rows that are decoded or will be. ``reserved``: the most bytes that they may take. ``kept``: which of them are
+    kept; None for all."""
 
     columns: Columns
     start: int
@@ -48,6 +52,7 @@ class _Span:
     reserved: int
     claims: Claims
     done: list[Work]
+    kept: KeptRows | None = None
     round: Round | None = None
 
 
@@ -117,7 +122,20 @@ class DecodeAhead:
             return None
         if not self._spans and self._is_alone:
             return self._read_here(groups, start, rows)
-        parts = [self._of(columns, start, rows) for columns in groups]
+        return self._finished([self._of(columns, start, rows) for columns in groups])
+
+    def take_kept(self, columns: Columns, start: int, kept: KeptRows) -> list[KeptColumn] | None:
+        """Of the rows of all columns those that are kept, decoded now; None as in ``take``. Spans of other columns that
+        are decoded ahead stay."""
+        if not self._spans and len(kept) * len(columns) < FEW_VALUES:
+            return None
+        span = self._begin(columns, start, len(kept), self._batch_bytes, kept)
+        self._spans.pop()
+        found = self._finished([span])
+        return None if found is None else found[0]
+
+    def _finished(self, parts: list[_Span]) -> list[list[Any]] | None:
+        """The results of spans that the caller waits for; None where they must be read in order."""
         rounds = [part.round for part in parts if part.round is not None]
         for one in rounds:
             self._chains.finish(one)
@@ -155,9 +173,9 @@ class DecodeAhead:
         self._spans.pop()
         return span
 
-    def _begin(self, columns: Columns, start: int, rows: int, reserved: int) -> _Span:
-        span = _Span(columns, start, rows, reserved, Claims(), [(0, 0)] * len(columns))
-        tasks: list[Callable[[], pa.Array]] = [
+    def _begin(self, columns: Columns, start: int, rows: int, reserved: int, kept: KeptRows | None = None) -> _Span:
+        span = _Span(columns, start, rows, reserved, Claims(), [(0, 0)] * len(columns), kept)
+        tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
         span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks)
@@ -165,9 +183,11 @@ class DecodeAhead:
         return span
 
     @staticmethod
-    def _decode(span: _Span, place: int, cursor: ColumnCursor) -> pa.Array:
+    def _decode(span: _Span, place: int, cursor: ColumnCursor) -> pa.Array | KeptColumn:
         chunks, size = cursor.work
         try:
+            if span.kept is not None:
+                return cursor.read_kept(span.start, span.kept, span.reserved, span.claims)
             return cursor.read(span.start, span.rows, span.reserved, span.claims)
         finally:
             after = cursor.work

@@ -30,6 +30,9 @@ MERGED = 0.9
 more. Values of a fixed width are then moved within the memory that they were decoded into, as little of it is
 wasted."""
 
+WIDTHS = (1, 2, 4, 8, 16)
+"""Bytes of values that the passes carry."""
+
 SPARE = 32
 """Bytes behind copied strings; see ``kept_values``."""
 
@@ -152,7 +155,7 @@ def _width_of(kind: pa.DataType) -> int | None:
     """Bytes of a value; 0 for bits, negative for the offsets of strings, None for types without a pass."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
-        return width if width in (0, 1, 2, 4, 8, 16) else None
+        return width if width == 0 or width in WIDTHS else None
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return -4
     return -8 if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) else None
@@ -186,6 +189,13 @@ def _strings(
     ends = np.frombuffer(offsets, kind, rows + 1, start * width)
     places = pa.allocate_buffer((count + 2) * width)
     view = memoryview(places).cast("B").cast("i" if width == 4 else "q")
+    length = kept_values.equal_length(ends)
+    if data is not None and length in WIDTHS:
+        kept_values.fill_offsets(view, length)
+        content = np.frombuffer(data, np.uint8, rows * length, int(ends[0]))
+        buffer = pa.allocate_buffer((count + 1) * length)
+        kept_values.keep_fixed(content, length, flags, count, memoryview(buffer).cast("B"))
+        return [places, buffer]
     starts = new_array(count + 1, kind)
     size = kept_values.keep_offsets(ends, flags, count, starts, view)
     buffer = pa.allocate_buffer(size + SPARE)

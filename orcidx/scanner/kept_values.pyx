@@ -1,74 +1,17 @@
 """The values of rows that are kept, moved together in one pass over Arrow buffers without the GIL.
 
-A mask has one byte for each row, 0 or 1, as in NumPy. Every value is written, and the next one overwrites it if it is
-not kept. So there is no branch that could be mispredicted. Where nearly all rows are kept, eight kept values are copied
-at once. Masks and sizes are checked on entry.
+A mask has one byte for each row, 0 or 1, as in NumPy (``orc/kept_rows``). Masks and sizes are checked on entry.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
+
+from orcidx.orc.kept_rows cimport check_mask, keep_block, rows_kept
 
 cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-
-    #define ORCIDX_ONES 0x0101010101010101ull
-
-    typedef struct { uint64_t low, high; } orcidx_pair;
-
-    static inline uint64_t orcidx_eight(const uint8_t* mask) { uint64_t x; memcpy(&x, mask, 8); return x; }
-
-    /* How many rows a mask keeps; -1 where it has other bytes than 0 and 1. Each byte adds up 255 ones at most. */
-    static inline int64_t orcidx_kept(const uint8_t* mask, int64_t rows) {
-        int64_t i = 0, total = 0;
-        uint64_t any = 0;
-        while (i + 8 <= rows) {
-            int64_t words = (rows - i) / 8 < 255 ? (rows - i) / 8 : 255;
-            uint64_t sum = 0;
-            for (int64_t j = 0; j < words; j++) {
-                uint64_t word = orcidx_eight(mask + i + 8 * j);
-                any |= word;
-                sum += word;
-            }
-            sum = (sum & 0x00ff00ff00ff00ffull) + ((sum >> 8) & 0x00ff00ff00ff00ffull);
-            total += (int64_t)((sum * 0x0001000100010001ull) >> 48);
-            i += 8 * words;
-        }
-        for (; i < rows; i++) { any |= mask[i]; total += mask[i]; }
-        return any & ~ORCIDX_ONES ? -1 : total;
-    }
-
-    #define ORCIDX_ONE(j) out[k] = values[i + j]; k += (word >> (8 * j)) & 1;
-
-    /* `out` has room for one value more than are kept. */
-    #define ORCIDX_KEEP(NAME, T) \\
-    static void NAME(const void* from, const uint8_t* __restrict mask, int64_t rows, int64_t count, void* to) { \\
-        const T* __restrict values = (const T*)from; \\
-        T* __restrict out = (T*)to; \\
-        int64_t i = 0, k = 0; \\
-        if (count * 16 > rows * 15) { \\
-            for (; i + 8 <= rows; i += 8) { \\
-                if (orcidx_eight(mask + i) == ORCIDX_ONES) { \\
-                    memcpy(out + k, values + i, 8 * sizeof(T)); \\
-                    k += 8; \\
-                    continue; \\
-                } \\
-                for (int j = 0; j < 8; j++) { out[k] = values[i + j]; k += mask[i + j]; } \\
-            } \\
-        } \\
-        for (; i + 8 <= rows; i += 8) { \\
-            uint64_t word = orcidx_eight(mask + i); \\
-            ORCIDX_ONE(0) ORCIDX_ONE(1) ORCIDX_ONE(2) ORCIDX_ONE(3) \\
-            ORCIDX_ONE(4) ORCIDX_ONE(5) ORCIDX_ONE(6) ORCIDX_ONE(7) \\
-        } \\
-        for (; i < rows; i++) { out[k] = values[i]; k += mask[i]; } \\
-    }
-    ORCIDX_KEEP(orcidx_keep1, uint8_t)
-    ORCIDX_KEEP(orcidx_keep2, uint16_t)
-    ORCIDX_KEEP(orcidx_keep4, uint32_t)
-    ORCIDX_KEEP(orcidx_keep8, uint64_t)
-    ORCIDX_KEEP(orcidx_keep16, orcidx_pair)
 
     /* The same within the values themselves, of which nearly all are kept. */
     #define ORCIDX_KEEP_HERE(NAME, T) \\
@@ -94,15 +37,6 @@ cdef extern from *:
     ORCIDX_KEEP_HERE(orcidx_keep_here8, uint64_t)
     ORCIDX_KEEP_HERE(orcidx_keep_here16, orcidx_pair)
 
-    /* Which byte holds the lowest one. */
-    static inline int orcidx_place(uint64_t word) {
-    #if defined(__GNUC__)
-        return __builtin_ctzll(word) >> 3;
-    #else
-        return (int)((((word & (0 - word)) - 1) & ORCIDX_ONES) * ORCIDX_ONES >> 56);  /* ones below it, added up */
-    #endif
-    }
-
     /* The numbers of the rows that are kept, of which there are few: 32 others are passed over at once. Returns how
        many there are, up to one more than there is room for. */
     static int64_t orcidx_rows(const uint8_t* mask, int64_t rows, int64_t room, int32_t* out) {
@@ -113,7 +47,7 @@ cdef extern from *:
             for (int64_t j = i; j < i + 32; j += 8)
                 for (uint64_t word = orcidx_eight(mask + j) & ORCIDX_ONES; word; word &= word - 1) {
                     if (k == room) return room + 1;
-                    out[k++] = (int32_t)(j + orcidx_place(word));
+                    out[k++] = (int32_t)(j + orcidx_first_kept(word));
                 }
         }
         for (; i < rows; i++)
@@ -131,7 +65,7 @@ cdef extern from *:
                 (orcidx_eight(mask + i + 16) ^ flip) | (orcidx_eight(mask + i + 24) ^ flip)) break;
         for (; i + 8 <= rows; i += 8) {
             uint64_t word = (orcidx_eight(mask + i) ^ flip) & ORCIDX_ONES;
-            if (word) return i + orcidx_place(word);
+            if (word) return i + orcidx_first_kept(word);
         }
         for (; i < rows; i++)
             if ((mask[i] ^ flip) & 1) break;
@@ -198,8 +132,24 @@ cdef extern from *:
     }
     ORCIDX_PLACES(orcidx_places4, int32_t)
     ORCIDX_PLACES(orcidx_places8, int64_t)
+
+    /* How long all strings are; -1 where that differs. In blocks, so that it ends early. */
+    #define ORCIDX_LENGTH(NAME, T, U) \\
+    static int64_t NAME(const void* of, int64_t rows) { \\
+        const T* offsets = (const T*)of; \\
+        T length = offsets[1] - offsets[0]; \\
+        if (length < 0 || (offsets[rows] - offsets[0]) / rows != length) return -1; \\
+        for (int64_t i = 0; i < rows; i += 1024) { \\
+            int64_t stop = rows < i + 1024 ? rows : i + 1024; \\
+            U different = 0; \\
+            for (int64_t j = i; j < stop; j++) different |= ((U)offsets[j + 1] - (U)offsets[j]) ^ (U)length; \\
+            if (different) return -1; \\
+        } \\
+        return length; \\
+    }
+    ORCIDX_LENGTH(orcidx_length4, int32_t, uint32_t)
+    ORCIDX_LENGTH(orcidx_length8, int64_t, uint64_t)
     """
-    int64_t rows_kept "orcidx_kept"(const uint8_t* mask, int64_t rows) nogil
     int64_t rows_of "orcidx_rows"(const uint8_t* mask, int64_t rows, int64_t room, int32_t* out) nogil
     int64_t runs_in "orcidx_runs"(const uint8_t* mask, int64_t rows, int64_t room, int64_t* out, int64_t* stop) nogil
     int64_t take1 "orcidx_take1"(const void* values, int64_t size, const int32_t* rows, int64_t count, void* out) nogil
@@ -213,15 +163,12 @@ cdef extern from *:
     void keep_here4 "orcidx_keep_here4"(void* values, const uint8_t* mask, int64_t rows) nogil
     void keep_here8 "orcidx_keep_here8"(void* values, const uint8_t* mask, int64_t rows) nogil
     void keep_here16 "orcidx_keep_here16"(void* values, const uint8_t* mask, int64_t rows) nogil
-    void keep1 "orcidx_keep1"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
-    void keep2 "orcidx_keep2"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
-    void keep4 "orcidx_keep4"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
-    void keep8 "orcidx_keep8"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
-    void keep16 "orcidx_keep16"(const void* values, const uint8_t* mask, int64_t rows, int64_t count, void* out) nogil
     void places4 "orcidx_places4"(const void* offsets, const uint8_t* mask, int64_t rows, void* starts,
                                   void* places) nogil
     void places8 "orcidx_places8"(const void* offsets, const uint8_t* mask, int64_t rows, void* starts,
                                   void* places) nogil
+    int64_t length4 "orcidx_length4"(const void* offsets, int64_t rows) nogil
+    int64_t length8 "orcidx_length8"(const void* offsets, int64_t rows) nogil
 
 cdef enum:
     SHORT = 16              # bytes of a string that are copied in one move
@@ -297,12 +244,6 @@ def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1]
         raise ValueError(f"row {rows[done]} of {size} values")
 
 
-cdef int _check(const uint8_t[::1] mask, int64_t count) except -1:
-    if count_kept(mask) != count:
-        raise ValueError(f"{count} rows of a mask that keeps others")
-    return 0
-
-
 def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count,
                uint8_t[::1] out not None):
     """Values of ``width`` bytes, of the ``count`` rows that ``mask`` keeps; ``out`` has room for one more."""
@@ -313,21 +254,12 @@ def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1]
         raise ValueError(f"values of {width} bytes")
     if rows > values.shape[0] // width or count < 0 or count >= out.shape[0] // width:
         raise ValueError("as many values as rows, and room for one more than are kept")
-    _check(mask, count)
+    check_mask(mask, count)
     if not rows:
         return
     source, target = &values[0], &out[0]
     with nogil:
-        if width == 1:
-            keep1(source, &mask[0], rows, count, target)
-        elif width == 2:
-            keep2(source, &mask[0], rows, count, target)
-        elif width == 4:
-            keep4(source, &mask[0], rows, count, target)
-        elif width == 8:
-            keep8(source, &mask[0], rows, count, target)
-        else:
-            keep16(source, &mask[0], rows, count, target)
+        keep_block(source, width, &mask[0], rows, target)
 
 
 def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count):
@@ -338,7 +270,7 @@ def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask n
         raise ValueError(f"values of {width} bytes")
     if rows > values.shape[0] // width:
         raise ValueError("as many values as rows")
-    _check(mask, count)
+    check_mask(mask, count)
     if not rows:
         return
     of = &values[0]
@@ -362,7 +294,7 @@ def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask n
     cdef int64_t rows = mask.shape[0]
     if offsets.shape[0] != rows + 1 or count < 0 or starts.shape[0] <= count or places.shape[0] <= count + 1:
         raise ValueError("one offset more than rows, and room for one more than are kept")
-    _check(mask, count)
+    check_mask(mask, count)
     with nogil:
         if not rows:
             places[0] = 0
@@ -371,6 +303,27 @@ def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask n
         else:
             places8(&offsets[0], &mask[0], rows, &starts[0], &places[0])
     return places[count]
+
+
+def equal_length(const offset_t[::1] offsets not None):
+    """How long all strings are, of which there is at least one; -1 where that differs."""
+    cdef int64_t rows = offsets.shape[0] - 1, length = -1
+    if rows < 1:
+        raise ValueError("the offsets of a string at least")
+    with nogil:
+        length = length4(&offsets[0], rows) if offset_t is int32_t else length8(&offsets[0], rows)
+    return length
+
+
+def fill_offsets(offset_t[::1] out not None, int64_t length):
+    """Offsets of strings that are all so long, from 0 on."""
+    cdef int64_t i, count = out.shape[0]
+    cdef int64_t most = <int64_t> ((<uint64_t> 1 << (8 * sizeof(offset_t) - 1)) - 1)
+    if length < 0 or length > most // max(count - 1, <int64_t> 1):
+        raise ValueError(f"{count - 1} strings of {length} bytes")
+    with nogil:
+        for i in range(count):
+            out[i] = <offset_t> (i * length)
 
 
 def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not None,

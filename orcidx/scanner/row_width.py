@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from orcidx.options import ReadOptions
 from orcidx.scanner.column_group import ColumnGroup
+from orcidx.scanner.kept_columns import array_bytes
 from orcidx.scanner.span_plan import FIRST_ROWS
 
 __all__ = ["RowWidth"]
@@ -53,17 +54,14 @@ class RowWidth:
 
     def saw(self, group: ColumnGroup, arrays: Sequence[pa.Array], rows: int) -> None:
         if not self.known:
-            before, size = self.seen.get(group, (0, 0))
-            self.seen[group] = before + rows, size + sum(map(_size_of, arrays))
+            self.saw_bytes(group, sum(map(array_bytes, arrays)), rows)
+
+    def saw_bytes(self, group: ColumnGroup, size: int, rows: int) -> None:
+        """Takes account of so many rows of a group with so many bytes."""
+        if not self.known:
+            before, seen = self.seen.get(group, (0, 0))
+            self.seen[group] = before + rows, seen + size
 
     def was_too_large(self) -> None:
         if self.seen:
             self.share = max(0.25, self.share * 0.75)
-
-
-def _size_of(array: pa.Array) -> int:
-    """Bytes of the rows. A dictionary is shared by batches, so each of its rows counts as an entry of average size."""
-    if not isinstance(array, pa.DictionaryArray):
-        return int(array.nbytes)
-    entries = array.dictionary
-    return int(array.indices.nbytes + entries.nbytes * len(array) / max(1, len(entries)))

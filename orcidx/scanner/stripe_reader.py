@@ -43,11 +43,6 @@ __all__ = ["Step", "read_stripe"]
 DENSE = 0.5
 """If at least this share of row groups has survivors, all columns are read together (decision 0113: for threads)."""
 
-SPREAD = 128
-"""If at least one row of this many survives, in more than ``MOST_RUNS`` runs that cover half of the examined rows, the
-other columns are decoded whole anyway. Then they are decoded at the same time as the predicate's columns, by all
-threads."""
-
 IN_VAIN = 3
 """After this many examined spans of a stripe, decoding ahead begins even if no batch was given yet. The first spans are
 short."""
@@ -210,7 +205,7 @@ class StripeReader:
         mask = self.filter.mask(found, start, stop)
         kept = None if mask is None else KeptRows(mask)
         count = stop - start if kept is None else kept.count
-        self.together = self.dense and (kept is None or _goes_together(kept))
+        self.together = self.dense and kept is None
         if count == 0 or self.count is not None:
             return Survivors(start, stop, None, [], count) if count else None
         arrays = [array if wanted else None for array, wanted in zip(found, self.filter.returned, strict=True)]
@@ -300,13 +295,14 @@ class StripeReader:
             arrays = self.rest.read(found.stop - found.start, self.ahead)
             self.width.saw(self.rest, arrays, found.stop - found.start)
             return arrays
-        if not found.kept.are_scattered:
-            return self._read_runs(found.start, found.kept.runs())
         first, last = found.kept.reach
+        runs = found.kept.runs()
+        if len(runs) == 1 or (not found.kept.are_scattered and found.kept.count * 2 < last - first):
+            return self._read_runs(found.start, runs)
         self.rest.seek(found.start + first)
-        arrays = self.rest.read(last - first, self.ahead)
-        self.width.saw(self.rest, arrays, last - first)
-        return picked(arrays, found.kept.narrowed(), owned=True)
+        arrays, size = self.rest.read_kept(found.kept.narrowed(), self.ahead)
+        self.width.saw_bytes(self.rest, size, last - first)
+        return arrays
 
     def _read_runs(self, start: int, runs: list[list[int]]) -> list[pa.Array]:
         pieces: list[list[pa.Array]] = []
@@ -316,16 +312,6 @@ class StripeReader:
         if len(pieces) == 1:
             return pieces[0]
         return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
-
-
-def _goes_together(kept: KeptRows) -> bool:
-    """Whether all columns of spans like this one are read whole, and so decoded at the same time by all threads."""
-    if kept.count * 2 >= len(kept):
-        return True
-    if kept.count * SPREAD < len(kept) or not kept.are_scattered:
-        return False
-    first, stop = kept.reach
-    return (stop - first) * 2 >= len(kept)
 
 
 def read_stripe(

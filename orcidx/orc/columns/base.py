@@ -8,10 +8,12 @@ stream does not cover them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, OrcidxError, Unsupported, located
@@ -32,12 +34,21 @@ __all__ = [
     "Claims",
     "ColumnReader",
     "Fixed",
+    "KeepsWhileDecoding",
     "Limits",
+    "Pick",
     "Present",
     "StripeStreams",
     "allocate",
     "bitmap_size",
 ]
+
+KEEPS = True
+"""False in tests: rows are then kept only in arrays that have all of them."""
+
+MOST_KEPT = 0.9
+"""If more than this share of the rows is kept, the output has room for all: pyarrow's pool uses blocks of one size
+again, while memory of other sizes comes from the system, which clears its pages (decision 0379)."""
 
 LARGEST_ARRAY = (1 << 31) - 1
 """Bytes of strings, or elements of lists, that one Arrow array addresses with 32-bit offsets."""
@@ -51,6 +62,9 @@ class BatchTooLarge(Exception):
     """A read would return more bytes than a batch may have. The readers' position is undefined then: seek, and read
     fewer rows."""
 
+
+Pick = Callable[[pa.Array], pa.Array]
+"""Keeps rows of an array that has all of them."""
 
 Claims = Tally
 """Bytes that one read has claimed, over all its columns."""
@@ -212,6 +226,20 @@ class ColumnReader:
             error.at(column=self.node.dotted)
             raise
 
+    def read_kept(self, n: int, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+        """Those of the next ``n`` rows that ``mask`` keeps, ``count`` of them; in a top-level column.
+
+        All rows are decoded and checked, and claim the same bytes as in ``read``. ``pick`` keeps rows of an array that
+        has all of them, for readers that do not keep rows while they decode.
+        """
+        try:
+            if self._pending:
+                self._pay_skips()
+            return self._read_kept(self._read_present(n, None), mask, count, pick)
+        except OrcidxError as error:
+            error.at(column=self.node.dotted)
+            raise
+
     @property
     def run_length_version(self) -> int:
         """1 or 2: the code of this column's integer streams."""
@@ -232,6 +260,9 @@ class ColumnReader:
 
     def _read_values(self, present: Present) -> pa.Array:
         raise NotImplementedError
+
+    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+        return pick(self._read_values(present))
 
     # ------------------------------------------------------------------ nulls
 
@@ -273,3 +304,22 @@ class Fixed(ColumnReader):
         if present.bits is not None:
             buffers.spread(view, self.width, present.view, present.rows, present.count)
         return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
+
+
+class KeepsWhileDecoding(Fixed):
+    """Values of a fixed width of which those are kept, where none is null, that are wanted: a block of them is decoded
+    while it is in the cache, and what is kept of it goes to the output (decision 0379)."""
+
+    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
+        """Reads a value for each byte of ``mask``, and leaves the ``count`` that it keeps in ``view``, which has room
+        for one more."""
+        raise NotImplementedError
+
+    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+        if present.bits is not None or not KEEPS:
+            return super()._read_kept(present, mask, count, pick)
+        self.limits.claim(present.rows * self.width)
+        rows = present.rows if count > present.rows * MOST_KEPT else count + 1
+        buffer, view = allocate(rows * self.width)
+        self._read_dense_kept(view, mask.view(np.uint8), count)
+        return pa.Array.from_buffers(self.arrow_type, count, [None, buffer.slice(0, count * self.width)], 0)

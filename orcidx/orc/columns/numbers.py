@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
 from orcidx.orc import buffers, decimals
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
-from orcidx.orc.columns.base import ColumnReader, Fixed, Present, StripeStreams, bitmap_size
+from orcidx.orc.columns.base import (
+    ColumnReader,
+    Fixed,
+    KeepsWhileDecoding,
+    Pick,
+    Present,
+    StripeStreams,
+    allocate,
+    bitmap_size,
+)
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import FileFacts, TypeKind
@@ -27,10 +38,14 @@ _WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
     TypeKind.DATE: (4, "i"),
 }
 
+BLOCK_BYTES = 1 << 16
+"""Of a block of floats of which some are kept: so many are read straight to where they shall go, and stay in the
+cache."""
+
 _STREAMING_INTEGERS = integers_use_streaming()
 
 
-class Integers(Fixed):
+class Integers(KeepsWhileDecoding):
     """SHORT, INT and LONG: a signed run-length stream. Values wrap to the type's width, as in every reader."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
@@ -47,6 +62,9 @@ class Integers(Fixed):
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         self._data.read(view.cast(self._format), count, streaming=streaming and _STREAMING_INTEGERS)
+
+    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
+        self._data.read_kept(view.cast(self._format), mask, count)
 
 
 class Bytes(Fixed):
@@ -68,7 +86,7 @@ class Bytes(Fixed):
         self._data.read(view, count)
 
 
-class Floats(Fixed):
+class Floats(KeepsWhileDecoding):
     """FLOAT and DOUBLE: IEEE values, little-endian, without runs."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
@@ -84,6 +102,10 @@ class Floats(Fixed):
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         self._data.read_into(view)
+
+    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
+        _, block = allocate(min(len(mask) * self.width, BLOCK_BYTES))
+        self._data.read_kept(view, self.width, mask, count, block)
 
 
 class Booleans(ColumnReader):
@@ -109,7 +131,7 @@ class Booleans(ColumnReader):
         return pa.Array.from_buffers(self.arrow_type, present.rows, [present.bits, buffer], present.nulls)
 
 
-class Decimals(Fixed):
+class Decimals(KeepsWhileDecoding):
     """DECIMAL: unscaled varints with a scale each, or, in decimal64 files, integers at the type's scale."""
 
     width = 16
@@ -174,6 +196,20 @@ class Decimals(Fixed):
             rounding=self._rounding,
             streaming=streaming,
         )
+
+    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
+        digits: dict[str, int] = {"scale": self._scale, "precision": self._precision}
+        if self._integers is not None:
+            decimals.read_kept_short_decimals(self._integers, view, mask, count, **digits)
+            return
+        assert self._scales is not None
+        window = self._values.window
+        decimals.read_kept_decimals(window, self._scales, view, mask, count, rounding=self._rounding, **digits)
+
+    def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
+        if self.width == 8:
+            return pick(self._read_values(present))
+        return super()._read_kept(present, mask, count, pick)
 
     def _read_narrow(self, view: memoryview, count: int) -> None:
         digits: dict[str, int] = {"scale": self._scale, "precision": self._precision}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.errors import ValueOutOfRange
@@ -40,6 +41,14 @@ class Dates(Integers):
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START, streaming=streaming)
+        self._move(view, count, early=early)
+
+    def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
+        early = timestamps.read_kept_days(self._data, view.cast("i"), mask, count, GREGORIAN_START)
+        self._move(view, count, early=early)
+
+    def _move(self, view: memoryview, count: int, *, early: bool) -> None:
+        """Moves days to the proleptic calendar, where the file has another one. ``early``: some may have to move."""
         if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
             # cannot overflow: the oldest days move forward, and none moves back by more than ten

@@ -1,0 +1,36 @@
+"""``read_kept``: reads a column of whose rows some are kept, and says what all of them take."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from orcidx.orc.column_readers import ColumnReader
+from orcidx.orc.types import row_bytes
+from orcidx.scanner.kept_arrays import KeptRows
+from orcidx.scanner.survivors import picked
+
+__all__ = ["KeptColumn", "array_bytes", "read_kept"]
+
+KeptColumn = tuple[pa.Array, int]
+"""The kept rows of a column, and the bytes of all rows from which they were chosen."""
+
+
+def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
+    """The next rows of a column that are kept."""
+    whole: list[int] = []
+
+    def pick(array: pa.Array) -> pa.Array:
+        whole.append(array_bytes(array))
+        (found,) = picked([array], kept, owned=True)
+        return found
+
+    array = reader.read_kept(len(kept), kept.mask, kept.count, pick)
+    return array, whole[0] if whole else int(len(kept) * (row_bytes(reader.node) or 0))
+
+
+def array_bytes(array: pa.Array) -> int:
+    """Bytes of the rows. A dictionary is shared by batches, so each of its rows counts as an entry of average size."""
+    if not isinstance(array, pa.DictionaryArray):
+        return int(array.nbytes)
+    entries = array.dictionary
+    return int(array.indices.nbytes + entries.nbytes * len(array) / max(1, len(entries)))

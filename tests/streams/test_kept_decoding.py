@@ -1,0 +1,299 @@
+"""Kept while they are decoded: each kernel leaves what a mask keeps of the values that it reads without one, refuses
+the same streams in the same words, and goes on at the same place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from streams import encoders
+from streams.framing import PieceSource
+
+from orcidx.errors import OrcidxError
+from orcidx.orc import decimals, timestamps
+from orcidx.orc.byte_rle import RawBytes
+from orcidx.orc.int_rle import IntRle
+from orcidx.orc.window import Window
+
+ROUNDS = int(os.environ.get("ORCIDX_PREDICATES", "20"))
+MOST = 9000
+SHARES = (0.0, 0.001, 0.02, 0.3, 0.8, 0.97, 1.0)
+
+Bytes = npt.NDArray[np.uint8]
+Reader = tuple[Callable[[int], Any], Callable[[Bytes, int], Any]]
+"""What reads so many values, and what reads a value for each byte of a mask and leaves those that it keeps."""
+
+
+def masked(rng: np.random.Generator, rows: int) -> Bytes:
+    """Scattered rows, and sometimes a stretch that is kept or falls."""
+    mask = rng.random(rows) < rng.choice(SHARES)
+    if rows and rng.random() < 0.4:
+        first, last = sorted(rng.integers(0, rows + 1, 2))
+        mask[first:last] = rng.random() < 0.5
+    return mask.view(np.uint8)
+
+
+def window(data: bytes, piece: int | None, name: str = "DATA") -> Window:
+    return Window(PieceSource(data, piece), None, 0, name=name)
+
+
+def runs_of(rng: np.random.Generator, count: int, *, bits: int = 40) -> list[encoders.Run]:
+    """Runs of all kinds with ``count`` values in all."""
+    runs: list[encoders.Run] = []
+    while count:
+        size = int(min(count, rng.choice([1, 3, 10, 100, 511, 512])))
+        low = int(rng.integers(-(1 << bits), 1 << bits))
+        kind = rng.integers(0, 3)
+        if kind == 0 and 3 <= size <= 10:
+            runs.append(encoders.short_repeat(low, size, signed=True))
+        elif kind == 1:
+            runs.append(encoders.fixed_delta(low, int(rng.integers(-5, 6)), size, signed=True))
+        else:
+            high = 1 << int(rng.integers(1, bits))
+            runs.append(encoders.direct(rng.integers(-high, high, size).tolist(), signed=True))
+        count -= size
+    return runs
+
+
+def integers(kind: type[np.signedinteger[Any]], rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
+    stream = IntRle(window(data, piece), version=2, signed=True)
+
+    def some(count: int) -> Any:
+        out = np.zeros(count, kind)
+        stream.read(out, count)
+        return out
+
+    def kept(mask: Bytes, count: int) -> Any:
+        out = np.zeros(count + 1, kind)
+        stream.read_kept(out, mask, count)
+        return out[:count]
+
+    return some, kept
+
+
+def days(rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
+    stream = IntRle(window(data, piece), version=2, signed=True)
+    first = -141427
+
+    def some(count: int) -> Any:
+        out = np.zeros(count, np.int32)
+        return timestamps.read_days(stream, out, count, first), out
+
+    def kept(mask: Bytes, count: int) -> Any:
+        out = np.zeros(count + 1, np.int32)
+        return timestamps.read_kept_days(stream, out, mask, count, first), out[:count]
+
+    return some, kept
+
+
+def floats(rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
+    stream = RawBytes(window(data, piece))
+    block = np.zeros(int(rng.choice([8, 9, 64, 1000, 1 << 16])), np.uint8)
+
+    def some(count: int) -> Any:
+        out = np.zeros(count * 8, np.uint8)
+        stream.read_into(out, count * 8)
+        return out.view(np.int64)
+
+    def kept(mask: Bytes, count: int) -> Any:
+        out = np.zeros(count * 8 + 8, np.uint8)
+        stream.read_kept(out, 8, mask, count, block)
+        return out[: count * 8].view(np.int64)
+
+    return some, kept
+
+
+def numbers(rng: np.random.Generator, data: bytes, scales: bytes, piece: int | None, **digits: Any) -> Reader:
+    values, stream = window(data, piece), IntRle(window(scales, piece, "SECONDARY"), version=2, signed=True)
+
+    def some(count: int) -> Any:
+        out = np.zeros(16 * count, np.uint8)
+        decimals.read_decimals(values, stream, out, count, **digits)
+        return out.reshape(-1, 16)
+
+    def kept(mask: Bytes, count: int) -> Any:
+        out = np.zeros(16 * count + 16, np.uint8)
+        decimals.read_kept_decimals(values, stream, out, mask, count, **digits)
+        return out[: 16 * count].reshape(-1, 16)
+
+    return some, kept
+
+
+def short_numbers(rng: np.random.Generator, data: bytes, piece: int | None) -> Reader:
+    stream, digits = IntRle(window(data, piece), version=2, signed=True), {"scale": 2, "precision": 12}
+
+    def some(count: int) -> Any:
+        out = np.zeros(16 * count, np.uint8)
+        decimals.read_short_decimals(stream, out, count, **digits)
+        return out.reshape(-1, 16)
+
+    def kept(mask: Bytes, count: int) -> Any:
+        out = np.zeros(16 * count + 16, np.uint8)
+        decimals.read_kept_short_decimals(stream, out, mask, count, **digits)
+        return out[: 16 * count].reshape(-1, 16)
+
+    return some, kept
+
+
+def varints(rng: np.random.Generator, count: int, bits: Sequence[int]) -> bytes:
+    codes = [int.from_bytes(rng.bytes(17), "little") & (1 << int(size)) - 1 for size in rng.choice(bits, count)]
+    return b"".join(map(encoders.varint, codes))
+
+
+def decimal_stream(rng: np.random.Generator, count: int) -> Callable[[int | None], Reader]:
+    precision = int(rng.choice([9, 15, 18, 19, 38]))
+    bits = range(1, 24) if precision == 9 else range(1, 46) if precision < 19 else range(1, 58)
+    data = varints(rng, count, [*bits, 110] if precision == 38 else bits)
+    scales: list[encoders.Run] = []
+    left = count
+    while left:
+        size = int(min(left, rng.choice([3, 64, 300, 512])))
+        if rng.random() < 0.7:
+            scales.append(encoders.fixed_delta(2, 0, size, signed=True))
+        else:
+            scales.append(encoders.direct(rng.integers(0, 4, size).tolist(), signed=True))
+        left -= size
+    if rng.random() < 0.1:
+        data = damaged(rng, data)
+    rounding = str(rng.choice(["half_up", "truncate", "error"]))
+    text = b"".join(run.data for run in scales)
+    return lambda piece: numbers(rng, data, text, piece, scale=2, precision=precision, rounding=rounding)
+
+
+def damaged(rng: np.random.Generator, data: bytes) -> bytes:
+    changed = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        if changed:
+            changed[int(rng.integers(0, len(changed)))] = int(rng.integers(0, 256))
+    return bytes(changed[: int(rng.integers(0, len(changed) + 1))] if rng.random() < 0.5 else changed)
+
+
+def stream_of(name: str, rng: np.random.Generator, count: int) -> Callable[[int | None], Reader]:
+    if name == "decimals":
+        return decimal_stream(rng, count)
+    if name == "floats":
+        data = rng.bytes(8 * count)
+        data = data[: -int(rng.integers(0, 20))] if rng.random() < 0.2 else data
+        return lambda piece: floats(rng, data, piece)
+    bits = {"days": 18, "short decimals": 38, "int16": 16}.get(name, 40)
+    data = b"".join(run.data for run in runs_of(rng, count, bits=bits))
+    if rng.random() < 0.2:
+        data = damaged(rng, data)
+    if name == "days":
+        return lambda piece: days(rng, data, piece)
+    if name == "short decimals":
+        return lambda piece: short_numbers(rng, data, piece)
+    kind = {"int16": np.int16, "int32": np.int32, "int64": np.int64}[name]
+    return lambda piece: integers(kind, rng, data, piece)
+
+
+def outcome(read: Callable[[], Any]) -> tuple[Any, str | None]:
+    try:
+        return read(), None
+    except OrcidxError as error:
+        return None, f"{type(error).__name__} {error.stream} {str(error).split('offset')[0]}"
+
+
+@pytest.mark.parametrize("name", ["int16", "int32", "int64", "days", "floats", "decimals", "short decimals"])
+def test_what_is_kept_is_what_a_mask_keeps_of_all(name: str, rng: np.random.Generator) -> None:
+    kept_any = failed = 0
+    for _ in range(ROUNDS):
+        count = int(rng.choice([1, 7, 8, 65, 511, 1024, 1025, 2064, 5000, MOST]))
+        opened = stream_of(name, rng, count)
+        piece = None if rng.random() < 0.5 else int(rng.choice([1, 7, 64, 1000]))
+        some, _ = opened(None)
+        _, kept = opened(piece)
+        left = count
+        while left:
+            step = int(min(left, rng.choice([1, 3, 40, 1000, MOST])))
+            mask = masked(rng, step)
+            found, error = outcome(lambda: kept(mask, int(mask.sum())))  # noqa: B023
+            expected, other = outcome(lambda: some(step))  # noqa: B023
+            if other is not None:
+                assert error == other, name
+                failed += 1
+                break
+            assert error is None, error
+            if name == "days":
+                assert found[0] == expected[0]
+                found, expected = found[1], expected[1]
+            assert np.array_equal(found, expected[mask.view(np.bool_)]), (name, step)
+            kept_any += len(found)
+            left -= step
+    assert kept_any > 1000
+    assert failed or name == "int16", "none of the streams was damaged"
+
+
+@pytest.mark.parametrize("share", [0.999, 0.9])
+@pytest.mark.parametrize("at", [0, 16, 8])
+def test_decimals_that_go_past_the_caches(rng: np.random.Generator, share: float, at: int) -> None:
+    """In whole lines, where the output begins at one."""
+    rows = 80_001
+    data = varints(rng, rows, range(1, 50))
+    scales = [encoders.fixed_delta(2, 0, 512, signed=True)] * (rows // 512 + 1)
+    mask = (rng.random(rows) < share).view(np.uint8)
+    count = int(mask.sum())
+    digits: dict[str, Any] = {"scale": 2, "precision": 18, "rounding": "error"}
+
+    def opened() -> tuple[Window, IntRle]:
+        text = b"".join(run.data for run in scales)
+        return window(data, None), IntRle(window(text, None, "SECONDARY"), version=2, signed=True)
+
+    whole = np.zeros(16 * rows, np.uint8)
+    decimals.read_decimals(*opened(), whole, rows, **digits)
+    memory = np.full(16 * count + 1024, 7, np.uint8)
+    begin = -memory.ctypes.data % 64 + at
+    decimals.read_kept_decimals(*opened(), memory[begin : begin + 16 * count + 16], mask, count, **digits)
+    found = memory[begin : begin + 16 * count].reshape(-1, 16)
+    assert np.array_equal(found, whole.reshape(-1, 16)[mask.view(np.bool_)])
+    assert (memory[begin + 16 * count + 16 :] == 7).all()
+    assert (memory[:begin] == 7).all()
+
+
+def test_masks_and_sizes_that_do_not_fit() -> None:
+    data = encoders.direct([1, 2, 3], signed=True).data
+    stream = IntRle(window(data, None), version=2, signed=True)
+    mask = np.array([1, 0, 1], np.uint8)
+    for wrong, message in (
+        ((np.zeros(2, np.int64), mask, 2), "room"),
+        ((np.zeros(3, np.int64), mask, 1), "mask"),
+        ((np.zeros(3, np.int64), mask * 2, 2), "zeros and ones"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stream.read_kept(*wrong)
+        out = wrong[0].astype(np.int32)
+        with pytest.raises(ValueError, match=message):
+            timestamps.read_kept_days(stream, out, wrong[1], wrong[2], 0)
+        narrow = wrong[0].view(np.uint8)
+        with pytest.raises(ValueError, match=message):
+            RawBytes(window(data, None)).read_kept(narrow, 8, wrong[1], wrong[2], np.zeros(8, np.uint8))
+        wide = np.zeros(16 * len(wrong[0]), np.uint8)
+        with pytest.raises(ValueError, match=message):
+            decimals.read_kept_short_decimals(stream, wide, wrong[1], wrong[2], scale=2, precision=9)
+    raw, out = RawBytes(window(data, None)), np.zeros(24, np.uint8)
+    with pytest.raises(ValueError, match="3 bytes"):
+        raw.read_kept(out, 3, mask, 2, out)
+    with pytest.raises(ValueError, match="block"):
+        raw.read_kept(out, 8, mask, 2, out[:7])
+    with pytest.raises(ValueError, match="64 bits"):
+        decimals.read_kept_short_decimals(stream, np.zeros(48, np.uint8), mask, 2, scale=2, precision=19)
+
+
+@pytest.mark.parametrize("switch", ["ORCIDX_SIMD", "ORCIDX_RUNS"])
+def test_without_a_short_cut(switch: str) -> None:
+    """The code for processors without AVX2 and BMI2, and scales that are always decoded, give the same."""
+    if os.environ.get(switch) == "none":
+        return
+    environment = {**os.environ, switch: "none"}
+    # -P: the checkout must not stand in for an installed package.
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", __file__, "-k", "what_is_kept"]
+    root = Path(__file__).parent.parent.parent
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
