@@ -11,14 +11,12 @@ overflow checks.
 import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memmove
 
 from orcidx.orc.bit_unpack cimport leading_zeros  # no-cython-lint: the C below calls its C
 from orcidx.orc.decimal_varints cimport drop_values, is_fast, narrow_values, wide_values
 from orcidx.orc.int128 cimport store_words  # no-cython-lint: so here
 from orcidx.orc.int_rle cimport IntRle, skip_same
-from orcidx.orc.kept_rows cimport check_mask, keep_block
-from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming, widen_streaming
+from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.window cimport Window
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
@@ -241,10 +239,6 @@ cdef extern from *:
     uint64_t all_bits "orcidx_all_bits"(const int64_t* values, int64_t count) nogil
     int portable "orcidx_portable"
 
-cdef enum:
-    BLOCK = 1024            # 16 KiB of them, so that they stay in the cache on their way past the caches
-    LINE = 4                # values of a cache line
-
 # ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 # ORCIDX_RUNS=none decodes all scales, for tests and comparisons
@@ -266,20 +260,6 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
         raise ValueError("the values do not fit")
     if not 1 <= precision <= 38 or not 0 <= scale <= 38:
         raise ValueError(f"decimal({precision}, {scale})")
-    return 0
-
-
-ctypedef struct Kept:
-    # Where decimals of 64 bits go that are kept; `waiting` of them are near.
-    int64_t near[BLOCK + LINE + 1]
-    int64_t waiting
-    uint8_t* out
-    bint streaming
-
-
-cdef int begin_kept(Kept* to, uint8_t[::1] out, int64_t count) except -1:
-    to.out, to.waiting = &out[0], 0
-    to.streaming = count * 16 > STREAMING_BYTES and <size_t> to.out % 64 == 0
     return 0
 
 
@@ -390,8 +370,7 @@ def read_narrow_decimals(Window values not None, IntRle scales not None, int64_t
                     halve(near, step, &out[done])
             done += step
     if status:
-        error = ValueOutOfRange if status == 2 else CorruptFile
-        raise error(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
+        refuse_status(status, values.name)
 
 
 def read_narrow_short_decimals(IntRle values not None, int64_t[::1] out not None, int64_t count, *, int scale,
@@ -448,8 +427,7 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
             done += step
         fence_stores()
     if status:
-        error = ValueOutOfRange if status == 2 else CorruptFile
-        raise error(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
+        refuse_status(status, values.name)
 
 
 def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64_t count, *, int scale, int precision):
@@ -469,95 +447,40 @@ def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64
         raise CorruptFile(_REASONS[status], stream=values.window.name)
 
 
-cdef int put_kept(const int64_t* block, const uint8_t* mask, int64_t step, Kept* to) noexcept nogil:
-    # Those of up to BLOCK values that are kept, widened; in whole cache lines where they go past the caches.
-    cdef int64_t whole
-    to.waiting += keep_block(block, 8, mask, step, to.near + to.waiting)
-    if not to.streaming:
-        widen_integers(to.near, to.waiting, to.out)
-        to.out += 16 * to.waiting
-        to.waiting = 0
-        return 0
-    whole = to.waiting & ~<int64_t> (LINE - 1)
-    widen_streaming(to.out, to.near, whole)
-    to.out += 16 * whole
-    to.waiting -= whole
-    memmove(to.near, to.near + whole, 8 * to.waiting)
-    return 0
+cdef int64_t next_decimals(Window values, IntRle scales, int64_t left, int scale, int precision, int rounding,
+                           int64_t* narrow, uint8_t* wide, int* status) except -1 nogil:
+    cdef int64_t step = min(left, <int64_t> BLOCK)
+    cdef int64_t same = skip_same(scales, step, scale) if by_runs else 0
+    if same and precision <= NARROW:
+        status[0] = read_same_narrow(values, narrow, same, precision)
+    elif same:
+        status[0] = read_same(values, wide, same, precision)
+    else:
+        status[0] = read_block(values, scales, wide, step, scale, precision, rounding)
+        if precision <= NARROW and not status[0]:
+            halve(wide, step, narrow)
+    return same if same else step
 
 
-cdef int end_kept(Kept* to) noexcept nogil:
-    widen_integers(to.near, to.waiting, to.out)
-    if to.streaming:
-        fence_stores()
-    return 0
+cdef int64_t next_short_decimals(IntRle values, int64_t left, int precision, int64_t* narrow,
+                                 int* status) except -1 nogil:
+    cdef int64_t step = min(left, <int64_t> BLOCK)
+    values.read_int64(narrow, step)
+    status[0] = count_narrow(narrow, step, precision, all_bits(narrow, step))
+    return step
 
 
-cdef int64_t check_kept(uint8_t[::1] out, const uint8_t[::1] mask, int64_t count, int scale,
-                        int precision) except -1:
-    check(out, 0, scale, precision)
-    check_mask(mask, count)
-    if count >= out.shape[0] // 16:
-        raise ValueError("room for one more than are kept")
-    return mask.shape[0]
+cdef void widen_values(const int64_t* values, int64_t count, uint8_t* out) noexcept nogil:
+    widen_integers(values, count, out)
 
 
-def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
-                       const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
-    """``read_decimals`` of a value for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps; it has
-    room for one more. All values are checked."""
-    cdef uint8_t wide[16 * BLOCK]
-    cdef int64_t block[BLOCK]
-    cdef Kept to
-    cdef int64_t done = 0, kept = 0, step, same, rows = check_kept(out, mask, count, scale, precision)
-    cdef int mode = _ROUNDINGS[rounding], status = 0
-    cdef bint narrow = precision <= 18
-    begin_kept(&to, out, count)
-    with nogil:
-        while done < rows and not status:
-            step = min(rows - done, <int64_t> BLOCK)
-            same = skip_same(scales, step, scale) if by_runs else 0
-            if same:
-                step = same
-                status = (read_same_narrow(values, block, step, precision) if narrow
-                          else read_same(values, wide, step, precision))
-            else:
-                status = read_block(values, scales, wide, step, scale, precision, mode)
-                if narrow and not status:
-                    halve(wide, step, block)
-            if narrow and not status:
-                put_kept(block, &mask[done], step, &to)
-            elif not status:
-                kept += keep_block(wide, 16, &mask[done], step, &out[16 * kept])
-            done += step
-        end_kept(&to)
-    if status:
-        error = ValueOutOfRange if status == 2 else CorruptFile
-        raise error(_REASONS[status], stream="SECONDARY" if status == 5 else values.name)
+cdef int rounding_of(str rounding) except -1:
+    return _ROUNDINGS[rounding]
 
 
-def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, const uint8_t[::1] mask not None,
-                             int64_t count, *, int scale, int precision):
-    """``read_short_decimals`` of a value for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps;
-    it has room for one more."""
-    cdef int64_t block[BLOCK]
-    cdef Kept to
-    cdef int64_t done = 0, step, rows = check_kept(out, mask, count, scale, precision)
-    cdef int status = 0
-    if precision > 18:
-        raise ValueError(f"decimal({precision}, {scale}) in 64 bits")
-    begin_kept(&to, out, count)
-    with nogil:
-        while done < rows and not status:
-            step = min(rows - done, <int64_t> BLOCK)
-            values.read_int64(block, step)
-            status = count_narrow(block, step, precision, all_bits(block, step))
-            if not status:
-                put_kept(block, &mask[done], step, &to)
-            done += step
-        end_kept(&to)
-    if status:
-        raise CorruptFile(_REASONS[status], stream=values.window.name)
+cdef int refuse_status(int status, str stream) except -1:
+    error = ValueOutOfRange if status == 2 else CorruptFile
+    raise error(_REASONS[status], stream="SECONDARY" if status == 5 else stream)
 
 
 def skip_varints(Window window not None, int64_t count):

@@ -31,7 +31,7 @@ from orcidx.scanner.column_cursor import ColumnCursor
 from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import run_all
 from orcidx.scanner.kept_arrays import KeptRows
-from orcidx.scanner.kept_columns import KeptColumn, array_bytes, read_kept
+from orcidx.scanner.kept_columns import KeptColumn, array_bytes
 from orcidx.scanner.survivors import picked
 
 __all__ = ["ColumnGroup", "read_groups"]
@@ -148,27 +148,12 @@ class ColumnGroup:
         """
         with self.located(row=self.row):
             try:
-                found = self._read_kept(kept, ahead)
+                found = _read_kept(self, kept, ahead)
             except BatchTooLarge:
                 self.rewind()
                 raise
         self.row += len(kept)
         return [array for array, _ in found], sum(size for _, size in found)
-
-    def _read_kept(self, kept: KeptRows, ahead: DecodeAhead | None) -> list[KeptColumn]:
-        if self.cursors:
-            found = None if ahead is None else ahead.take_kept(self.cursors, self.row, kept)
-            if found is not None:
-                return found
-            claims = Claims()  # in order, also after a failure in a thread, as in ``_read``
-            return [cursor.read_kept(self.row, kept, self.batch_bytes, claims) for cursor in self.cursors]
-        if self._root is not None:
-            (arrays,) = _read_in_lockstep([self], len(kept), self.batch_bytes)
-            sizes = [array_bytes(array) for array in arrays]
-            return list(zip(picked(arrays, kept, owned=True), sizes))
-        self.stripe.limits.begin(self.batch_bytes)
-        tasks = [partial(read_kept, reader, kept) for reader in self._readers]
-        return run_all(tasks, use_threads=self.use_threads and len(kept) * len(tasks) >= FEW_ROWS)
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
         """The tasks that read the next rows of each column; the group's own position changes only when its user sets
@@ -238,6 +223,19 @@ def _read(
     # Reads in order, also after a failure in a thread: the first error that this thread meets is raised.
     claims = Claims()
     return [one.read_in_order(rows, batch_bytes, claims) for one in groups]
+
+
+def _read_kept(group: ColumnGroup, kept: KeptRows, ahead: DecodeAhead | None) -> list[KeptColumn]:
+    rows = len(kept)
+    if group.cursors:
+        found = None if ahead is None else ahead.take([group.cursors], group.row, rows, kept)
+        if found is not None:
+            return found[0]
+        claims = Claims()  # in order, also after a failure in a thread, as in ``_read``
+        return [cursor.read_kept(group.row, kept, group.batch_bytes, claims) for cursor in group.cursors]
+    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # few, which stay in the cache
+    sizes = [array_bytes(array) for array in arrays]
+    return list(zip(picked(arrays, kept, owned=True), sizes))
 
 
 def _read_in_lockstep(groups: Sequence[ColumnGroup], rows: int, batch_bytes: int | None) -> list[list[pa.Array]]:

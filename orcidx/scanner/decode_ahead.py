@@ -115,27 +115,17 @@ class DecodeAhead:
     def has_room(self) -> bool:
         return self._most > 0
 
-    def take(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]] | None:
+    def take(
+        self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
+    ) -> list[list[Any]] | None:
         """The rows of all columns, by group; None where they must be read in order, in which case nothing is decoded
-        ahead."""
+        ahead. ``kept``: those of them that are wanted, as ``KeptColumn``; they are decoded now, and spans of other
+        columns stay ahead."""
         if not self._spans and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
-        if not self._spans and self._is_alone:
+        if not self._spans and self._is_alone and kept is None:
             return self._read_here(groups, start, rows)
-        return self._finished([self._of(columns, start, rows) for columns in groups])
-
-    def take_kept(self, columns: Columns, start: int, kept: KeptRows) -> list[KeptColumn] | None:
-        """Of the rows of all columns those that are kept, decoded now; None as in ``take``. Spans of other columns that
-        are decoded ahead stay."""
-        if not self._spans and len(kept) * len(columns) < FEW_VALUES:
-            return None
-        span = self._begin(columns, start, len(kept), self._batch_bytes, kept)
-        self._spans.pop()
-        found = self._finished([span])
-        return None if found is None else found[0]
-
-    def _finished(self, parts: list[_Span]) -> list[list[Any]] | None:
-        """The results of spans that the caller waits for; None where they must be read in order."""
+        parts = [self._of(columns, start, rows, kept) for columns in groups]
         rounds = [part.round for part in parts if part.round is not None]
         for one in rounds:
             self._chains.finish(one)
@@ -161,15 +151,15 @@ class DecodeAhead:
         finally:
             self._chains.caller_leaves()
 
-    def _of(self, columns: Columns, start: int, rows: int) -> _Span:
+    def _of(self, columns: Columns, start: int, rows: int, kept: KeptRows | None) -> _Span:
         """The announced span if it is the next one, else one that is begun now."""
-        if self._spans and self._spans[0].columns is columns:
+        if kept is None and self._spans and self._spans[0].columns is columns:
             span = self._spans[0]
             if (span.start, span.rows) == (start, rows):
                 self._spans.popleft()
                 return span
             self.drop()
-        span = self._begin(columns, start, rows, self._batch_bytes)
+        span = self._begin(columns, start, rows, self._batch_bytes, kept)
         self._spans.pop()
         return span
 

@@ -17,7 +17,7 @@ from streams import encoders
 from streams.framing import PieceSource
 
 from orcidx.errors import OrcidxError
-from orcidx.orc import decimals, timestamps
+from orcidx.orc import decimals, kept_decimals, timestamps
 from orcidx.orc.byte_rle import RawBytes
 from orcidx.orc.int_rle import IntRle
 from orcidx.orc.window import Window
@@ -120,7 +120,7 @@ def numbers(rng: np.random.Generator, data: bytes, scales: bytes, piece: int | N
 
     def kept(mask: Bytes, count: int) -> Any:
         out = np.zeros(16 * count + 16, np.uint8)
-        decimals.read_kept_decimals(values, stream, out, mask, count, **digits)
+        kept_decimals.read_kept_decimals(values, stream, out, mask, count, **digits)
         return out[: 16 * count].reshape(-1, 16)
 
     return some, kept
@@ -136,7 +136,7 @@ def short_numbers(rng: np.random.Generator, data: bytes, piece: int | None) -> R
 
     def kept(mask: Bytes, count: int) -> Any:
         out = np.zeros(16 * count + 16, np.uint8)
-        decimals.read_kept_short_decimals(stream, out, mask, count, **digits)
+        kept_decimals.read_kept_short_decimals(stream, out, mask, count, **digits)
         return out[: 16 * count].reshape(-1, 16)
 
     return some, kept
@@ -250,7 +250,7 @@ def test_decimals_that_go_past_the_caches(rng: np.random.Generator, share: float
     decimals.read_decimals(*opened(), whole, rows, **digits)
     memory = np.full(16 * count + 1024, 7, np.uint8)
     begin = -memory.ctypes.data % 64 + at
-    decimals.read_kept_decimals(*opened(), memory[begin : begin + 16 * count + 16], mask, count, **digits)
+    kept_decimals.read_kept_decimals(*opened(), memory[begin : begin + 16 * count + 16], mask, count, **digits)
     found = memory[begin : begin + 16 * count].reshape(-1, 16)
     assert np.array_equal(found, whole.reshape(-1, 16)[mask.view(np.bool_)])
     assert (memory[begin + 16 * count + 16 :] == 7).all()
@@ -276,14 +276,14 @@ def test_masks_and_sizes_that_do_not_fit() -> None:
             RawBytes(window(data, None)).read_kept(narrow, 8, wrong[1], wrong[2], np.zeros(8, np.uint8))
         wide = np.zeros(16 * len(wrong[0]), np.uint8)
         with pytest.raises(ValueError, match=message):
-            decimals.read_kept_short_decimals(stream, wide, wrong[1], wrong[2], scale=2, precision=9)
+            kept_decimals.read_kept_short_decimals(stream, wide, wrong[1], wrong[2], scale=2, precision=9)
     raw, out = RawBytes(window(data, None)), np.zeros(24, np.uint8)
     with pytest.raises(ValueError, match="3 bytes"):
         raw.read_kept(out, 3, mask, 2, out)
     with pytest.raises(ValueError, match="block"):
         raw.read_kept(out, 8, mask, 2, out[:7])
     with pytest.raises(ValueError, match="64 bits"):
-        decimals.read_kept_short_decimals(stream, np.zeros(48, np.uint8), mask, 2, scale=2, precision=19)
+        kept_decimals.read_kept_short_decimals(stream, np.zeros(48, np.uint8), mask, 2, scale=2, precision=19)
 
 
 @pytest.mark.parametrize("switch", ["ORCIDX_SIMD", "ORCIDX_RUNS"])

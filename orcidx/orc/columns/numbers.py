@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.options import ReadOptions
-from orcidx.orc import buffers, decimals
+from orcidx.orc import buffers, decimals, kept_decimals
 from orcidx.orc.byte_rle import BooleanRle, ByteRle, RawBytes
 from orcidx.orc.columns.base import (
     ColumnReader,
@@ -200,11 +200,11 @@ class Decimals(KeepsWhileDecoding):
     def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
         digits: dict[str, int] = {"scale": self._scale, "precision": self._precision}
         if self._integers is not None:
-            decimals.read_kept_short_decimals(self._integers, view, mask, count, **digits)
+            kept_decimals.read_kept_short_decimals(self._integers, view, mask, count, **digits)
             return
         assert self._scales is not None
         window = self._values.window
-        decimals.read_kept_decimals(window, self._scales, view, mask, count, rounding=self._rounding, **digits)
+        kept_decimals.read_kept_decimals(window, self._scales, view, mask, count, rounding=self._rounding, **digits)
 
     def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
         if self.width == 8:

@@ -1,0 +1,108 @@
+"""Decimals of which some rows are kept, into Arrow's decimal128.
+
+A block of values is decoded into the cache, as ``decimals`` does it, and what is kept of it goes to the output. Those
+of at most 18 digits are decoded and kept in 64 bits, and widened on their way past the caches, in whole cache lines.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memmove
+
+from orcidx.orc.decimals cimport (
+    BLOCK, NARROW, check, next_decimals, next_short_decimals, refuse_status, rounding_of, widen_values,
+)
+from orcidx.orc.int_rle cimport IntRle
+from orcidx.orc.kept_rows cimport check_mask, keep_block
+from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, widen_streaming
+from orcidx.orc.window cimport Window
+
+cdef enum:
+    LINE = 4                # values of a cache line
+
+
+ctypedef struct Kept:
+    # Where decimals of 64 bits go that are kept; `waiting` of them are near.
+    int64_t near[BLOCK + LINE + 1]
+    int64_t waiting
+    uint8_t* out
+    bint streaming
+
+
+cdef int64_t begin(Kept* to, uint8_t[::1] out, const uint8_t[::1] mask, int64_t count, int scale,
+                   int precision) except -1:
+    check(out, 0, scale, precision)
+    check_mask(mask, count)
+    if count >= out.shape[0] // 16:
+        raise ValueError("room for one more than are kept")
+    to.out, to.waiting = &out[0], 0
+    to.streaming = count * 16 > STREAMING_BYTES and <size_t> to.out % 64 == 0
+    return mask.shape[0]
+
+
+cdef int put(const int64_t* block, const uint8_t* mask, int64_t step, Kept* to) noexcept nogil:
+    # Those of up to BLOCK values that are kept, widened; of those that go past the caches, whole lines.
+    cdef int64_t whole
+    to.waiting += keep_block(block, 8, mask, step, to.near + to.waiting)
+    if not to.streaming:
+        widen_values(to.near, to.waiting, to.out)
+        to.out += 16 * to.waiting
+        to.waiting = 0
+        return 0
+    whole = to.waiting & ~<int64_t> (LINE - 1)
+    widen_streaming(to.out, to.near, whole)
+    to.out += 16 * whole
+    to.waiting -= whole
+    memmove(to.near, to.near + whole, 8 * to.waiting)
+    return 0
+
+
+cdef int end(Kept* to) noexcept nogil:
+    widen_values(to.near, to.waiting, to.out)
+    if to.streaming:
+        fence_stores()
+    return 0
+
+
+def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
+                       const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
+    """``read_decimals`` of a value for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps; it has
+    room for one more. All values are checked."""
+    cdef uint8_t wide[16 * BLOCK]
+    cdef int64_t block[BLOCK]
+    cdef Kept to
+    cdef int64_t done = 0, kept = 0, step, rows = begin(&to, out, mask, count, scale, precision)
+    cdef int mode = rounding_of(rounding), status = 0
+    with nogil:
+        while done < rows:
+            step = next_decimals(values, scales, rows - done, scale, precision, mode, block, wide, &status)
+            if status:
+                break
+            if precision <= NARROW:
+                put(block, &mask[done], step, &to)
+            else:
+                kept += keep_block(wide, 16, &mask[done], step, &out[16 * kept])
+            done += step
+        end(&to)
+    if status:
+        refuse_status(status, values.name)
+
+
+def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, const uint8_t[::1] mask not None,
+                             int64_t count, *, int scale, int precision):
+    """``read_short_decimals`` of a value for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps;
+    it has room for one more."""
+    cdef int64_t block[BLOCK]
+    cdef Kept to
+    cdef int64_t done = 0, step, rows = begin(&to, out, mask, count, scale, precision)
+    cdef int status = 0
+    if precision > NARROW:
+        raise ValueError(f"decimal({precision}, {scale}) in 64 bits")
+    with nogil:
+        while done < rows:
+            step = next_short_decimals(values, rows - done, precision, block, &status)
+            if status:
+                break
+            put(block, &mask[done], step, &to)
+            done += step
+        end(&to)
+    if status:
+        refuse_status(status, values.window.name)
