@@ -22,7 +22,7 @@ from orcidx.paimon.registry import FORMATS, read_index
 from orcidx.predicate import Bound, BoundLeaf, BoundPredicate, Constant, External, Where, bind, parse
 from orcidx.predicate.fold import Part, fold
 from orcidx.pruning.evaluate import Verdict
-from orcidx.storage import OneSource, Source, open_reader
+from orcidx.storage import Fingerprint, OneSource, Source, open_reader
 
 __all__ = ["Answer", "FileIndex", "read_file_index"]
 
@@ -309,11 +309,14 @@ def read_file_index(
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return FileIndex(read_container(Body.of(source)), types, strict=strict, rows=rows)
-    reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)
+    known = source.size if isinstance(source, Source) else None
+    if isinstance(source, Source) and known is not None and source.kind != "path":
+        reader = source.open(expected=Fingerprint(known))  # some storages are not asked for its size then
+    else:
+        reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)
     own = reader is not source
     try:
         with located(file=str(source) if isinstance(source, (str, os.PathLike)) else None):
-            known = source.size if isinstance(source, Source) else None
             if known is not None and known <= _READ_AT_ONCE:
                 data, size = reader.read_tail(_READ_AT_ONCE)
             else:

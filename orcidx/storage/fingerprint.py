@@ -27,6 +27,11 @@ class Fingerprint:
     etag: str | None = None
     mtime: int | None = None
 
+    @property
+    def is_version(self) -> bool:
+        """Whether it distinguishes versions of one size."""
+        return self.etag is not None or self.mtime is not None
+
     def matches(self, other: Fingerprint) -> bool:
         """True when both may be the same version: their sizes are equal, and so are the etags (else the mtimes) if both
         know them.

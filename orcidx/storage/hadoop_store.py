@@ -25,7 +25,7 @@ from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import RangeReader
-from orcidx.storage.remote import RemoteReader, ThreadBackend
+from orcidx.storage.remote import Answer, RemoteReader, ThreadBackend
 from orcidx.storage.stores import Found, Source, Store, Upload, store_of
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
 
@@ -152,13 +152,15 @@ def hadoop_source(url: str, files: Files, *, name: str | None = None) -> Source:
 
 
 class HadoopBackend(ThreadBackend):
-    """One file, by blocking calls of the JVM."""
+    """One file, by blocking calls of the JVM. ``size``: its bytes, where they are known and its version is not asked
+    for: then its tail is read without asking for its status first."""
 
-    def __init__(self, files: Files, url: str) -> None:
+    def __init__(self, files: Files, url: str, *, size: int | None = None) -> None:
         self._files = files
         self._url = url
         self.storage = f"hadoop {files.name}"
-        self._size: int | None = None
+        self._size = size
+        self._is_known = size is not None
 
     def look(self) -> Fingerprint:
         found = self._files.status(self._url)
@@ -175,6 +177,13 @@ class HadoopBackend(ThreadBackend):
             length_of_piece = min(_LARGEST_ANSWER, offset + length - at)
             pieces.append(self._files.read(self._url, at, length_of_piece, size=self._size))
         return b"".join(pieces)
+
+    def _read_tail(self, length: int) -> Answer:
+        if not self._is_known or not self._size:
+            return super()._read_tail(length)
+        length = min(length, self._size)
+        data = self.read(self._size - length, length)
+        return Answer(data, Fingerprint(self._size)) if len(data) == length else super()._read_tail(length)
 
 
 class HadoopStore:
@@ -207,7 +216,8 @@ class HadoopStore:
     def open(
         self, path: str, *, name: str, options: RequestOptions | None, expected: Fingerprint | None
     ) -> RangeReader:
-        return RemoteReader(HadoopBackend(self._files, path), name=name, options=options, expected=expected)
+        size = expected.size if expected is not None and not expected.is_version else None
+        return RemoteReader(HadoopBackend(self._files, path, size=size), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
         try:

@@ -167,7 +167,7 @@ class RemoteReader:
     @property
     def identity(self) -> tuple[Any, ...] | None:
         known = self._fingerprint
-        if known is None or self._backend is None or (known.etag is None and known.mtime is None):
+        if known is None or self._backend is None or not known.is_version:
             return None
         return (self._backend.storage, self.name, known)
 

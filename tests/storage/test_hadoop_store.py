@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from memory_files import MemoryFiles
 
-from orcidx.errors import StorageError, Unsupported
+from orcidx import paimon
+from orcidx.errors import CorruptFile, StorageError, Unsupported
+from orcidx.paimon import read_file_index
 from orcidx.storage import describe_source
 from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_roads import HdfsRoad, NoRoad, S3Road
 from orcidx.storage.hadoop_store import Roads, TaskFiles, hadoop_source, install, top_of
+from orcidx.storage.stores import Found
 
 
 def folder_in(url: str, files: MemoryFiles) -> Folder:
@@ -24,6 +29,26 @@ def test_hdfs_creates_by_a_rename() -> None:
     assert folder.create("a", b"1")
     assert not folder.create("a", b"2")
     assert (folder.read("a"), set(files.ways)) == (b"1", {"rename"})
+
+
+def test_an_index_of_known_size_is_read_without_asking_for_its_status() -> None:
+    class Counted(MemoryFiles):
+        def status(self, url: str) -> Found | None:
+            self.ways.append("status")
+            return super().status(url)
+
+    files = Counted()
+    data = paimon.build_file_index(pa.table({"id": [1, 2, 3]}), {"bitmap": {"id": {}}}).to_bytes()
+    source = hadoop_source("s3a://bucket/t/x.index", files)
+    files.held["s3a://bucket/t/x.index"] = data
+    for size in (None, len(data)):
+        files.ways.clear()
+        index = read_file_index(replace(source, size=size), types={"id": "BIGINT"})
+        assert index.evaluate("id = 77").is_empty
+        assert (files.ways == []) is (size is not None)
+    for size in (len(data) - 1, len(data) + 1):
+        with pytest.raises((StorageError, CorruptFile)):
+            read_file_index(replace(source, size=size), types={"id": "BIGINT"})
 
 
 def test_s3a_creates_by_a_condition_that_is_tried_out() -> None:
