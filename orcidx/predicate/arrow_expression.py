@@ -19,7 +19,10 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.nodes import Constant, External, Leaf, Op, all_of, any_of, canonical_literal
 
-__all__ = ["expression_of_form", "from_expression", "metadata_pairs"]
+__all__ = ["TRIED", "expression_of_form", "from_expression", "metadata_pairs"]
+
+TRIED = "try_cast"
+"""A function that pyarrow does not have; see ``tried_casts``."""
 
 _COMPARISONS = {
     "equal": (Op.EQ, False),
@@ -44,7 +47,8 @@ def from_expression(expression: pc.Expression) -> External:
     may, exact = _translate(root, negated=False)
     may_not, not_exact = _translate(root, negated=True)
     columns = tuple(dict.fromkeys(node.path for node in _walk(root) if isinstance(node, _Field)))
-    return External(expression, may, may_not, exact and not_exact, columns)
+    tries = any(isinstance(node, _Call) and node.function == TRIED for node in _walk(root))
+    return External(expression, may, may_not, exact and not_exact, columns, tries=tries)
 
 
 # ---------------------------------------------------------------------- reading the form

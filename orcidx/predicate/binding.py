@@ -32,6 +32,7 @@ from orcidx.predicate.nodes import (
     any_of,
 )
 from orcidx.predicate.ranges import with_ranges
+from orcidx.predicate.tried_casts import taken_out
 
 __all__ = [
     "NAN_KEY",
@@ -212,15 +213,16 @@ class _Binder:
         largest = None
         if self.nan == "largest" and node.comparisons is not None:
             fields = [pa.field(name, kind) for name, _, kind in nested]
-            largest = node.comparisons.largest(pa.schema([*self.schema, *fields]))
+            largest = node.comparisons.largest(pa.schema([*self.schema, *fields]), tries=node.tries)
         inner = _Binder(self.schema, "ieee" if largest is None else "largest", True, self.char_lengths)
         inner.relaxed = Relaxation()
         may = inner.bind(node.may)
-        if largest is not None:
-            return External(largest, may, Constant(True), False, node.columns, nested=tuple(nested))
-        if node.carried and not inner.relaxed.changed:
+        if largest is None and node.carried and not inner.relaxed.changed:
             return may
-        return External(node.expression, may, Constant(True), False, node.columns, nested=tuple(nested))
+        expression = node.expression if largest is None else largest
+        names = [path[0] for path in node.columns or ()]
+        expression, tried = taken_out(expression, names) if node.tries else (expression, ())
+        return External(expression, may, Constant(True), False, node.columns, nested=tuple(nested), tried=tried)
 
 
 @dataclass(frozen=True)

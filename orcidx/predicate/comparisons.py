@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.nodes import Op
+from orcidx.predicate.tried_casts import taken_out
 
 __all__ = ["COMPARISONS", "Comparisons"]
 
@@ -42,11 +43,11 @@ class Comparisons:
         """The condition with pyarrow's meaning."""
         return self._joined([COMPARISONS[op](left, right) for op, left, right in self.parts])
 
-    def largest(self, schema: pa.Schema) -> pc.Expression | None:
+    def largest(self, schema: pa.Schema, *, tries: bool) -> pc.Expression | None:
         """The condition with NaN equal to NaN and above every number; None where no side is floating, so that both
-        mean the same. Raises ``InvalidQuery`` where pyarrow cannot evaluate a side."""
+        mean the same. ``tries``: a side has TRY_CAST. Raises ``InvalidQuery`` where pyarrow cannot evaluate a side."""
         sides = [side for _, *both in self.parts for side in both]
-        known = _floating(sides, schema)
+        known = _floating(*_without_tried(sides, schema) if tries else (sides, schema))
         if not any(known):
             return None
         pairs = zip(known[::2], known[1::2])
@@ -75,6 +76,13 @@ def _is_nan(side: pc.Expression, floats: bool) -> pc.Expression:
     if floats:
         return pc.Expression._call("is_nan", [side])
     return ~side.is_valid() & pc.scalar(pa.scalar(None, pa.bool_()))
+
+
+def _without_tried(sides: list[pc.Expression], schema: pa.Schema) -> tuple[list[pc.Expression], pa.Schema]:
+    """The sides with columns in place of TRY_CAST, and the schema with these."""
+    left, tried = zip(*(taken_out(side, schema.names) for side in sides))
+    fields = {one.name: pa.field(one.name, one.kind) for of_side in tried for one in of_side}
+    return list(left), pa.schema([*schema, *fields.values()])
 
 
 def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:

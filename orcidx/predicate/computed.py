@@ -19,6 +19,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.comparisons import Comparisons
 from orcidx.predicate.nodes import External, Leaf, Op, Predicate, all_of, canonical_literal
+from orcidx.predicate.tried_casts import tried_cast
 
 __all__ = ["FUNCTIONS", "Computed", "Values", "comparison_of", "computed", "condition_of"]
 
@@ -93,6 +94,10 @@ class Values:
     def cast(self, kind: pa.DataType) -> Computed:
         """The value in another Arrow type; an error where it does not fit."""
         return Computed(self._expression().cast(kind))
+
+    def try_cast(self, kind: pa.DataType) -> Computed:
+        """The value in another Arrow type; null where it does not fit."""
+        return Computed(tried_cast(self._expression(), kind))
 
     def coalesce(self, *others: Any) -> Computed:
         """The first of these that is not null."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.literals import convert, domain_of
 from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
+from orcidx.predicate.tried_casts import values_that_fit
 
 __all__ = ["Relaxation", "evaluate_expression"]
 
@@ -114,8 +115,6 @@ def evaluate_expression(
 
     Raises ``InvalidQuery`` with pyarrow's message when pyarrow refuses the expression.
     """
-    from pyarrow import acero
-
     if isinstance(batch, pa.StructArray):
         batch = pa.RecordBatch.from_struct_array(batch)
     rows = batch.num_rows
@@ -125,20 +124,33 @@ def evaluate_expression(
     for name in names:
         path, kind = fields[name] if name in fields else ((name,), schema.field(name).type)
         arrays[name] = _as_declared(_column(batch, path), kind)
+    for one in node.tried:
+        values = _values(one.value, arrays, rows)
+        try:
+            arrays[one.name] = values_that_fit(values, one.kind)
+        except pa.ArrowException as error:
+            raise InvalidQuery(f"TRY_CAST of {one.value} to {one.kind}: {error}") from error
+    truth = _values(node.expression, arrays, rows)
+    if not pa.types.is_boolean(truth.type):
+        raise InvalidQuery(f"the pyarrow Expression {node.expression} is {truth.type}, not a condition")
+    found: npt.NDArray[np.bool_] = truth.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -> pa.Array:
+    """The values of the expression over columns of so many rows, by pyarrow."""
+    from pyarrow import acero
+
     # A table without columns would have no rows.
     spare = max(arrays, key=len, default="") + "_"
     table = pa.table({**arrays, spare: pa.nulls(rows)})
     try:
         source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
-        project = acero.Declaration("project", acero.ProjectNodeOptions([node.expression], ["true"]))
+        project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]))
         result = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0)
-        if not pa.types.is_boolean(result.type):
-            raise InvalidQuery(f"the pyarrow Expression {node.expression} is {result.type}, not a condition")
-        truth = result.combine_chunks().fill_null(False)
+        return result.combine_chunks()
     except pa.ArrowException as error:
-        raise InvalidQuery(f"pyarrow cannot evaluate {node.expression}: {error}") from error
-    found: npt.NDArray[np.bool_] = truth.to_numpy(zero_copy_only=False)
-    return found
+        raise InvalidQuery(f"pyarrow cannot evaluate {expression}: {error}") from error
 
 
 def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:

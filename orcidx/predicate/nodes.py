@@ -275,7 +275,8 @@ class External(Node):
     checks. ``columns`` are the paths that the expression reads; None when they are not known. ``comparisons``: what the
     expression was made of, where it follows the option ``nan``; None: it means what pyarrow means, whatever the option
     says. ``nested``: first names of columns with dots that stand for fields of structs, each with the field's path and
-    type; binding finds them.
+    type; binding finds them. ``tries``: the expression has TRY_CAST, which binding takes out; ``tried``: what was taken
+    out, as columns of the expression.
     """
 
     expression: Any
@@ -285,10 +286,13 @@ class External(Node):
     columns: tuple[tuple[str, ...], ...] | None = None
     comparisons: Any = None
     nested: tuple[tuple[str, tuple[str, ...], Any], ...] = ()
+    tries: bool = False
+    tried: tuple[Any, ...] = ()
 
     def __invert__(self) -> External:
         comparisons = None if self.comparisons is None else ~self.comparisons
-        return External(~self.expression, self.may_not, self.may, self.carried, self.columns, comparisons)
+        opposite = ~self.expression
+        return External(opposite, self.may_not, self.may, self.carried, self.columns, comparisons, tries=self.tries)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, External) or (self.comparisons is None) is not (other.comparisons is None):

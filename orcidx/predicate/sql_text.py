@@ -3,10 +3,10 @@
 Understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN, LIKE (with ESCAPE),
 IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, a boolean column by itself; literals:
 numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL, DATE '..', TIME '..', TIMESTAMP '..'.
-Where columns are compared with columns, and with ``+ - * / ||``, CAST and the functions of ``computed``, pyarrow
-evaluates the comparison. Names may be quoted with " or `, and reach into structs with dots: ``a.b`` is the column of
-exactly that name, and where there is none the field b of a, as ``col("a.b")`` is; ``"a"."b"`` is the field alone, and
-``"a.b"`` is one name.
+Where columns are compared with columns, and with ``+ - * / ||``, CAST, TRY_CAST and the functions of ``computed``,
+pyarrow evaluates the comparison. Names may be quoted with " or `, and reach into structs with dots: ``a.b`` is the
+column of exactly that name, and where there is none the field b of a, as ``col("a.b")`` is; ``"a"."b"`` is the field
+alone, and ``"a.b"`` is one name.
 """
 
 from __future__ import annotations
@@ -92,6 +92,12 @@ def _terms(node: Any) -> list[Any]:
     return [node, *reversed(terms)]
 
 
+def _null_if_tried(node: exp.Expr, error: InvalidQuery) -> None:
+    """The value of a text that does not fit its type: null in TRY_CAST; elsewhere the error is raised."""
+    if not isinstance(node, exp.TryCast):
+        raise error
+
+
 _TWO = frozenset(("this", "expression", "negate"))
 _TAKEN: dict[Any, frozenset[str]] = {
     exp.Between: frozenset(("this", "low", "high", "negate")),
@@ -99,6 +105,12 @@ _TAKEN: dict[Any, frozenset[str]] = {
     **{getattr(exp, name): _TWO for name in ("Like", "StartsWith", "EndsWith", "Contains") if hasattr(exp, name)},
 }
 """What is read of a node, where sqlglot has more: passed over, BETWEEN SYMMETRIC and IN of a column lost rows."""
+
+
+_TIMES = frozenset(
+    ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "TIMESTAMP_NS", "DATETIME")
+)
+"""Types whose constants are written as a text behind their name."""
 
 
 class _Translator:
@@ -269,6 +281,8 @@ class _Translator:
             return self.hex(node)
         if isinstance(node, (exp.Cast, exp.Date)) and isinstance(node.this, exp.Literal) and node.this.is_string:
             return self.typed(node)
+        if isinstance(node, exp.Cast) and not self.is_column(node.this):
+            raise self.refuse(node, "casts a constant; write the value itself, such as 5 or 'text'")
         if self.is_column(node):
             text = ".".join(self.column(node))
             raise self.refuse(node, f"is a column, and a constant is wanted; a text stands in single quotes: '{text}'")
@@ -290,27 +304,27 @@ class _Translator:
             raise self.refuse(node, "is no text of hexadecimal digits") from None
 
     def typed(self, node: Any) -> Any:
-        """DATE '..', TIME '..', TIMESTAMP '..'."""
+        """DATE '..', TIME '..', TIMESTAMP '..'; null for a TRY_CAST of a text that is none."""
         kinds = exp.DataType.Type
         kind = kinds.DATE if isinstance(node, exp.Date) else node.to.this
+        if kind.name not in _TIMES:
+            raise self.refuse(node, "casts a constant; write the value itself, such as 5 or 'text'")
         if isinstance(node, exp.Cast) and node.to.expressions:
             raise self.refuse(node, "has a precision, which is not supported in where; leave it out")
         instant = parse_time(f"1970-01-01 {node.this.this.strip()}" if kind == kinds.TIME else node.this.this)
         if instant is None:
-            raise self.refuse(node, "is no date or time in ISO 8601 form")
+            return _null_if_tried(node, self.refuse(node, "is no date or time in ISO 8601 form"))
         nanos, zoned = instant
         if kind == kinds.DATE:
             if zoned or nanos % (86_400 * 10**9):
-                raise self.refuse(node, "is no date")
+                return _null_if_tried(node, self.refuse(node, "is no date"))
             return (_EPOCH + datetime.timedelta(microseconds=nanos // 1_000)).date()
         if kind == kinds.TIME:
             if zoned:
-                raise self.refuse(node, "is a time of day, which has no zone")
+                return _null_if_tried(node, self.refuse(node, "is a time of day, which has no zone"))
             return ExactTime(nanos, of_day=True)
-        if kind.name not in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "TIMESTAMP_NS", "DATETIME"):
-            raise self.refuse(node)
         if kind.name in ("TIMESTAMPTZ", "TIMESTAMPLTZ") and not zoned:
-            raise self.refuse(node, "names no zone: write an offset such as +00:00 or Z")
+            return _null_if_tried(node, self.refuse(node, "names no zone: write an offset such as +00:00 or Z"))
         if nanos % 1_000:
             return ExactTime(nanos, "UTC") if zoned else np.datetime64(nanos, "ns")
         moment = _EPOCH + datetime.timedelta(microseconds=nanos // 1_000)

@@ -93,7 +93,8 @@ def value_of(
             raise refuse(node, f"casts to a type that is not one of {', '.join(_CASTS)}")
         if node.to.expressions:  # engines differ in whether they cut texts
             raise refuse(node, "casts to a type with a length or a precision, which is not supported in where")
-        return _as_computed(value(node.this)).cast(kind)
+        inner = _as_computed(value(node.this))
+        return inner.try_cast(kind) if isinstance(node, exp.TryCast) else inner.cast(kind)
     if isinstance(node, _BINARY):
         return _binary(node, _as_computed(value(node.this)), value(node.expression))
     name = _function_name(node)
