@@ -253,12 +253,14 @@ def aggregate(
 
 def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
     """What was given for the path of each file."""
+    chosen: list[dict[str, Any]] = [{} for _ in files]
+    if not any(given.values()):
+        return chosen
     numbers: dict[str, int] = {}
     for number, source in enumerate(files):
         numbers.setdefault(source.name, number)
         if isinstance(source.location, str):
             numbers.setdefault(source.location, number)
-    chosen: list[dict[str, Any]] = [{} for _ in files]
     for what, by_path in given.items():
         for key, value in (by_path or {}).items():
             path = os.fspath(key)

@@ -152,6 +152,8 @@ def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:
 
 def of_version(source: Source, version: Fingerprint | None) -> Source:
     """The source with the version that a listing gave."""
+    # dataclasses.replace takes as long as reading the tail of a small file
+    found = object.__new__(Source)
     size = None if version is None else version.size
-    place = source.name, source.kind, source.location, source.storage_options, source.filesystem, source.root
-    return Source(*place, size=size, listed=version, ships_secrets=source.ships_secrets)
+    found.__dict__.update(source.__dict__, size=size, listed=version)
+    return found

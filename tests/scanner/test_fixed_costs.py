@@ -50,9 +50,9 @@ def test_python_calls_of_a_small_file(folder: Path) -> None:
     def scan(paths: list[str], where: Any = None) -> orcidx.Scan:
         return orcidx.scan(paths, where=where, use_threads=False)
 
-    assert per_file(folder, lambda paths: scan(paths).to_table()) < 92
-    assert per_file(folder, lambda paths: scan(paths, col("key") == -1).to_table()) < 91
-    assert per_file(folder, lambda paths: scan(paths).count_rows()) < 62
+    assert per_file(folder, lambda paths: scan(paths).to_table()) < 84
+    assert per_file(folder, lambda paths: scan(paths, col("key") == -1).to_table()) < 77
+    assert per_file(folder, lambda paths: scan(paths).count_rows()) < 56
 
 
 def test_python_calls_of_a_file_that_is_opened(folder: Path) -> None:
