@@ -7,6 +7,7 @@ evidence.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -105,7 +106,7 @@ class Partitions:
         """The partitions of paths below the listed directory.
 
         Types are those of ``schema``; keys that it lacks have none. Without a schema the types are those that
-        ``partition_values`` finds.
+        ``partition_values`` finds. Keys that differ in case alone have none: they may be one column to the reader.
         """
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         distinct = directories.dictionary.to_pylist()
@@ -114,7 +115,8 @@ class Partitions:
         sources = [Source(directory, "path", f"/{directory}file", root="/") for directory in distinct]
         keys = frozenset(key for source in sources for key in source.partition)
         constants = partition_values(sources, schema)
-        typed = keys if schema is None else keys & set(schema.names)
+        counts = Counter(key.casefold() for key in keys)
+        typed = {key for key in keys if counts[key.casefold()] == 1 and (schema is None or key in schema.names)}
         values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
         return Partitions(directories.indices.to_numpy().astype(np.int64), values, keys)
 

@@ -20,11 +20,18 @@ def partition_values(
 ) -> list[dict[str, pa.Scalar]]:
     """The ``key=value`` directories of each file as typed constants, with the same keys for all.
 
+    Keys that differ in case alone are one key where the options compare names so; it is spelled as in the first file.
     A key's name and type are those of the column in ``schema``, compared without regard to case where the options say
     so; else int64 where all values are integers, else string. Null where a file has no such directory. Raises
     ``InvalidQuery`` for a value that is not of the schema's type.
     """
     partitions = [source.partition for source in files]
+    if not case_sensitive:
+        spellings: dict[str, str] = {}
+        partitions = [
+            {spellings.setdefault(key.casefold(), key): value for key, value in partition.items()}
+            for partition in partitions
+        ]
     keys = dict.fromkeys(key for partition in partitions for key in partition)
     names = {key: _spelled(key, schema, case_sensitive=case_sensitive) for key in keys}
     kinds = {key: _kind_of(names[key], [partition.get(key) for partition in partitions], schema) for key in keys}

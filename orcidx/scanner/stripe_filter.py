@@ -50,9 +50,10 @@ class StripeFilter:
         return self.tests and not proved
 
     def reads(self, start: int, stop: int) -> bool:
-        """Whether the predicate's columns are decoded for a span: for proved rows, columns that no output needs are
-        not."""
-        return bool(self.columns.predicate) and (any(self.returned) or self.asks(start, stop))
+        """Whether the predicate's columns are decoded for a span, and the predicate is evaluated: for proved rows,
+        columns that no output needs are not. A predicate of constants alone, such as ``p + 0 = 2``, has no columns to
+        decode, and is evaluated all the same."""
+        return any(self.returned) or self.asks(start, stop)
 
     def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
         """Which rows of a span match, from the predicate's columns; None means all."""
@@ -69,4 +70,6 @@ class StripeFilter:
         assert where is not None
         constants = [pa.repeat(value, rows) for _, value in self.constants]
         names = [*self.columns.predicate_names, *(name for name, _ in self.constants)]
+        if not names:  # a batch without columns would have no rows
+            return where.evaluate(pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]), self.answers)
         return where.evaluate(pa.RecordBatch.from_arrays([*arrays, *constants], names=names), self.answers)

@@ -227,3 +227,36 @@ def test_a_partition_column_that_the_files_store_has_the_value_of_the_directory(
             first = orcidx.scan(tmp_path, where=asked, schema=schema, top=[("p", "desc"), "id"], limit=3, **options)
             order = sorted(expected, key=lambda one: (-one[1], one[0]))[:3]
             assert list(zip(*(column.to_pylist() for column in first.to_table().columns))) == order
+
+
+@pytest.mark.parametrize(
+    "where", ["p = 1", "p = 2", "P >= 2", "p IS NULL", "NOT p = 2", "p = 1 OR id = 3", "P + 0 = 2"]
+)
+@pytest.mark.parametrize("with_index", [False, True])
+def test_directories_whose_keys_differ_in_case(tmp_path: Path, with_index: bool, where: str) -> None:
+    """They are one column where names are compared without regard to case; the values of ``P=`` became nulls."""
+    for folder in ("P=1", "p=2", "p=3/q=4", "P=__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / folder).mkdir(parents=True)
+        orcidx.write_table(pa.table({"id": list(range(5))}), tmp_path / folder / "a.orc")
+    if with_index:
+        index_here(tmp_path, {"bitmap": {"id": {}}})
+    values = [one for one in (1, None, 2, 3) for _ in range(5)]
+    keeps = {
+        "p = 1": lambda p, i: p == 1,
+        "p = 2": lambda p, i: p == 2,
+        "P >= 2": lambda p, i: p is not None and p >= 2,
+        "p IS NULL": lambda p, i: p is None,
+        "NOT p = 2": lambda p, i: p not in (2, None),
+        "p = 1 OR id = 3": lambda p, i: p == 1 or i == 3,
+        "P + 0 = 2": lambda p, i: p == 2,
+    }[where]
+    expected = [(i, p) for number, p in enumerate(values) if keeps(p, i := number % 5)]
+    where = where.replace("p ", "P ") if "+" in where else where
+    for fresh in ("listing", "catalog") if with_index else ("listing",):
+        scan = orcidx.scan(tmp_path, ["id", "P"], where, case_sensitive=False, fresh=fresh)
+        assert list(zip(*(column.to_pylist() for column in scan.to_table().columns))) == expected
+        assert scan.count_rows() == len(expected)
+        total = orcidx.aggregate(tmp_path, {"n": "count(*)"}, where, case_sensitive=False, fresh=fresh)
+        assert total["n"].to_pylist() == [len(expected)]
+    apart = orcidx.scan(tmp_path, ["P", "p"], "P = 1 OR p = 2").to_table().to_pylist()
+    assert apart == [{"P": 1, "p": None}] * 5 + [{"P": None, "p": 2}] * 5
