@@ -127,14 +127,14 @@ def _halves(numbers: Int64s, *, signed: bool) -> list[tuple[int, Int64s]]:
 
 def integer_sum(values: pa.Array) -> int:
     """The exact sum of integers, or of the unscaled values of decimals; none of them null."""
-    return sum(int(part.sum()) << shift for shift, part in integer_parts(values)) if len(values) else 0
+    return sum(int(np.add.reduce(part)) << shift for shift, part in integer_parts(values)) if len(values) else 0
 
 
 def numbers_sum(numbers: npt.NDArray[Any]) -> int:
     """The exact sum of an array of int64, of which there are less than 2**31, or of Python integers."""
     if numbers.dtype == object:
         return sum(numbers.tolist())
-    return sum(int(part.sum()) << shift for shift, part in _halves(numbers, signed=True))
+    return sum(int(np.add.reduce(part)) << shift for shift, part in _halves(numbers, signed=True))
 
 
 def integer_sums(values: pa.Array, starts: Int64s) -> list[int]:

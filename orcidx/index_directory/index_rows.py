@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.catalog import FILE_FIELDS, Catalog
 from orcidx.index_directory.catalog_file import CatalogFile
 
 __all__ = ["INDEX_COLUMNS", "IndexRows", "rows_of_parts"]
@@ -27,6 +27,8 @@ ROWS_AT_ONCE = 1 << 13
 
 def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence[str]) -> pa.Table:
     """Some rows of catalogs, which are numbered one after the other."""
+    if not parts:
+        return FILE_FIELDS.empty_table().select(names)
     order = np.argsort(numbers)
     ordered, first, found = numbers[order], 0, []
     for part in parts:

@@ -207,17 +207,16 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
     first, *above = _candidates(str(start.location), levels)
 
     def ask(location: str) -> IndexStore | None:
-        if start.kind == "path" and not os.path.isdir(os.path.join(location, FOLDER)):
-            return None
         key = (start.kind, id(start.filesystem), location)
         if key not in asked:
             asked[key] = IndexStore.open(_directory(start, location))
         return asked[key]
 
-    if (store := ask(first)) is not None:
+    if start.kind == "path":
+        there = (one for one in (first, *above) if os.path.isdir(f"{one}/{FOLDER}"))
+        return next((store for one in there if (store := ask(one)) is not None), None)
+    if (store := ask(first)) is not None or not above:
         return store
-    if start.kind == "path" or not above:
-        return next((store for one in above if (store := ask(one)) is not None), None)
     return next((store for store in side_by_side(ask, above, _ASKERS) if store is not None), None)
 
 

@@ -49,12 +49,20 @@ class NumberBounds:
     def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
         """Sign of bound - literal for each unit (int8), arbitrary where not valid. The literal is of the column's
         physical domain and no NaN; it is compared exactly."""
-        if self.values.dtype == np.float64 or (type(literal) is int and not self.scale and _is_int64(literal)):
+        if self.values.dtype == np.float64:
             return _signs(self.values, literal)
         floor, exact = scaled_floor(literal, self.scale)
         if self.values.dtype == np.int64 and not _is_int64(floor):
             return np.full(len(self.values), 1 if floor < 0 else -1, np.int8)
         return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
+
+    def plain(self, literal: float | Decimal) -> npt.NDArray[Any] | None:
+        """The values where all units have them and they compare with the literal themselves."""
+        if self.known < len(self.values):
+            return None
+        if self.values.dtype == np.float64:
+            return self.values if type(literal) is float else None
+        return self.values if type(literal) is int and not self.scale and _is_int64(literal) else None
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, which have them, to be looked up among sorted literals."""
@@ -115,6 +123,9 @@ class BytesBounds:
     def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
         """Sign of bound - literal for each unit (int8), arbitrary where not valid."""
         return compare_spans(self.buffer, self.spans, literal)
+
+    def plain(self, literal: bytes) -> None:
+        """None: spans are compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, which have them, to be looked up among sorted literals."""

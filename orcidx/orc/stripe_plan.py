@@ -50,6 +50,11 @@ def group_ranges(
         return []
     if positions is None or (runs[0, 0] == 0 and runs[0, 1] == len(groups)):
         return [(0, length)]
+    if on_demand and positions.within is not None and len(runs) == 1:
+        first, last = runs[0].tolist()
+        stop = length if last == len(groups) else min(length, int(positions.offsets[last]))
+        start = int(positions.offsets[first])
+        return [(start, stop)] if start < stop else []
     starts = positions.offsets[runs[:, 0]]
     stops = np.full(len(runs), length, np.int64)
     inner = runs[:, 1] < len(groups)

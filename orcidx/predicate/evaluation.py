@@ -203,11 +203,16 @@ _DTYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], str]
 
 def _fixed(array: pa.Array) -> Any:
     """The values of a fixed-width array as a NumPy view, anything at null rows."""
-    dtype = np.dtype(next(name(array.type) for belongs, name in _DTYPES if belongs(array.type)))
+    dtype = _dtype_of(array.type)
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), dtype)
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+@functools.lru_cache(64)
+def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
+    return np.dtype(next(name(kind) for belongs, name in _DTYPES if belongs(kind)))
 
 
 # ---------------------------------------------------------------------- integers, dates, times, decimals

@@ -32,6 +32,7 @@ __all__ = [
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Signs = npt.NDArray[np.int8]
+Ends = npt.NDArray[Any]
 Value = int | float | Decimal | bytes
 """As predicates compare it: a date in days, a time of day or a timestamp in nanoseconds, a text as UTF-8."""
 
@@ -54,6 +55,10 @@ class UnitBounds(Protocol[_Literal_contra]):
 
     def compare(self, literal: _Literal_contra) -> Signs:
         """Sign of bound - literal for each unit, arbitrary where not valid."""
+
+    def plain(self, literal: _Literal_contra) -> Ends | None:
+        """The bounds as an array that compares with the literal as they do; None where some unit has none, and where
+        only ``compare`` compares them."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, which have them, to be looked up among sorted literals."""
@@ -86,6 +91,9 @@ class ValueBounds:
         signs[self.valid] = (known > other).astype(np.int8) - (known < other).astype(np.int8)
         return signs
 
+    def plain(self, literal: Value) -> None:
+        """None: objects are compared by ``compare``."""
+
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, as objects."""
         return self.values[units]
@@ -113,28 +121,28 @@ def successor(prefix: bytes) -> bytes | None:
 
 
 @overload
-def within_bounds(op: Op, low: int, high: int) -> tuple[bool, bool]: ...
+def within_bounds(op: Op, low: int, high: int, literal: float = 0) -> tuple[bool, bool]: ...
 
 
 @overload
-def within_bounds(op: Op, low: Signs, high: Signs) -> tuple[Bools, Bools]: ...
+def within_bounds(op: Op, low: Ends, high: Ends, literal: float = 0) -> tuple[Bools, Bools]: ...
 
 
-def within_bounds(op: Op, low: int | Signs, high: int | Signs) -> tuple[bool | Bools, bool | Bools]:
+def within_bounds(op: Op, low: int | Ends, high: int | Ends, literal: float = 0) -> tuple[bool | Bools, bool | Bools]:
     """The table: (some value may satisfy the operator, every value does), of values from a lower to an upper bound.
 
-    ``low`` and ``high`` are the signs of bound - literal, as numbers or arrays. A bound that is not known is -1 below
-    and 1 above: no literal lies outside of it.
+    ``low`` and ``high`` are the bounds, or the signs of bound - literal with 0 in place of the literal, as numbers or
+    arrays. A bound that is not known has the sign -1 below and 1 above: no literal lies outside of it.
     """
     if op is Op.LT:
-        return low < 0, high < 0
+        return low < literal, high < literal
     if op is Op.LE:
-        return low <= 0, high <= 0
+        return low <= literal, high <= literal
     if op is Op.GT:
-        return high > 0, low > 0
+        return high > literal, low > literal
     if op is Op.GE:
-        return high >= 0, low >= 0
-    return (low <= 0) & (high >= 0), (low == 0) & (high == 0)  # equality
+        return high >= literal, low >= literal
+    return (low <= literal) & (high >= literal), (low == literal) & (high == literal)  # equality
 
 
 _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
@@ -207,6 +215,11 @@ class _Values:
 
     def _compared(self, op: Op, literal: Value) -> tuple[Bools, Bools]:
         """The result for values that are not NaN."""
+        lower, upper = self.known.lower, self.known.upper
+        if lower is not None and upper is not None:
+            least, most = lower.plain(literal), upper.plain(literal)
+            if least is not None and most is not None and isinstance(literal, int | float):
+                return within_bounds(op, least, most, literal)
         low = _signs(self.known.lower, literal, -1, self.units)
         high = _signs(self.known.upper, literal, 1, self.units)
         return within_bounds(op, low, high)

@@ -35,7 +35,7 @@ from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.predicate import resolve_column
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.file_queue import FileQueue, OpenFile
+from orcidx.scanner.file_queue import FileQueue, OpenFile, open_job
 from orcidx.scanner.file_scan import FileScan, count_groups
 from orcidx.scanner.index_totals import IndexedFile, IndexedGroups
 from orcidx.scanner.metrics import ScanMetrics
@@ -47,6 +47,7 @@ __all__ = [
     "AggregatePlan",
     "Origins",
     "add_files",
+    "aggregate_file",
     "aggregate_files",
     "asked_of_indexes",
     "plan_aggregation",
@@ -119,6 +120,21 @@ def _known_totals(
         if plan.paths[name][0] not in constants
     }
     return indexes.totals(jobs, request, columns)
+
+
+def aggregate_file(
+    jobs: Sequence[FileJob],
+    request: ScanRequest,
+    indexes: FileIndexes | None,
+    asked: Mapping[str, str],
+    groups: str | Sequence[str] | None,
+) -> pa.Table:
+    """The totals of the only file of ``jobs``, which is opened once for its schema and its rows."""
+    metrics = ScanMetrics()
+    with open_job(jobs[0], request, metrics) as file:
+        plan = plan_aggregation(file.scan.schema, asked, groups, case_sensitive=request.options.case_sensitive)
+        known = asked_of_indexes(indexes, jobs, request, plan, metrics)
+        return aggregate_files(jobs, known, request, plan, metrics=metrics, opened=file)
 
 
 def aggregate_files(
@@ -344,7 +360,8 @@ class _RangeTotals:
         if masks is None:
             return False
         may, must = masks
-        units, rows = self.units, np.diff(self.reader.stripe_bounds)
+        units, bounds = self.units, self.reader.stripe_bounds
+        rows = bounds[1:] - bounds[:-1]
         if must.all() and units.take_whole("file statistics", int(rows.sum()), self.file.of_file):
             return True
         taken = units.take("stripe statistics", rows, partial(stripe_statistics, self.reader.tail), must)
@@ -361,7 +378,8 @@ class _RangeTotals:
         if index is None or masks is None:
             return False
         may, must = masks
-        rows, bounds = np.diff(index.bounds), index.bounds
+        bounds = index.bounds
+        rows = bounds[1:] - bounds[:-1]
         left = may & ~self.units.take("row-group statistics", rows, _statistics_of(index), must)
         if not np.count_nonzero(left):
             return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, aclosing, closing
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
 from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.aggregate_pass import (
     COUNT_ALONE,
+    aggregate_file,
     aggregate_files,
     asked_of_indexes,
     plan_aggregation,
@@ -317,16 +318,13 @@ class Scan(RequestNarrowing, ArrowStream):
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be aggregated: leave limit and top out")
         text = self.options.override(strings="string")
-        every = replace(self, request=replace(self.request, columns=None, row_numbers=None, options=text))
-        metrics = ScanMetrics()
-        with ExitStack() as files:
-            opened = None
-            if len(self.jobs) == 1 and self.request.schema is None:
-                opened = files.enter_context(open_job(self.jobs[0], every.request, metrics))
-                every.learn_schema(lambda: opened.scan.schema)
-            plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=self.options.case_sensitive)
-            known = asked_of_indexes(self.indexes, every.jobs, every.resolved, plan, metrics)
-            return aggregate_files(every.jobs, known, every.resolved, plan, metrics=metrics, opened=opened)
+        request = replace(self.request, columns=None, row_numbers=None, options=text)
+        if len(self.jobs) == 1 and request.schema is None:
+            return aggregate_file(self.jobs, request, self.indexes, aggregates, by)
+        every, metrics = replace(self, request=request), ScanMetrics()
+        plan = plan_aggregation(every.schema, aggregates, by, case_sensitive=text.case_sensitive)
+        known = asked_of_indexes(self.indexes, self.jobs, every.resolved, plan, metrics)
+        return aggregate_files(self.jobs, known, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
         """The scan cut into tasks of about ``target_bytes`` stored bytes of the columns read; their rows together, in

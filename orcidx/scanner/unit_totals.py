@@ -116,7 +116,7 @@ class UnitTotals:
             taken &= totals.prove(sums=wanted.sum, ends=wanted.minimum or wanted.maximum) & (not wanted.order)
         if not np.count_nonzero(taken):
             return taken
-        count = int(rows[taken].sum())
+        count = int(np.add.reduce(rows[taken]))
         self.origins.rows[origin if known else "metadata"] += count
         group = self.totals.group(self.key)
         group.rows += count
@@ -164,7 +164,7 @@ class UnitTotals:
 
 def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
     """Adds the totals of some units that prove all totals of the column."""
-    column.count += int(known.count[units].sum())
+    column.count += int(np.add.reduce(known.count[units]))
     if column.wanted.sum:
         column.total += numbers_sum(known.sums.of_units(units))
     if not (column.wanted.minimum or column.wanted.maximum):

@@ -141,3 +141,12 @@ def test_indexes_of_a_catalog_in_parts(tmp_path: Path) -> None:
     assert all(found.values())
     assert {number for number, index in found.items() if index is not None and index.data == b"new"} == {3, 700, 998}
     assert all(index.data == b"%0100d" % n for n, index in found.items() if index is not None and n not in some)
+
+
+def test_a_directory_without_a_catalog_has_no_indexes(tmp_path: Path) -> None:
+    listing = pa.table([["a.orc"], [7], [1], pa.nulls(1, pa.string())], schema=LISTING)
+    store = IndexStore.open(tmp_path, create=True)
+    assert store is not None
+    plan = store.plan(listing, parse("user >= 0"))
+    assert plan.kept.tolist() == [0]
+    assert plan.known.index_rows.of(np.array([0])).to_pylist() == [dict.fromkeys(index_rows.INDEX_COLUMNS)]

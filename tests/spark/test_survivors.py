@@ -115,7 +115,9 @@ def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch
     """Spark adds that to keys of joins, and the bloom filters of them were read in vain."""
     asked: list[int] = []
     stored = survivors.stored_index
-    monkeypatch.setattr(survivors, "stored_index", lambda known, file: asked.append(file) or stored(known, file))
+    monkeypatch.setattr(
+        survivors, "stored_index", lambda known, file, then: asked.append(file) or stored(known, file, then)
+    )
     assert survivors_of(directory, "city IS NOT NULL AND id >= 0").fallen.tolist() == [False] * 3
     assert not asked
     assert survivors_of(directory, "city IS NOT NULL AND city = 'c100-7'").fallen.tolist() == [True, False, True]
@@ -139,7 +141,9 @@ def test_bloom_filters_are_asked_for_single_values(
 ) -> None:
     looked: list[int] = []
     inner = survivors.stored_index
-    monkeypatch.setattr(survivors, "stored_index", lambda known, number: looked.append(number) or inner(known, number))
+    monkeypatch.setattr(
+        survivors, "stored_index", lambda known, file, then: looked.append(file) or inner(known, file, then)
+    )
     survivors_of(directory, where)
     assert len(looked) == asked
 
