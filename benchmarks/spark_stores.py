@@ -4,10 +4,10 @@
 
 HDFS is a namenode and a datanode in a JVM of their own, s3a is moto on loopback; ``.ci/fetch-hadoop`` brings the jars.
 Each round runs Spark's reader, ``orcidx.spark.read`` and a session of ``orcidx.spark.enable``, in an order that turns.
-``lookup`` is one key of a bloom filter, all columns. ``nothing falls`` is a count by a condition on a column without
-an index. Answers are compared; a ratio is the median of the rounds' ratios. ``many``: ``--files`` (20,000) small files
-of this machine, partitioned: the time to make the DataFrame, where nothing falls. ``--wait``: measuring begins when
-this file is there.
+``lookup`` is one key of a bloom filter, all columns; ``nothing falls`` is a count by a condition on a column without an
+index; each round has another value. Answers are compared; a ratio is the median of the rounds' ratios. ``many``:
+``--files`` (20,000) small files of this machine, partitioned: the time to make the DataFrame, where nothing falls.
+``--wait``: measuring begins when this file is there.
 """
 
 from __future__ import annotations
@@ -96,16 +96,17 @@ def compare(spark: Any, place: Place, table: str, title: str, where: str, column
     fetched = dict.fromkeys(SIDES, 0)
     answers = {}
     for number in range(-2, rounds):  # the first two warm up
+        asked = where.format(number + 2)  # another value in each round: an enabled session keeps its answers
         for side in (*SIDES[number % 3 :], *SIDES[: number % 3]):
             (orcidx_spark.enable if side == "enabled" else orcidx_spark.disable)(spark)
             before, began = place.fetched(spark), time.perf_counter()
-            answers[side] = query_of(spark, side, table, where, columns).collect()
+            answers[side] = query_of(spark, side, table, asked, columns).collect()
             if number >= 0:
                 seconds[side].append(time.perf_counter() - began)
             fetched[side] = place.fetched(spark) - before
+        if any(answers[side] != answers["spark"] for side in SIDES):
+            raise SystemExit(f"the answers differ: {str(answers)[:300]}")
     orcidx_spark.disable(spark)
-    if any(answers[side] != answers["spark"] for side in SIDES):
-        raise SystemExit(f"the answers differ: {str(answers)[:300]}")
     for side in SIDES:
         ratio = median(one / other for one, other in zip(seconds["spark"], seconds[side]))
         more = median(seconds[side]) - median(seconds["spark"])
@@ -172,8 +173,8 @@ def main() -> None:
                 spark, table = begin(place.settings), f"{place.url}/looked up"
                 write_rows(spark, table, given.files or 48, given.rows)
                 wait()
-                compare(spark, place, table, "lookup", "key = 4711", "*", given.rounds)
-                compare(spark, place, table, "nothing falls", "few = 3", "count(*)", given.rounds)
+                compare(spark, place, table, "lookup", "key = 47{:02}", "*", given.rounds)
+                compare(spark, place, table, "nothing falls", "few = {}", "count(*)", given.rounds)
                 spark.stop()
     sys.stdout.write(f"medians of {given.rounds} rounds, load average {os.getloadavg()[0]:.1f}\n")
 
