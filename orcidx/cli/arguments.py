@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
@@ -24,9 +25,11 @@ __all__ = [
     "each_file",
     "file_argument",
     "fresh_option",
+    "html_option",
     "list_files",
     "open_from",
     "parse_top",
+    "query_options",
     "scan_from",
     "sources_argument",
     "storage_option",
@@ -61,6 +64,17 @@ fresh_option = click.option(
     show_default=True,
     help="Which files there are: those of a listing, or those that the catalog of one directory knows.",
 )
+
+html_option = click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file."
+)
+
+
+def query_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that reads rows of files, or plans to: how to print, columns, condition, storage."""
+    for option in (storage_option, where_option, columns_option, as_json):
+        command = option(command)
+    return command
 
 
 def parse_columns(columns: str | None) -> list[str] | None:

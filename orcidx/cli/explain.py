@@ -9,29 +9,24 @@ from typing import Literal
 import click
 
 from orcidx.cli.arguments import (
-    as_json,
-    columns_option,
     fresh_option,
+    html_option,
     list_files,
     parse_columns,
+    query_options,
     scan_from,
     sources_argument,
-    storage_option,
-    where_option,
 )
-from orcidx.cli.output import print_json
+from orcidx.cli.output import print_explanation
 
 __all__ = ["explain"]
 
 
 @click.command()
 @sources_argument
-@as_json
-@columns_option
-@where_option
-@storage_option
+@query_options
 @fresh_option
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
+@html_option
 def explain(
     sources: tuple[str, ...],
     as_json: bool,
@@ -46,11 +41,5 @@ def explain(
     explanation = scan_from(sources, storage_options, parse_columns(columns), where, fresh=fresh).explain()
     if where is not None:
         explanation = replace(explanation, where=where)  # as it was typed
-    if html is not None:
-        from orcidx.storage.sink import write_file
-
-        write_file(html, explanation.to_html().encode(), made_of=list_files(sources, storage_options))
-    if as_json:
-        print_json(explanation.to_dict())
-    else:
-        click.echo(str(explanation))
+    read = list_files(sources, storage_options) if html is not None else ()
+    print_explanation(explanation, html, made_of=read, as_json=as_json)

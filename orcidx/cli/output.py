@@ -17,9 +17,13 @@ import click
 from orcidx.cli.terminal_table import draw_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
-__all__ = ["FileTables", "plain", "print_json", "print_table", "python_values", "text"]
+    from orcidx.storage import Source
+
+__all__ = ["FileTables", "plain", "print_explanation", "print_json", "print_table", "python_values", "text"]
 
 _MIDDLE = 40
 """Characters of a cell that count where columns compete for room; longer ones are folded."""
@@ -72,6 +76,18 @@ def plain(value: object) -> object:
 def print_json(value: object) -> None:
     """One JSON document; indented on a terminal."""
     click.echo(json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def print_explanation(explanation: Any, html: Path | None, *, made_of: Sequence[Source] = (), as_json: bool) -> None:
+    """An explanation as text or JSON, and as a page at ``html``, which must be none of the files of ``made_of``."""
+    if html is not None:
+        from orcidx.storage.sink import write_file
+
+        write_file(html, explanation.to_html().encode(), made_of=made_of)
+    if as_json:
+        print_json(explanation.to_dict())
+    else:
+        click.echo(str(explanation))
 
 
 def text(value: object) -> str:

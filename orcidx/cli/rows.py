@@ -12,12 +12,12 @@ import click
 
 from orcidx.cli.arguments import (
     as_json,
-    columns_option,
     each_file,
     fresh_option,
     list_files,
     parse_columns,
     parse_top,
+    query_options,
     scan_from,
     sources_argument,
     storage_option,
@@ -59,10 +59,7 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
 
 @click.command()
 @sources_argument
-@as_json
-@columns_option
-@where_option
-@storage_option
+@query_options
 def cat(
     sources: tuple[str, ...], as_json: bool, columns: str | None, where: str | None, storage_options: tuple[str, ...]
 ) -> None:
@@ -74,10 +71,7 @@ def cat(
 @click.command()
 @sources_argument
 @click.option("-n", "--rows", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
-@as_json
-@columns_option
-@where_option
-@storage_option
+@query_options
 def head(
     sources: tuple[str, ...],
     rows: int,
@@ -123,10 +117,7 @@ def count(
 
 @click.command()
 @sources_argument
-@as_json
-@columns_option
-@where_option
-@storage_option
+@query_options
 @fresh_option
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
 @top_option

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ from orcidx.cli.aggregate import by_option, explain_option, parse_select, print_
 from orcidx.cli.arguments import (
     as_json,
     columns_option,
+    html_option,
     parse_columns,
     parse_storage_options,
     parse_top,
@@ -19,10 +19,12 @@ from orcidx.cli.arguments import (
     top_option,
     where_option,
 )
-from orcidx.cli.output import print_json, print_table
+from orcidx.cli.output import print_explanation, print_json, print_table
 from orcidx.cli.rows import print_rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orcidx.paimon_table.table import Table
 
 __all__ = ["table"]
@@ -122,17 +124,9 @@ def _query_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @table.command(short_help="Rows of a table.")
 @_query_options
-def scan(
-    path: str,
-    snapshot: int | None,
-    as_json: bool,
-    columns: str | None,
-    storage_options: tuple[str, ...],
-    external_paths: tuple[str, ...],
-    **query: Any,
-) -> None:
+def scan(path: str, as_json: bool, **query: Any) -> None:
     """Rows of the table at PATH."""
-    found = _scan(open_table(path, snapshot, storage_options, external_paths), columns, query)
+    found = _scan(path, query)
     with found.to_batches() as batches:
         print_rows(found.schema.names, batches, as_json=as_json, table=False)
     for note in batches.notes:
@@ -150,17 +144,9 @@ def scan(
 @storage_option
 @external_option
 @explain_option
-def aggregate(
-    path: str,
-    snapshot: int | None,
-    as_json: bool,
-    storage_options: tuple[str, ...],
-    external_paths: tuple[str, ...],
-    explain: bool,
-    **query: Any,
-) -> None:
+def aggregate(path: str, as_json: bool, explain: bool, **query: Any) -> None:
     """Totals of the rows of the table at PATH, from metadata and statistics where those prove them."""
-    opened = open_table(path, snapshot, storage_options, external_paths)
+    opened = _opened(path, query)
     select, by = parse_select(query["select"]), parse_columns(query["by"])
     result = opened.aggregate(select, query["where"], by, jvm_zone=query["jvm_zone"])
     print_totals(result, as_json=as_json, explain=explain)
@@ -168,31 +154,16 @@ def aggregate(
 
 @table.command(short_help="Which files and row groups a query reads, and why.")
 @_query_options
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
-def explain(
-    path: str,
-    snapshot: int | None,
-    as_json: bool,
-    columns: str | None,
-    storage_options: tuple[str, ...],
-    external_paths: tuple[str, ...],
-    html: Path | None,
-    **query: Any,
-) -> None:
+@html_option
+def explain(path: str, as_json: bool, html: Path | None, **query: Any) -> None:
     """Which files and row groups of the table at PATH a query reads, by which evidence; reads no data."""
-    explanation = _scan(open_table(path, snapshot, storage_options, external_paths), columns, query).explain()
-    if html is not None:
-        from orcidx.storage.sink import write_file
-
-        write_file(html, explanation.to_html().encode())
-    if as_json:
-        print_json(explanation.to_dict())
-    else:
-        click.echo(str(explanation))
+    print_explanation(_scan(path, query).explain(), html, as_json=as_json)
 
 
-def _scan(opened: Any, columns: str | None, query: dict[str, Any]) -> Any:
-    top = parse_top(query["top"])
-    return opened.scan(
-        parse_columns(columns), query["where"], limit=query["limit"], top=top, jvm_zone=query["jvm_zone"]
-    )
+def _opened(path: str, query: dict[str, Any]) -> Table:
+    return open_table(path, query["snapshot"], query["storage_options"], query["external_paths"])
+
+
+def _scan(path: str, query: dict[str, Any]) -> Any:
+    columns, top = parse_columns(query["columns"]), parse_top(query["top"])
+    return _opened(path, query).scan(columns, query["where"], limit=query["limit"], top=top, jvm_zone=query["jvm_zone"])
