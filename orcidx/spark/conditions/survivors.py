@@ -39,7 +39,7 @@ from orcidx.predicate.fold import Part, parts
 from orcidx.predicate.nodes import ExactTime
 from orcidx.spark.conditions.kept_stores import KeptStores
 from orcidx.spark.conditions.listed_files import ListedFiles, Listing, SparkFiles
-from orcidx.spark.types.spark_types import arrow_schema_of, struct_json
+from orcidx.spark.types.spark_types import ORC_NAMES, PAIMON_NAMES, arrow_schema_of, struct_json
 from orcidx.storage import Source
 from orcidx.threads.tasks import side_by_side
 
@@ -76,30 +76,10 @@ _WIDENS = {
     "long": ("byte", "short", "integer"),
     "double": ("float",),
 }
-_OF_ORC = {
-    TypeKind.BOOLEAN: "boolean",
-    TypeKind.BYTE: "byte",
-    TypeKind.SHORT: "short",
-    TypeKind.INT: "integer",
-    TypeKind.LONG: "long",
-    TypeKind.FLOAT: "float",
-    TypeKind.DOUBLE: "double",
-    TypeKind.STRING: "string",
-    TypeKind.VARCHAR: "string",
-    TypeKind.DATE: "date",
-    TypeKind.TIMESTAMP: "timestamp",
-}
-_OF_PAIMON = {
-    "BOOLEAN": "boolean",
-    "TINYINT": "byte",
-    "SMALLINT": "short",
-    "INT": "integer",
-    "BIGINT": "long",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "STRING": "string",
-    "DATE": "date",
-}
+_ORC_UNUSED = frozenset({TypeKind.CHAR, TypeKind.BINARY, TypeKind.TIMESTAMP_INSTANT})
+"""Types whose statistics rule out nothing."""
+_PAIMON_UNUSED = frozenset({"CHAR", "BINARY", "VARBINARY", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
+"""Types whose indexes rule out nothing."""
 
 _OLD = {"date": dt.date(1902, 1, 2), "timestamp": ExactTime(-2_145_830_400_000_000_000, "UTC")}
 """1902-01-02; before this date calendars and zones of writers and readers may differ (docs/decisions/0014)."""
@@ -256,8 +236,12 @@ def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
     node, wanted = key.node, types.get(key.column)
     if node.kind is TypeKind.DECIMAL:
         return wanted == f"decimal({node.precision},{node.scale})"
-    own = _OF_ORC.get(node.kind)
-    return own is not None and (own == wanted or own in _WIDENS.get(wanted or "", ()))
+    return node.kind not in _ORC_UNUSED and _is_read_as(ORC_NAMES.get(node.kind), wanted)
+
+
+def _is_read_as(stored: str | None, wanted: str | None) -> bool:
+    """Whether Spark reads a stored type as the wanted one without changing a value."""
+    return stored is not None and (stored == wanted or stored in _WIDENS.get(wanted or "", ()))
 
 
 # ---------------------------------------------------------------------- file indexes
@@ -408,6 +392,6 @@ def _same_index(kind: str, wanted: str | None) -> bool:
     kind = kind.upper()
     if match := re.match(r"DECIMAL\((\d+), ?(\d+)\)", kind):
         return wanted == f"decimal({match[1]},{match[2]})"
-    base = "STRING" if kind.startswith("VARCHAR") else kind.split("(")[0].split(" ")[0]
-    own = _OF_PAIMON.get(base)
-    return own is not None and (own == wanted or own in _WIDENS.get(wanted or "", ()))
+    base = kind.split("(")[0].split(" ")[0]
+    name = "VARCHAR" if base == "STRING" else base
+    return name not in _PAIMON_UNUSED and _is_read_as(PAIMON_NAMES.get(name), wanted)

@@ -67,15 +67,24 @@ def on_any_clock(
     return rewritten(where, widened)  # type: ignore[no-any-return]
 
 
-def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
-    """The literal as the column's kind of time, as if the zone were UTC; None for a literal that is already of that
-    kind or no time."""
+def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
+    """Nanoseconds of a literal that is an instant for a column of local times, or a local time for a column of
+    instants. None for a time of the column's own kind, null, and a value that is no time, about which binding raises
+    the error."""
     if value is None:
         return None
     other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
     try:
-        nanos = convert(value, other, Domain.TIMESTAMP, column=column).below
+        return int(convert(value, other, Domain.TIMESTAMP, column=column).below)
     except InvalidQuery:
+        return None
+
+
+def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
+    """The literal as the column's kind of time, as if the zone were UTC; None for a literal that is already of that
+    kind or no time."""
+    nanos = _nanos_of_other(value, kind, column)
+    if nanos is None:
         return None
     return ExactTime(nanos, "UTC") if kind.tz else ExactTime(nanos)
 
@@ -106,13 +115,8 @@ def _shifted(value: Any, nanos: int) -> Any:
 
 
 def _moved(value: Any, kind: pa.DataType, zone: Zone, column: str) -> Any:
-    if value is None:
-        return None
-    other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
-    try:
-        nanos = convert(value, other, Domain.TIMESTAMP, column=column).below
-    except InvalidQuery:
-        # it is of the column's own kind, or cannot be compared with it, in which case binding raises the error
+    nanos = _nanos_of_other(value, kind, column)
+    if nanos is None:
         return value
     second, rest = divmod(nanos, _SECOND)
     if kind.tz is not None:

@@ -24,6 +24,8 @@ __all__ = [
     "CHAR_TYPE",
     "DEFAULT",
     "NESTED_CHAR",
+    "ORC_NAMES",
+    "PAIMON_NAMES",
     "arrow_schema_of",
     "collated",
     "field_json",
@@ -41,7 +43,7 @@ __all__ = [
 Json = Any
 """A type as Spark's schemas write it: a name, or an object."""
 
-_ORC = {
+ORC_NAMES = {
     TypeKind.BOOLEAN: "boolean",
     TypeKind.BYTE: "byte",
     TypeKind.SHORT: "short",
@@ -57,7 +59,8 @@ _ORC = {
     TypeKind.TIMESTAMP: "timestamp",
     TypeKind.TIMESTAMP_INSTANT: "timestamp",
 }
-_PAIMON = {
+"""Spark's names of ORC's types that have no parts."""
+PAIMON_NAMES = {
     "BOOLEAN": "boolean",
     "TINYINT": "byte",
     "SMALLINT": "short",
@@ -74,6 +77,7 @@ _PAIMON = {
     "TIMESTAMP": "timestamp_ntz",
     "TIMESTAMP_LTZ": "timestamp",
 }
+"""Spark's names of Paimon's types that have no parts."""
 _ARROW = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -138,8 +142,8 @@ def json_of_orc(node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
     attribute = node.attribute(SPARK_TYPE)
     if attribute is not None and attribute.startswith(_ATTRIBUTES) and not node.children:
         return attribute
-    if node.kind in _ORC:
-        return _ORC[node.kind]
+    if node.kind in ORC_NAMES:
+        return ORC_NAMES[node.kind]
     if node.kind is TypeKind.DECIMAL:
         precision, scale = (node.precision, node.scale) if node.precision else zero_precision
         return f"decimal({precision},{scale})"
@@ -177,8 +181,8 @@ def struct_of_paimon(fields: Sequence[DataField]) -> Json:
 
 
 def _of_paimon(kind: DataType, column: str) -> Json:
-    if kind.root in _PAIMON:
-        return _PAIMON[kind.root]
+    if kind.root in PAIMON_NAMES:
+        return PAIMON_NAMES[kind.root]
     if kind.root == "DECIMAL":
         return f"decimal({kind.precision},{kind.scale})"
     if kind.root == "ROW":
