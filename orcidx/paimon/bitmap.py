@@ -38,7 +38,7 @@ from pyroaring import BitMap
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, ValueOutOfRange
 from orcidx.paimon.body import Body, checked_rows, rows_of
 from orcidx.paimon.data_types import DataType
-from orcidx.paimon.index import Index
+from orcidx.paimon.index import BodyIndex
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, Key, Keys, KeyType, key_type
 from orcidx.paimon.questions import NullTest, Points, Question
@@ -388,16 +388,15 @@ def check_type(data_type: DataType) -> None:
 # ---------------------------------------------------------------------- evaluate
 
 
-class BitmapIndex(Index):
+class BitmapIndex(BodyIndex):
     """A bitmap index of either version; its parts are read when they are needed."""
 
     kind = KIND
     answered = frozenset({"eq", "neq", "in", "notin", "isnull", "isnotnull"})
 
     def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
-        super().__init__(data_type)
+        super().__init__(body, data_type)
         check_type(self.data_type)
-        self._body = Body.of(body)
         self.version, rows, values, has_null = self._body.unpack(HEAD, 0)
         if self.version not in _LAYOUTS:
             raise CorruptFile(f"bitmap index of version {self.version}; 1 and 2 are known", offset=0)
@@ -419,9 +418,6 @@ class BitmapIndex(Index):
             place = self._layout.null_place()
             self._nulls = self._layout.bitmaps([place])[0] if place else BitMap()
         return self._nulls
-
-    def to_bytes(self) -> bytes:
-        return bytes(self._body.all())
 
     def contents(self) -> Contents:
         """The contents of the body."""

@@ -23,7 +23,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon.bloom import add_bytes, add_integers, hash_bytes, hash_integer, may_hold
 from orcidx.paimon.body import Body
 from orcidx.paimon.data_types import DataType
-from orcidx.paimon.index import Index
+from orcidx.paimon.index import BodyIndex
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, Key, KeyType, ordered_bits
 from orcidx.paimon.questions import Points, Question
@@ -124,7 +124,7 @@ def check_type(data_type: DataType) -> None:
 # ---------------------------------------------------------------------- evaluate
 
 
-class BloomFilterIndex(Index):
+class BloomFilterIndex(BodyIndex):
     """A bloom filter, which is read whole when it is first used. It does not know which rows have a value: its answers
     are skip and remain."""
 
@@ -132,9 +132,8 @@ class BloomFilterIndex(Index):
     answered = frozenset({"eq", "in"})
 
     def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
-        super().__init__(data_type)
+        super().__init__(body, data_type)
         check_type(self.data_type)
-        self._body = Body.of(body)
         (functions,) = self._body.unpack(INT, 0)
         if self._body.length == INT.size or not 1 <= functions <= MOST_FUNCTIONS:
             raise CorruptFile(f"a bloom filter of {functions} hash functions, {self._body.length} bytes", offset=0)
@@ -143,9 +142,6 @@ class BloomFilterIndex(Index):
     @property
     def rows(self) -> None:
         """Not known."""
-
-    def to_bytes(self) -> bytes:
-        return bytes(self._body.all())
 
     def contents(self) -> Contents:
         """The contents of the body."""

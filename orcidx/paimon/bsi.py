@@ -31,7 +31,7 @@ from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
 from orcidx.paimon.bit_slices import BitSlices
 from orcidx.paimon.body import Body, checked_rows, is_within
 from orcidx.paimon.data_types import DataType
-from orcidx.paimon.index import Index
+from orcidx.paimon.index import BodyIndex
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT
 from orcidx.paimon.questions import NullTest, Points, Question, Span
@@ -190,16 +190,15 @@ class _Side:
         return self.numbers.below(value - self.smallest)
 
 
-class BsiIndex(Index):
+class BsiIndex(BodyIndex):
     """A bit-slice index. It is read whole when it is first used, because bitmaps without lengths cannot be skipped."""
 
     kind = KIND
     answered = frozenset({"eq", "neq", "in", "notin", "lt", "lte", "gt", "gte", "between", "isnull", "isnotnull"})
 
     def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
-        super().__init__(data_type)
+        super().__init__(body, data_type)
         check_type(self.data_type)
-        self._body = Body.of(body)
         version, rows = self._body.unpack(HEAD, 0)
         if version != VERSION or rows < 0:
             raise CorruptFile(f"BSI of version {version} with {rows} rows", offset=0)
@@ -209,9 +208,6 @@ class BsiIndex(Index):
     @property
     def rows(self) -> int:
         return self._rows
-
-    def to_bytes(self) -> bytes:
-        return bytes(self._body.all())
 
     def contents(self) -> Contents:
         """The contents of the body."""

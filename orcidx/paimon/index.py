@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from orcidx.errors import InvalidQuery
+from orcidx.paimon.body import Body
 from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.keys import KeyType, key_type
 from orcidx.paimon.questions import NullTest, Question, questions_of
@@ -19,7 +20,7 @@ from orcidx.predicate import BoundLeaf, Constant, Leaf, Op, bind
 from orcidx.predicate.fold import Part, fold
 from orcidx.pruning.evaluate import Verdict
 
-__all__ = ["EmptyIndex", "Index", "as_bitmap"]
+__all__ = ["BodyIndex", "EmptyIndex", "Index", "as_bitmap"]
 
 _COLUMN = "value"
 _OPERATORS: dict[str, tuple[Op, bool]] = {
@@ -148,6 +149,17 @@ class Index(ABC):
     def __repr__(self) -> str:
         rows = "" if self.rows is None else f", {self.rows} rows"
         return f"<{self.kind} index of {self.data_type}{rows}>"
+
+
+class BodyIndex(Index):
+    """An index whose bytes are a ``Body``, of which parts are read when they are needed."""
+
+    def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
+        super().__init__(data_type)
+        self._body = Body.of(body)
+
+    def to_bytes(self) -> bytes:
+        return bytes(self._body.all())
 
 
 class EmptyIndex(Index):

@@ -36,7 +36,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
 from orcidx.paimon.bit_slices import BitSlices, smallest
 from orcidx.paimon.body import Body, is_within, rows_of
 from orcidx.paimon.data_types import DataType
-from orcidx.paimon.index import Index, as_bitmap
+from orcidx.paimon.index import BodyIndex, as_bitmap
 from orcidx.paimon.key_arrays import KeyColumn
 from orcidx.paimon.keys import INT, Key, Keys, integers, key_type
 from orcidx.paimon.questions import NullTest, Points, Question, Span
@@ -143,7 +143,7 @@ def check_type(data_type: DataType) -> None:
 # ---------------------------------------------------------------------- evaluate
 
 
-class RangeBitmapIndex(Index):
+class RangeBitmapIndex(BodyIndex):
     """A range bitmap; its parts are read when they are needed. A lookup of a value reads one dictionary chunk and the
     slices."""
 
@@ -151,9 +151,8 @@ class RangeBitmapIndex(Index):
     answered = frozenset({"eq", "neq", "in", "notin", "lt", "lte", "gt", "gte", "between", "isnull", "isnotnull"})
 
     def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
-        super().__init__(data_type)
+        super().__init__(body, data_type)
         check_type(self.data_type)
-        self._body = Body.of(body)
         length, version, rows, cardinality = self._body.unpack(HEAD, 0)
         if version > VERSION:
             raise CorruptFile(f"range bitmap of version {version}; only {VERSION} is known", offset=LENGTH)
@@ -182,9 +181,6 @@ class RangeBitmapIndex(Index):
     @property
     def rows(self) -> int:
         return self._rows
-
-    def to_bytes(self) -> bytes:
-        return bytes(self._body.all())
 
     @property
     def numbers(self) -> BitSlices:
