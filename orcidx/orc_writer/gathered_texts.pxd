@@ -1,16 +1,12 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport Source, offset_t
 
 cdef enum:
     AHEAD = 256                             # rows whose texts are asked of memory before the first is copied
     NARROW = 32                             # bytes of a slot of an entry, and of what is copied at once
     WIDE = 64
     SHORT = 32                              # bytes of a text that is copied by one move of a known size
-
-ctypedef fused offset_t:
-    int32_t
-    int64_t
 
 cdef extern from *:
     """

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from orcidx.orc_writer.source cimport Source
+from orcidx.orc_writer.source cimport Source, find_lengths
 
 cdef enum:
     FEW_SLOTS = 4096                        # entries up to which all of them stay in the nearest caches
@@ -113,18 +113,6 @@ cdef class KnownEntries:
         return values.data == self.values.data and values.length == self.values.length and (
             values.offsets32 == self.values.offsets32 and values.offsets64 == self.values.offsets64
         )
-
-
-cdef int64_t find_lengths(const offset_t* offsets, int64_t count, int64_t* longest) noexcept nogil:
-    """Bytes of the shortest and of the longest text."""
-    cdef int64_t entry
-    cdef offset_t most = 0
-    cdef offset_t least = offsets[1] - offsets[0]
-    for entry in range(count):
-        most = max(most, offsets[entry + 1] - offsets[entry])
-        least = min(least, offsets[entry + 1] - offsets[entry])
-    longest[0] = most
-    return least
 
 
 cdef class Entries:

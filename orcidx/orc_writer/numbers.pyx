@@ -23,10 +23,25 @@ cdef uint64_t PLAIN_NAN = 0x7FF8000000000000ULL
 cdef uint64_t MINUS_ZERO = 0x8000000000000000ULL
 
 
-cdef class IntegerColumn(Column):
-    """SHORT, INT, LONG and DATE; ``width`` of the values in bytes: 2, 4 or 8."""
+cdef class RunsColumn(Column):
+    """A column whose rows are written as runs of integers, with their totals as its statistics."""
 
     cdef IntRuns runs
+
+    cdef int _end_runs(self) except -1:
+        return self.runs.end_run()
+
+    cdef object _take_statistics(self, int64_t count):
+        if not count:
+            return None
+        found = (self.runs.totals.least, self.runs.totals.greatest, self.runs.sum())
+        self.runs.forget_totals()
+        return found
+
+
+cdef class IntegerColumn(RunsColumn):
+    """SHORT, INT, LONG and DATE; ``width`` of the values in bytes: 2, 4 or 8."""
+
     cdef int width
     cdef object run_starts                  # positions in a plain sequence, whose runs cross row groups; else None
 
@@ -59,16 +74,6 @@ cdef class IntegerColumn(Column):
             self.runs.put_many(wide, m)
             at += n
         return 0
-
-    cdef int _end_runs(self) except -1:
-        return self.runs.end_run()
-
-    cdef object _take_statistics(self, int64_t count):
-        if not count:
-            return None
-        found = (self.runs.totals.least, self.runs.totals.greatest, self.runs.sum())
-        self.runs.forget_totals()
-        return found
 
     def take_over(self, Column other not None):
         cdef IntegerColumn more = other
@@ -343,10 +348,8 @@ cdef class ByteColumn(Column):
         return Column.held.__get__(self) + <int64_t>self.runs.size
 
 
-cdef class LengthColumn(Column):
+cdef class LengthColumn(RunsColumn):
     """LIST and MAP: the lengths of rows that are not null."""
-
-    cdef IntRuns runs
 
     def __init__(self, open_stream):
         self.runs = IntRuns(open_stream(), signed=False)
@@ -359,16 +362,6 @@ cdef class LengthColumn(Column):
         if n:
             with nogil:
                 self.runs.put_many(&numbers[0], n)
-
-    cdef int _end_runs(self) except -1:
-        return self.runs.end_run()
-
-    cdef object _take_statistics(self, int64_t count):
-        if not count:
-            return None
-        found = (self.runs.totals.least, self.runs.totals.greatest, self.runs.sum())
-        self.runs.forget_totals()
-        return found
 
 
 cdef class TagColumn(Column):

@@ -1,5 +1,21 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+ctypedef fused offset_t:
+    int32_t
+    int64_t
+
+
+cdef inline int64_t find_lengths(const offset_t* offsets, int64_t count, int64_t* longest) noexcept nogil:
+    """Bytes of the shortest and of the longest text."""
+    cdef int64_t entry
+    cdef offset_t most = 0
+    cdef offset_t least = offsets[1] - offsets[0]
+    for entry in range(count):
+        most = max(most, offsets[entry + 1] - offsets[entry])
+        least = min(least, offsets[entry + 1] - offsets[entry])
+    longest[0] = most
+    return least
+
 
 cdef class Source:
     cdef readonly object array

@@ -21,10 +21,6 @@ cdef extern from *:
 
 cdef const char* EMPTY = ""
 
-ctypedef fused offset_t:
-    int32_t
-    int64_t
-
 
 cdef bint offsets_are_broken(const offset_t* offsets, int64_t count, int64_t size) noexcept nogil:
     """Whether offsets fall, or leave the data."""
@@ -35,30 +31,22 @@ cdef bint offsets_are_broken(const offset_t* offsets, int64_t count, int64_t siz
     return falls or offsets[0] < 0 or offsets[count] > size
 
 
-cdef offset_t longest_of(const offset_t* offsets, int64_t count) noexcept nogil:
-    cdef offset_t found = 0
-    cdef int64_t row
-    for row in range(count):
-        found = max(found, offsets[row + 1] - offsets[row])
-    return found
-
-
 def longest_text(array):
     """Bytes of the longest of some strings or binaries, whether it is null or not."""
     cdef int64_t count = len(array)
     cdef int64_t first = array.offset
     cdef size_t address
     cdef bint wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-    cdef int64_t found
+    cdef int64_t found = 0
     buffers = array.buffers()
     if not count or buffers[1] is None:
         return 0
     address = buffers[1].address
     with nogil:
         if wide:
-            found = longest_of(<const int64_t*>address + first, count)
+            find_lengths(<const int64_t*>address + first, count, &found)
         else:
-            found = longest_of(<const int32_t*>address + first, count)
+            find_lengths(<const int32_t*>address + first, count, &found)
     return found
 
 
