@@ -136,15 +136,3 @@ cdef class Compressor:
             return 0
         memcpy(out, &found[0], found.shape[0])
         return found.shape[0]
-
-    def shrink(self, const uint8_t[::1] raw not None):
-        """The chunk compressed, or None when that does not make it shorter."""
-        cdef Py_ssize_t length = raw.shape[0]
-        cdef Py_ssize_t written = 0
-        if length < 2:
-            return None
-        out = PyBytes_FromStringAndSize(NULL, length)
-        cdef uint8_t* target = <uint8_t*> <char*> out
-        with nogil:
-            written = self.compress(&raw[0], length, target)
-        return out[:written] if written else None

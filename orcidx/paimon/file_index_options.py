@@ -34,6 +34,7 @@ class FileIndexOptions:
     in_manifest_threshold: int = _DEFAULT_THRESHOLD
     """The most bytes of an index that is embedded in the manifest."""
     read_enabled: bool = True
+    """Whether readers use the table's file indexes."""
 
     def is_embedded(self, size: int) -> bool:
         """Whether an index of ``size`` bytes goes into the manifest rather than into a sidecar file."""

@@ -19,7 +19,7 @@ from orcidx.paimon.data_types import DataType, parse_type
 from orcidx.paimon.key_columns import key_column
 from orcidx.paimon.row_hash import hash_rows
 
-__all__ = ["BucketAssigner", "HashIndex", "bucket_of_hash", "compute_assigner", "key_hash"]
+__all__ = ["BucketAssigner", "HashIndex", "bucket_of_hash", "key_hash"]
 
 Hashes = npt.NDArray[np.int32]
 
@@ -99,14 +99,6 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
 def bucket_of_hash(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
     """The bucket of each bucket-key hash in a table of a fixed number of buckets (Paimon's default function)."""
     return np.abs(np.fmod(hashes.astype(np.int64), buckets)).astype(np.int32)
-
-
-def compute_assigner(
-    partition_hashes: Hashes, key_hashes: Hashes, *, channels: int, assigners: int
-) -> npt.NDArray[np.int32]:
-    """Which of ``channels`` writers assigns each key; at most ``assigners`` of them share a partition."""
-    start = np.abs(np.fmod(partition_hashes.astype(np.int64), channels))
-    return ((start + np.abs(np.fmod(key_hashes.astype(np.int64), assigners))) % channels).astype(np.int32)
 
 
 class BucketAssigner:

@@ -30,12 +30,10 @@ _COMPRESSED_FOOTER = 1
 
 @dataclass(frozen=True)
 class DeletionBlob:
-    """One ``deletion-vector-v1`` blob: its position in the file, and the data file that it belongs to (if it says
-    so)."""
+    """The position of one ``deletion-vector-v1`` blob in the file."""
 
     offset: int
     length: int
-    data_file: str | None
 
 
 def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
@@ -57,9 +55,7 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
             raise CorruptFile("Puffin blob without an offset and a length")
         if not len(PUFFIN_MAGIC) <= offset <= offset + length <= start:
             raise CorruptFile(f"Puffin blob of {length} bytes is not before the footer at {start}", offset=offset)
-        properties = blob.get("properties")
-        data_file = properties.get("referenced-data-file") if isinstance(properties, dict) else None
-        found.append(DeletionBlob(offset, length, data_file if isinstance(data_file, str) else None))
+        found.append(DeletionBlob(offset, length))
     if sum(blob.length for blob in found) > start:  # otherwise a few bytes could be read once for each of many blobs
         raise CorruptFile(f"{len(found)} Puffin blobs take more than the {start} bytes before the footer: they overlap")
     return found

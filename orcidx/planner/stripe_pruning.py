@@ -36,7 +36,6 @@ from orcidx.pruning.selection import RowSelection
 __all__ = ["FilePruner", "StripeDecision", "ruled_out"]
 
 Path = tuple[str, ...]
-Requests = Generator[Fetch, Any, Any]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from operator import or_
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.aggregation.functions import has_order, parse_aggregates, parse_groups, result_type
@@ -55,9 +54,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Path = tuple[str, ...]
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
 COUNT_ALONE = AggregatePlan(parse_aggregates({"n": "count(*)"}), (), {}, {})
 """An aggregation of only the number of rows."""
 

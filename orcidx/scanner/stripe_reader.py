@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from orcidx.fetching.byte_budget import ByteBudget, Share
@@ -47,7 +46,6 @@ IN_VAIN = 3
 """After this many examined spans of a stripe, decoding ahead begins even if no batch was given yet. The first spans are
 short."""
 
-Bools = npt.NDArray[np.bool_]
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
 
 

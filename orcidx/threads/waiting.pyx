@@ -114,10 +114,6 @@ cdef class Flag:
     def __cinit__(self):
         self.waiters = Waiters()
 
-    @property
-    def is_set(self) -> bool:
-        return self.happened
-
     def set(self):
         """Lets everybody go on who waits."""
         self.happened = True

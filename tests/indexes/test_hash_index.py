@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType, parse_type
-from orcidx.paimon.hash_index import BucketAssigner, HashIndex, bucket_of_hash, compute_assigner, key_hash
+from orcidx.paimon.hash_index import BucketAssigner, HashIndex, bucket_of_hash, key_hash
 
 NANOS = pa.decimal128(38, 0)
 
@@ -199,10 +199,6 @@ def test_java_assignment(root: Path) -> None:
             half = len(case["hashes"]) // 2
             buckets = [*assigner.assign(case["hashes"][:half]), *assigner.assign(np.array(case["hashes"][half:]))]
             assert buckets == case[column]
-    rows = np.array(recorded["compute_assigner_partitionhash_keyhash_channels_assigners_result"])
-    for partition, key, channels, assigners, result in rows:
-        got = compute_assigner(np.array([partition]), np.array([key]), channels=channels, assigners=assigners)
-        assert got.tolist() == [result]
 
 
 def test_restored_buckets_keep_their_keys_and_fill_up_first() -> None:

@@ -41,7 +41,6 @@ _SLACK = dt.timedelta(days=1)
 summer time ends."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
 """Spark's own rules that leave a bare column on one side of a comparison, and a literal on the other."""
-_INTEGERS = ("byte", "short", "integer", "long")
 _COMPARISONS = {
     "EqualTo": Op.EQ,
     "EqualNullSafe": Op.EQ_NULL_SAFE,

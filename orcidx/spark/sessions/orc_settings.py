@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["METADATA", "SETTINGS", "Gates", "Setting", "gates_of"]
+__all__ = ["SETTINGS", "Gates", "Setting", "gates_of"]
 
 Effect = Literal["honoured", "alike", "told", "pruning", "tasks"]
 
@@ -78,15 +78,6 @@ SETTINGS: Mapping[str, Setting] = {
     "spark.sql.legacy.charVarcharAsString": Setting("false", "tasks", "has Spark take CHAR for STRING"),
     "spark.sql.preserveCharVarcharTypeInfo": Setting("false", "tasks", "has Spark keep CHAR as a type"),
 }  # fmt: skip
-METADATA: Mapping[str, str] = {
-    "EXISTS_DEFAULT": "a DEFAULT, which Spark fills in where a file lacks the column: such a column rules nothing out, "
-    "and orcidx's tasks do not read a schema with one",
-    "CURRENT_DEFAULT": "a DEFAULT of rows to come, which no reader looks at",
-    "__CHAR_VARCHAR_TYPE_STRING": "a CHAR or VARCHAR: such a column rules nothing out",
-    "__COLLATIONS": "a collation: such a column rules nothing out, and orcidx's tasks do not read it",
-    "comment": "words for people",
-}
-"""The keys of a column's metadata that Spark uses; other keys are the caller's own."""
 _SHUT = {name: one for name, one in SETTINGS.items() if one.effect in ("pruning", "tasks")}
 
 
