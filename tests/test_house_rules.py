@@ -462,6 +462,26 @@ def test_a_public_name_means_one_thing() -> None:
     assert twice == MORE_THAN_ONE_MEANING, f"{sorted(MORE_THAN_ONE_MEANING - twice)}: take them from the list"
 
 
+NAMED_BY_A_FORMAT = {"VERSION", "MAGIC", "ENABLED", "DAY"}
+"""Constants of one word whose module says what they are: formats' own, and switches for tests."""
+
+
+def test_a_constant_says_its_unit_and_meaning() -> None:
+    """A number whose name is a single word has a docstring below it, which may hold for the constants above it too, or
+    a comment on its line."""
+    silent = []
+    for path in sources(".py"):
+        lines = path.read_text().splitlines()
+        told = False
+        for node in reversed(ast.parse(path.read_text()).body):
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if not isinstance(target, ast.Name) or not is_number(node.value):
+                told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            elif not told and re.fullmatch("_?[A-Z]+", target.id) and target.id not in NAMED_BY_A_FORMAT:
+                silent += [] if "#" in lines[node.lineno - 1] else [f"{name_of(path)}: {target.id}"]
+    assert not silent, f"{silent}: of what, in which unit?"
+
+
 def test_seams_have_types() -> None:
     """What is left is pyspark's, pyarrow's and the storage libraries' (untyped), JSON, values of columns, and what the
     caller may give in many forms (``sources``, ``where``). The numbers here may only fall."""

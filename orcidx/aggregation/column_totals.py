@@ -21,6 +21,7 @@ from orcidx.errors import ValueOutOfRange
 __all__ = ["ColumnTotals", "Wanted", "wanted_of"]
 
 LIMIT = 10**LARGEST_PRECISION
+"""The least absolute sum that has more digits than a decimal."""
 
 
 @dataclass(frozen=True)

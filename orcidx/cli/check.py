@@ -16,7 +16,7 @@ from orcidx.spellings import counted
 
 __all__ = ["check", "validate"]
 
-_SHOWN = 20
+_SHOWN_PROBLEMS = 20
 """Problems of a file that are listed; --json has all."""
 
 
@@ -81,14 +81,14 @@ def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several
     problems = len(found.problems)
     verdict = "ok" if found.ok else _counted(problems, "problem")
     click.echo(f"{found.file}: {verdict}; {size}")
-    for problem in found.problems[:_SHOWN]:
+    for problem in found.problems[:_SHOWN_PROBLEMS]:
         click.echo(f"  {problem}")
-    if problems > _SHOWN:
-        click.echo(f"  … and {problems - _SHOWN:,} more; --json lists all")
-    for stretch in found.unowned[:_SHOWN]:
+    if problems > _SHOWN_PROBLEMS:
+        click.echo(f"  … and {problems - _SHOWN_PROBLEMS:,} more; --json lists all")
+    for stretch in found.unowned[:_SHOWN_PROBLEMS]:
         click.echo(f"  remark: {stretch}")
-    if len(found.unowned) > _SHOWN:
-        click.echo(f"  … and {len(found.unowned) - _SHOWN:,} more such stretches; --json lists all")
+    if len(found.unowned) > _SHOWN_PROBLEMS:
+        click.echo(f"  … and {len(found.unowned) - _SHOWN_PROBLEMS:,} more such stretches; --json lists all")
     repaired = document.get("repaired")
     if repaired:
         click.echo(

@@ -22,7 +22,7 @@ from orcidx.errors import InvalidQuery
 
 __all__ = ["dv"]
 
-_SHOWN = 10
+_SHOWN_POSITIONS = 10
 """Positions that are listed; the number of all is given."""
 
 offset_option = click.option("--offset", type=click.IntRange(min=0), help="Where the vector starts, by its manifest.")
@@ -72,7 +72,7 @@ def show(path: str, offset: int | None, length: int | None, as_json: bool, stora
                 "deleted": len(vector),
                 "first": positions.min() if positions else None,
                 "last": positions.max() if positions else None,
-                "positions": list(islice(positions, _SHOWN)),
+                "positions": list(islice(positions, _SHOWN_POSITIONS)),
             }
         )
     if as_json:

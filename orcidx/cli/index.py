@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["index"]
 
-_SAMPLE = 10
+_SAMPLED_VALUES = 10
 """Values of a column that ``check`` asks an index for."""
 
 types_option = click.option(
@@ -270,7 +270,7 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
         return "ok, not compared: no such column in the data file"
     batch = next(iter(data.scan([name], batch_size=4096)), None)
     values = [] if batch is None else batch.column(0).drop_null().unique()
-    sample = list(zip(values, python_values(values)))[:: max(1, len(values) // _SAMPLE)] if len(values) else []
+    sample = list(zip(values, python_values(values)))[:: max(1, len(values) // _SAMPLED_VALUES)] if len(values) else []
     equal = ((col(name) == scalar, f"= {value!r}") for scalar, value in sample if value == value)
     questions = [(col(name).is_null(), "IS NULL"), *equal]
     for where, shown in questions:

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from orcidx.explain.model import Explanation
     from orcidx.storage import Source
 
 __all__ = ["FileTables", "plain", "print_explanation", "print_json", "print_table", "python_values", "text"]
 
-_MIDDLE = 40
+_MIDDLE_WIDTH = 40
 """Characters of a cell that count where columns compete for room; longer ones are folded."""
 
 
@@ -78,7 +79,9 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
-def print_explanation(explanation: Any, html: Path | None, *, made_of: Sequence[Source] = (), as_json: bool) -> None:
+def print_explanation(
+    explanation: Explanation, html: Path | None, *, made_of: Sequence[Source] = (), as_json: bool
+) -> None:
     """An explanation as text or JSON, and as a page at ``html``, which must be none of the files of ``made_of``."""
     if html is not None:
         from orcidx.storage.sink import write_file
@@ -129,7 +132,8 @@ def print_table(
 def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """The columns that fit side by side: from both ends inwards, the first ones rather than the last."""
     widths = [
-        min(_MIDDLE, max(len(name), *(len(row[column]) for row in cells), 1)) + 3 for column, name in enumerate(names)
+        min(_MIDDLE_WIDTH, max(len(name), *(len(row[column]) for row in cells), 1)) + 3
+        for column, name in enumerate(names)
     ]
     if sum(widths) + 1 <= width:
         return list(range(len(names)))

@@ -13,7 +13,7 @@ __all__ = ["progress", "tracked"]
 
 T = TypeVar("T")
 
-_FEW = 2
+_FEW_FILES = 2
 """So many files need no bar."""
 
 
@@ -37,7 +37,7 @@ def progress(label: str, total: int | None, *, shown: bool = True) -> Iterator[C
 
 def tracked(items: Sequence[T], label: str) -> Iterator[T]:
     """The items, with a bar where there are several."""
-    if len(items) <= _FEW:
+    if len(items) <= _FEW_FILES:
         yield from items
         return
     with progress(label, len(items)) as advance:

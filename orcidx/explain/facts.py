@@ -9,7 +9,8 @@ from orcidx.explain.render import STYLE
 
 __all__ = ["facts_html"]
 
-_SHOWN = 200
+_SHOWN_LINES = 200
+"""Lines of a table of facts that a page shows; it counts the others."""
 
 
 def facts_html(
@@ -21,8 +22,8 @@ def facts_html(
     head = "".join(f"<th>{escape(name)}</th>" for name in headers)
     body = "".join(
         "<tr>" + "".join(f"<td>{'' if value is None else escape(str(value))}</td>" for value in row) + "</tr>"
-        for row in lines[:_SHOWN]
+        for row in lines[:_SHOWN_LINES]
     )
-    more = f"<p>… and {len(lines) - _SHOWN:,} more</p>" if len(lines) > _SHOWN else ""
+    more = f"<p>… and {len(lines) - _SHOWN_LINES:,} more</p>" if len(lines) > _SHOWN_LINES else ""
     table = f"<table><tr>{head}</tr>{body}</table>{more}" if lines else ""
     return f"<style>{STYLE}</style><div class='orcidx'><p><b>{escape(title)}</b></p><p>{shown}</p>{table}</div>"

@@ -45,8 +45,9 @@ _OTHER = ("o", "#a06cd5")
 _KEPT, _PARTLY = ("█", "#2e8b57"), ("▓", "#8fce9f")
 _MAP_WIDTH = 100
 _MAP_LINES = 10
-_LINES = 12
-_STRETCHES = 5
+_SHOWN_LINES = 12
+_SHOWN_STRETCHES = 5
+"""Lines of a list, and stretches of numbers, that a text shows; it counts the others."""
 _NUMBER = re.compile(r"\d[\d,]*")
 
 
@@ -111,8 +112,8 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    shown = ", ".join(f"{first}" if first == last else f"{first}–{last}" for first, last in runs[:_STRETCHES])
-    more = ", …" if len(runs) > _STRETCHES else ""
+    shown = ", ".join(f"{first}" if first == last else f"{first}–{last}" for first, last in runs[:_SHOWN_STRETCHES])
+    more = ", …" if len(runs) > _SHOWN_STRETCHES else ""
     count = f" ({len(numbers):,} in all)" if len(runs) > 1 else ""
     return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}{more}{count}"
 
@@ -192,13 +193,13 @@ def rounded(number: float) -> str:
 def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
     """Columns in order of what sorting by them would save."""
     shown = sorted(depths, key=lambda depth: -depth.average)
-    width = max((len(depth.column) for depth in shown[:_LINES]), default=0)
+    width = max((len(depth.column) for depth in shown[:_SHOWN_LINES]), default=0)
     lines = [
         f"{depth.column:<{width}}  {rounded(depth.average)} of {depth.row_groups:,}, at most {depth.greatest:,}"
         + (f"; {depth.unread:,} more were not looked at" if depth.unread else "")
-        for depth in shown[:_LINES]
+        for depth in shown[:_SHOWN_LINES]
     ]
-    return [*lines, f"… and {len(shown) - _LINES} more columns"] if len(shown) > _LINES else lines
+    return [*lines, f"… and {len(shown) - _SHOWN_LINES} more columns"] if len(shown) > _SHOWN_LINES else lines
 
 
 def folded(files: Sequence[FileExplanation]) -> list[Sequence[FileExplanation]]:
@@ -230,10 +231,10 @@ def _file_lines(file: FileExplanation, fates: Sequence[list[_Fate]]) -> list[str
     if not file.kept and file.reasons:
         return [*lines, *(f"  skipped: {reason}" for reason in file.reasons)]
     alike = _alike(zip(file.stripes, fates))
-    for stripes in alike[:_LINES]:
+    for stripes in alike[:_SHOWN_LINES]:
         lines += _stripe_lines(stripes)
-    if len(alike) > _LINES:
-        lines.append(f"  … and {sum(map(len, alike[_LINES:])):,} more stripes")
+    if len(alike) > _SHOWN_LINES:
+        lines.append(f"  … and {sum(map(len, alike[_SHOWN_LINES:])):,} more stripes")
     return lines
 
 
@@ -267,9 +268,9 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
         groups = [group for stripe in stripes for group in stripe.row_groups]
         return [*lines, f"    all {_fate_line(groups)}"]
     of_first = _row_group_lines(*alike[0])
-    lines += [f"    {line}" for line in of_first[:_LINES]]
-    if len(of_first) > _LINES:
-        lines.append(f"    … and {len(of_first) - _LINES} more lines like these")
+    lines += [f"    {line}" for line in of_first[:_SHOWN_LINES]]
+    if len(of_first) > _SHOWN_LINES:
+        lines.append(f"    … and {len(of_first) - _SHOWN_LINES} more lines like these")
     return lines
 
 
@@ -301,8 +302,9 @@ STYLE = """
 @media (prefers-color-scheme: dark) { body .orcidx { color: #dde3ea; } .orcidx .bar { background: #39424e; } }
 """
 _CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
-_CELLS = 80
-_DETAILED = 200
+_CELLS_IN_LINE = 80
+"""Row groups that stand side by side in the picture of a stripe."""
+_DETAILED_STRIPES = 200
 """Stripes that a page tells one by one."""
 
 
@@ -367,7 +369,7 @@ def _stripe_html(stripe: StripeExplanation) -> str:
 def details_html(explanation: Explanation) -> str:
     """Every stripe and why its row groups are skipped or kept, folded up; of very many stripes the first ones."""
     parts = []
-    left = _DETAILED
+    left = _DETAILED_STRIPES
     for files in folded(explanation.files):
         file = files[0]
         if left <= 0:
@@ -414,16 +416,16 @@ def pruning_map_svg(file: FileExplanation) -> str:
     for stripe in file.stripes:
         cells.append(f"<text x='0' y='{y + _CELL}' font-size='11' fill='currentColor'>stripe {stripe.stripe}</text>")
         for i, group in enumerate(stripe.row_groups):
-            if i and i % _CELLS == 0:
+            if i and i % _CELLS_IN_LINE == 0:
                 y += _CELL + _GAP
-            x = _LABEL + i % _CELLS * (_CELL + _GAP)
+            x = _LABEL + i % _CELLS_IN_LINE * (_CELL + _GAP)
             title = escape(f"row group {group.row_group}: {_fate_line([group])}")
             cells.append(
                 f"<rect x='{x}' y='{y}' width='{_CELL}' height='{_CELL}' fill='{_look(group)[1]}'>"
                 f"<title>{title}</title></rect>"
             )
         y += _ROW
-    widest = max((min(len(stripe.row_groups), _CELLS) for stripe in file.stripes), default=0)
+    widest = max((min(len(stripe.row_groups), _CELLS_IN_LINE) for stripe in file.stripes), default=0)
     width = _LABEL + widest * (_CELL + _GAP)
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' viewBox='0 0 {width} {y}' "

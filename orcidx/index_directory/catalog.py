@@ -64,8 +64,8 @@ STATISTICS_OPTIONS = ReadOptions()
 """The options by which the statistics were read. The bounds are not valid for a scan that reads values differently."""
 MOST_COLUMNS = 32
 LONGEST_BOUND = 64
-_SECOND = 1_000_000_000
-_FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _SECOND
+_NANOS_PER_SECOND = 1_000_000_000
+_FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _NANOS_PER_SECOND
 """Local times beyond this might overflow 64 bits when they are converted to instants."""
 _MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT, _ATTAINED, _COUNTED = 1, 2, 4, 8, 16, 32, 64
 
@@ -476,8 +476,8 @@ def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> Bo
 def _instants(bounds: Bounds, zone: Zone, farthest: Callable[[set[int]], int]) -> Bounds:
     """Converts bounds of local times (ns) to bounds of the instants that have these local times in the zone."""
     assert isinstance(bounds, NumberBounds)
-    hours, places = np.unique(bounds.values // (3600 * _SECOND), return_inverse=True)
+    hours, places = np.unique(bounds.values // (3600 * _NANOS_PER_SECOND), return_inverse=True)
     offsets = np.array([farthest(zone.offsets_near(hour * 3600)) for hour in hours.tolist()], np.int64)
-    moved = bounds.values - offsets[places.reshape(-1)] * _SECOND
+    moved = bounds.values - offsets[places.reshape(-1)] * _NANOS_PER_SECOND
     sound = np.abs(bounds.values) < _FARTHEST_CLOCK
     return replace(bounds, values=moved, valid=bounds.valid & sound, exact=np.zeros_like(bounds.exact))

@@ -20,7 +20,8 @@ from orcidx.storage.stores import Upload
 
 __all__ = ["Cleaning", "clean_indexes"]
 
-_SHOWN = 20
+_SHOWN_FILES = 20
+"""Files, and unfinished uploads, that are listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class Cleaning(Summary):
         return f"; {len(self.uploads):,} unfinished uploads" if self.uploads else ""
 
     def sections(self) -> Iterator[Section]:
-        rows = [(one.name, one.size, one.reason) for one in self.removed[:_SHOWN]]
+        rows = [(one.name, one.size, one.reason) for one in self.removed[:_SHOWN_FILES]]
         yield Section("leftovers", rows, ("name", "bytes", "why"))
-        begun = [(one.path, _time_text(one.began), one.id) for one in self.uploads[:_SHOWN]]
+        begun = [(one.path, _time_text(one.began), one.id) for one in self.uploads[:_SHOWN_FILES]]
         yield Section("unfinished uploads", begun, ("for", "began", "upload id"))
         if self.uploads:
             yield Section(

@@ -24,7 +24,8 @@ from orcidx.storage.unfinished_swaps import FOLDER, UNDER_WAY
 
 __all__ = ["IndexDescription", "describe_indexes"]
 
-_SHOWN = 10
+_SHOWN_FILES = 10
+"""Files of each state that are listed one by one."""
 STATES = ("fresh", "stale", "new", "error", "damaged", "gone")
 
 _FILES = pa.schema(
@@ -87,9 +88,11 @@ class IndexDescription(Summary):
         ]
         yield Section("indexes", rows, ("column", "kind", "options", "files"))
         for state in STATES[1:]:
-            found = self.files.filter(pc.equal(self.files["state"], state)).slice(0, _SHOWN).to_pylist()
+            found = self.files.filter(pc.equal(self.files["state"], state)).slice(0, _SHOWN_FILES).to_pylist()
             count = self.states.get(state, 0)
-            title = f"{state} files" if count <= _SHOWN else f"{state} files, the first {_SHOWN} of {count:,}"
+            title = (
+                f"{state} files" if count <= _SHOWN_FILES else f"{state} files, the first {_SHOWN_FILES} of {count:,}"
+            )
             yield Section(title, [(_line(row),) for row in found])
 
     def _count(self, kind: str, column: str) -> int:

@@ -38,7 +38,8 @@ __all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "Pruned", "Question", "a
 OWN = "ORC statistics and bloom filters"
 ROLLED = "file statistics (catalog)"
 NO_ROWS = "no rows in the file"
-_SHOWN = 10
+_SHOWN_TEXTS = 10
+"""Errors, and notes, that are listed one by one."""
 
 _NUMBERS = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups", "kept_bytes", "index_bytes")
 _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("rows", pa.int64())]))
@@ -201,8 +202,8 @@ class DirectoryExplanation(Summary):
         headers = ("evidence", "files with it", "files skipped", "rows left", "of all")
         yield Section("each evidence alone", alone, headers)
         failed = self.files["error"].drop_null().to_pylist()
-        title = "errors" if len(failed) <= _SHOWN else f"errors, the first {_SHOWN} of {len(failed):,}"
-        yield Section(title, [(error,) for error in failed[:_SHOWN]])
+        title = "errors" if len(failed) <= _SHOWN_TEXTS else f"errors, the first {_SHOWN_TEXTS} of {len(failed):,}"
+        yield Section(title, [(error,) for error in failed[:_SHOWN_TEXTS]])
         read = [f"{size_text(self.index_bytes)} of indexes and metadata were read for this explanation"]
         yield Section("notes", [(note,) for note in (*self.notes, *read)])
 
@@ -265,7 +266,7 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         notes.update(one["notes"] or ())
         files.append(row)
     table = pa.Table.from_pylist(files, schema=_FILES)
-    shown = [f"{text} ({count:,} files)" if count > 1 else text for text, count in notes.most_common(_SHOWN)]
+    shown = [f"{text} ({count:,} files)" if count > 1 else text for text, count in notes.most_common(_SHOWN_TEXTS)]
     return DirectoryExplanation(
         directory=directory,
         where=where,

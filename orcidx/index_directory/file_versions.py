@@ -19,7 +19,7 @@ LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.i
 """Columns of a listing: paths below a directory, with the version of each file."""
 UNKNOWN, FRESH, STALE = 0, 1, 2
 """States of a listed file."""
-_SECOND = 1_000_000_000
+_NANOS_PER_SECOND = 1_000_000_000
 Bools = npt.NDArray[np.bool_]
 
 
@@ -33,9 +33,13 @@ def states(
     same_etag = pc.equal(listing["etag"], known["etag"])
     ours, theirs = listing["mtime"], known["mtime"]
     both = [pc.fill_null(times, 0).to_numpy() for times in (ours, theirs)]
-    whole = (both[1] % _SECOND == 0) if unit else (both[0] % _SECOND == 0) | (both[1] % _SECOND == 0)
+    whole = (
+        (both[1] % _NANOS_PER_SECOND == 0)
+        if unit
+        else (both[0] % _NANOS_PER_SECOND == 0) | (both[1] % _NANOS_PER_SECOND == 0)
+    )
     same_time = both[0] // (unit or 1) == both[1] // (unit or 1)
-    same_time |= whole & (both[0] // _SECOND == both[1] // _SECOND)
+    same_time |= whole & (both[0] // _NANOS_PER_SECOND == both[1] // _NANOS_PER_SECOND)
     same_time &= _true(pc.is_valid(ours)) & _true(pc.is_valid(theirs))
     has_etag = _true(pc.is_valid(same_etag))
     fresh = present & same_size & np.where(has_etag, _true(same_etag), same_time)

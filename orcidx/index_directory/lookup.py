@@ -35,7 +35,8 @@ __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "store
 
 LEVELS = 8
 """How many directories above a place are searched, each with one listing where the storage is remote."""
-_ASKERS = 8
+_LISTED_AT_ONCE = 8
+"""How many directories are listed at the same time."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
         return next((store for one in there if (store := ask(one)) is not None), None)
     if (store := ask(first)) is not None or not above:
         return store
-    return next((store for store in side_by_side(ask, above, _ASKERS) if store is not None), None)
+    return next((store for store in side_by_side(ask, above, _LISTED_AT_ONCE) if store is not None), None)
 
 
 def _candidates(location: str, levels: int | None) -> list[str]:

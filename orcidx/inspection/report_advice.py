@@ -16,8 +16,9 @@ from orcidx.spellings import size_text
 
 __all__ = ["Facts", "advice"]
 
-_LITTLE = 0.1
-_MUCH = 0.5
+_LITTLE_SHARE = 0.1
+_MUCH_SHARE = 0.5
+"""Shares of the bytes up to which a query reads little, and above which one reads, or one column takes, much."""
 _SPREAD = 2
 """Overlap depth of row groups above which sorting pays."""
 _SMALL_FILE = 4 << 20
@@ -76,9 +77,9 @@ def _of_query(facts: Facts) -> Iterator[str]:
         return
     share = facts.share
     yield f"The query reads {100 * share:.3g} % of the bytes of its columns" + (
-        ": the indexes do their work." if share <= _LITTLE else "."
+        ": the indexes do their work." if share <= _LITTLE_SHARE else "."
     )
-    if share <= _LITTLE:
+    if share <= _LITTLE_SHARE:
         return
     scattered = {
         column: ranges.overlap / len(ranges.groups)
@@ -99,7 +100,7 @@ def _of_query(facts: Facts) -> Iterator[str]:
                 f"{column} is asked for single values and has no bloom filter: write_table(..., "
                 f"bloom_filter_columns=[{column!r}]) rules out row groups that do not hold them."
             )
-    if share > _MUCH and not facts.asked:
+    if share > _MUCH_SHARE and not facts.asked:
         yield "The condition computes with its columns, which no index can answer; add a plain comparison if one holds."
 
 
@@ -115,5 +116,5 @@ def _of_files(facts: Facts) -> Iterator[str]:
     if whole and blooms > 0.2 * whole:
         yield f"Bloom filters take {100 * blooms / whole:.0f} % of the bytes: keep those of columns that are asked for."
     largest = max(((column.bytes, column.column) for one in facts.sizes for column in one.columns), default=(0, ""))
-    if whole and largest[0] > _MUCH * whole and len(facts.sizes) == 1:
+    if whole and largest[0] > _MUCH_SHARE * whole and len(facts.sizes) == 1:
         yield f"More than half of the bytes are {largest[1]}'s: leave it out of queries that do not need it."

@@ -58,20 +58,21 @@ class UnitText:
 
 
 _NUMBERS = (Domain.INT, Domain.FLOAT, Domain.DECIMAL)
-_SHOWN = 40
+_SHOWN_LENGTH = 40
+"""Characters of a text, and bytes of a binary value, that are shown."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def _show_text(value: Any) -> str:
     text = value.decode("utf-8", "replace")
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+    return repr(text if len(text) <= _SHOWN_LENGTH else text[:_SHOWN_LENGTH] + "…")
 
 
 def _show(value: Any, leaf: BoundLeaf) -> str:
     if isinstance(value, bytes):
         if leaf.domain is Domain.STRING:
             return _show_text(value)
-        return value[:_SHOWN].hex() + ("…" if len(value) > _SHOWN else "")
+        return value[:_SHOWN_LENGTH].hex() + ("…" if len(value) > _SHOWN_LENGTH else "")
     if leaf.domain is Domain.BOOL:
         return "true" if value else "false"
     try:

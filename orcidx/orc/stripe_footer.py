@@ -115,6 +115,6 @@ def _locate(table: StreamTable, stripe: StripeInformation) -> None:
 
 
 _STREAM_KINDS = frozenset(StreamKind)
-_PLACEHOLDERS = 1 << StreamKind.ENCRYPTED_INDEX | 1 << StreamKind.ENCRYPTED_DATA
+_PLACEHOLDERS = 1 << StreamKind.ENCRYPTED_INDEX | 1 << StreamKind.ENCRYPTED_DATA  # kinds as bits
 _KNOWN = sum(1 << kind for kind in StreamKind if kind < 64)
 """Kinds as bits; higher kinds, of statistics of encrypted columns, do not occur in stripes."""

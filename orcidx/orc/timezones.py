@@ -43,6 +43,7 @@ ORC_EPOCH = 1420070400
 """2015-01-01 00:00:00 UTC in seconds since 1970: what the DATA of timestamps counts from, on the writer's clock."""
 
 NEVER = (1 << 62) - 1
+"""A time in seconds that no transition reaches."""
 DAY = 86400
 FOUR_CENTURIES = 146097 * DAY
 

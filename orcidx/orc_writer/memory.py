@@ -9,7 +9,8 @@ from orcidx.errors import InvalidQuery
 
 __all__ = ["WriterMemory"]
 
-LEAST = 1 << 20
+LEAST_BYTES = 1 << 20
+"""The smallest limit that the open files may be given."""
 
 
 class Holder(Protocol):
@@ -28,8 +29,8 @@ class WriterMemory:
     """
 
     def __init__(self, limit: int) -> None:
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST:
-            raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST} on")
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_BYTES:
+            raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST_BYTES} on")
         self.limit = limit
         # Keyed by the identities of writers, so that each change is atomic for other threads.
         self._held: dict[int, tuple[weakref.ref[Holder], int]] = {}

@@ -33,7 +33,7 @@ VERSION = 1
 HEAD = struct.Struct(">qiii")  # magic, version, head length, columns
 PLACE = struct.Struct(">ii")  # start, length
 TEXT = struct.Struct(">H")
-EMPTY = -1
+EMPTY = -1  # the start of an index without payload
 LARGEST_INT = (1 << 31) - 1
 NO_REDUNDANT_BYTES = INT.pack(0)
 

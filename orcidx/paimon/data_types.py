@@ -19,7 +19,9 @@ from orcidx.errors import InvalidQuery, Unsupported
 __all__ = ["ROOTS", "DataField", "DataType", "NestedTooDeep", "arrow_field", "parse_field", "parse_type"]
 
 LONGEST = (1 << 31) - 1
+"""The largest length of a type: STRING is VARCHAR of it."""
 _DEEPEST = 100
+"""How many types may nest in each other."""
 
 # Keyword: (root, parameter names with their defaults)
 _SCALARS: dict[str, tuple[str, dict[str, int]]] = {

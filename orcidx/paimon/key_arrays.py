@@ -21,7 +21,7 @@ __all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
 
 Rows = npt.NDArray[np.uint32]
 MOST_ROWS = (1 << 31) - 2
-_BLOCK = 1 << 20
+_BLOCK_VALUES = 1 << 20
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _SAFE_PRECISION = 6  # of timestamps; beyond it keys lose digits, and every reader knows
 
@@ -91,8 +91,8 @@ class KeyColumn:
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         codes = np.empty(len(encoded.codes), np.int32)
-        for at in range(0, len(codes), _BLOCK):  # numpy widens the places to 8 bytes each while it takes them
-            codes[at : at + _BLOCK] = rank[encoded.codes[at : at + _BLOCK]]
+        for at in range(0, len(codes), _BLOCK_VALUES):  # numpy widens the places to 8 bytes each while it takes them
+            codes[at : at + _BLOCK_VALUES] = rank[encoded.codes[at : at + _BLOCK_VALUES]]
         keys = encoded.dictionary.take(pa.array(order))
         return (keys.to_numpy() if self.key_type.width else keys.to_pylist()), codes
 

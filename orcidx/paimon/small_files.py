@@ -12,7 +12,8 @@ from orcidx.storage.local_file import read_small
 
 __all__ = ["read_part", "read_whole"]
 
-_LARGEST = 1 << 31
+_LARGEST_FILE = 1 << 31
+"""Bytes of the largest file that is read whole."""
 _FIRST_REQUEST = 1 << 20
 
 
@@ -32,7 +33,7 @@ def read_whole(source: Source) -> memoryview:
         tail, size = reader.read_tail(_FIRST_REQUEST)
         if len(tail) == size:
             return tail
-        if size > _LARGEST:
+        if size > _LARGEST_FILE:
             raise CorruptFile(f"{size} bytes are too many for such a file", file=source.name)
         return reader.read_ranges([(0, size)])[0]
 

@@ -19,7 +19,7 @@ Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 # A bitmap is turned into runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
-_WINDOW = 1 << 20
+_WINDOW_ROWS = 1 << 20
 SHORT_RUN = 4
 """Rows from which on a run goes into a bitmap by itself: that takes 0.2 us, as long as 4 rows of an array (0113)."""
 LONG_RUN = 256
@@ -228,9 +228,9 @@ def _runs_of_bitmap(bitmap: Any, length: int) -> Int64Array:
         return NO_RUNS
     pieces: list[Int64Array] = []
     kind = type(bitmap)
-    start = int(bitmap.min()) // _WINDOW * _WINDOW
+    start = int(bitmap.min()) // _WINDOW_ROWS * _WINDOW_ROWS
     while start < length:
-        stop = min(start + _WINDOW, length)
+        stop = min(start + _WINDOW_ROWS, length)
         present = bitmap.range_cardinality(start, stop)
         if present == stop - start:
             pieces.append(np.array([[start, stop]], np.int64))
@@ -239,7 +239,7 @@ def _runs_of_bitmap(bitmap: Any, length: int) -> Int64Array:
             pieces.append(runs_of_sorted(np.asarray(part.to_array()).astype(np.int64)))
         else:
             following = bitmap.next_set_bit(stop) if stop <= bitmap.max() else length
-            start = following // _WINDOW * _WINDOW if following < length else length
+            start = following // _WINDOW_ROWS * _WINDOW_ROWS if following < length else length
             continue
         start = stop
     return joined_runs(np.concatenate(pieces))

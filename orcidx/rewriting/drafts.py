@@ -21,7 +21,7 @@ from orcidx.storage.writers import temporary_name
 
 __all__ = ["Draft", "exists"]
 
-_PIECE = 8 << 20
+_PIECE_BYTES = 8 << 20
 
 
 class Draft:
@@ -59,7 +59,7 @@ class Draft:
         sink = open_sink(self.target)
         try:
             with open(self.path, "rb") as file:
-                while piece := file.read(_PIECE):
+                while piece := file.read(_PIECE_BYTES):
                     sink.write(piece)
         except BaseException:
             sink.abort()

@@ -21,8 +21,8 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 
 __all__ = ["open_json"]
 
-_CHUNK = 1 << 22
-_ROWS = 1 << 14
+_CHUNK_BYTES = 1 << 22
+_BATCH_ROWS = 1 << 14
 _SUSPECT = re.compile(rb"[0-9][0-9.]{15}|[0-9][eE]")
 """Lines without 16 digits in a row and without an exponent have no number that a double changes."""
 Path = tuple[str, ...]
@@ -96,7 +96,7 @@ def _lines(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
     rest = b""
     number = 0
     while True:
-        chunk = file.read(_CHUNK)
+        chunk = file.read(_CHUNK_BYTES)
         *whole, rest = (rest + chunk).split(b"\n") if chunk else [rest, b""]
         for line in whole:
             number += 1
@@ -155,7 +155,7 @@ def _parsed(file: Any, schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]
             if unknown:
                 raise CorruptFile(f"line {number} has {min(unknown)!r}, which no line before it has", file=name)
             held.append(row)
-        if len(held) >= _ROWS:
+        if len(held) >= _BATCH_ROWS:
             yield _batch(held, crossing, schema, (first, number), name)
             held, first = [], number + 1
     if held:

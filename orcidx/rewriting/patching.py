@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["patch_files", "stripe_digest"]
 
-_PIECE = 8 << 20
+_PIECE_BYTES = 8 << 20
 
 
 def patch_files(
@@ -80,7 +80,7 @@ def _copy(layout: FileLayout, reader: OrcReader, stripe: int) -> int:
         nonlocal digest
         at = info.offset
         while at < info.end:
-            (piece,) = reader.storage.read_ranges([(at, min(_PIECE, info.end - at))])
+            (piece,) = reader.storage.read_ranges([(at, min(_PIECE_BYTES, info.end - at))])
             digest = zlib.crc32(piece, digest)
             at += len(piece)
             yield piece
@@ -95,7 +95,7 @@ def stripe_digest(reader: OrcReader, stripe: int) -> int:
     info = reader.stripes[stripe]
     digest, at = 0, info.offset
     while at < info.end:
-        (piece,) = reader.storage.read_ranges([(at, min(_PIECE, info.end - at))])
+        (piece,) = reader.storage.read_ranges([(at, min(_PIECE_BYTES, info.end - at))])
         digest = zlib.crc32(piece, digest)
         at += len(piece)
     return digest

@@ -24,7 +24,7 @@ _NULL = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1B54A32D192ED03)
 _A, _B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _BYTE = np.uint64(0x100000001B3)
-_MASK = (1 << 64) - 1
+_MASK_64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class RowsSeen:
     def with_batch(self, batch: pa.RecordBatch) -> RowsSeen:
         hashes = hash_rows(batch)
         places = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _STEP + _NULL
-        total = (self.total + int(hashes.sum(dtype=np.uint64))) & _MASK
-        ordered = (self.ordered + int(_mixed(hashes ^ places).sum(dtype=np.uint64))) & _MASK
+        total = (self.total + int(hashes.sum(dtype=np.uint64))) & _MASK_64
+        ordered = (self.ordered + int(_mixed(hashes ^ places).sum(dtype=np.uint64))) & _MASK_64
         return RowsSeen(self.rows + len(hashes), total, ordered)
 
     def same_rows(self, other: RowsSeen) -> bool:

@@ -28,8 +28,8 @@ from orcidx.storage import Source
 
 __all__ = ["verify_patched", "verify_rows"]
 
-_STRIPES = 4
-_SAMPLE = 5
+_SAMPLED_STRIPES = 4
+_SAMPLED_VALUES = 5
 """How many stripes, and values of each, are asked of new bloom filters."""
 
 
@@ -124,7 +124,7 @@ def _unseekable(reader: OrcReader, stripe: int) -> set[int]:
 def _verify_blooms(draft: Source, reader: OrcReader, blooms: Sequence[str], name: str, options: ReadOptions) -> None:
     """That filters let values through that are there: a sample of each column's."""
     tops = {top.path[0]: top for top in reader.root.children}
-    step = max(1, len(reader.stripes) // _STRIPES)
+    step = max(1, len(reader.stripes) // _SAMPLED_STRIPES)
     for column in blooms:
         if column not in tops:
             continue  # inside a nested column, which predicates reach by paths of their own
@@ -148,7 +148,7 @@ def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
     for batch in scan:
         values = batch.column(0).drop_null()
         if len(values):
-            places = np.linspace(0, len(values) - 1, min(_SAMPLE, len(values))).astype(int)
+            places = np.linspace(0, len(values) - 1, min(_SAMPLED_VALUES, len(values))).astype(int)
             yield from (values[int(place)] for place in dict.fromkeys(places.tolist()))
         return
 

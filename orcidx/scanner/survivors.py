@@ -17,7 +17,7 @@ __all__ = ["Survivors", "as_batch", "groups_of", "picked"]
 
 Bools = npt.NDArray[np.bool_]
 
-FEW = 16
+ROWS_PER_TAKEN = 16
 """If at most one row of this many is kept, rows are taken by number, which does not touch the others."""
 
 LONG_RUNS = 16
@@ -56,7 +56,7 @@ class Survivors:
 
 def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = False) -> list[pa.Array | None]:
     """The kept rows of each array; None stays. ``owned``: the arrays' buffers are not used afterwards."""
-    few = kept.count * FEW < len(kept)
+    few = kept.count * ROWS_PER_TAKEN < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
     for array in arrays:

@@ -62,7 +62,8 @@ _CHOICE = "_orcidx_choice"
 _ROW_BYTES, _NUMBER_BYTES = 8, 8
 """Bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and that it estimates for a number of a
 range."""
-_FAILED = -1
+_FAILED_PART = -1
+"""The ``order`` of a row that holds an error instead of a part."""
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
 
 
@@ -378,7 +379,7 @@ def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) ->
     found = table_of(frame.mapInArrow(shipped(_plan_chunks, plan.query.reached), "order bigint, part binary"), _PARTS)
     order = np.argsort(found["order"].to_numpy(), kind="stable")
     pickled = found["part"].combine_chunks()
-    if len(order) and found["order"][int(order[0])].as_py() == _FAILED:
+    if len(order) and found["order"][int(order[0])].as_py() == _FAILED_PART:
         raise pickle.loads(pickled[int(order[0])].as_buffer())
     return [pickle.loads(pickled[int(at)].as_buffer()) for at in order]
 
@@ -393,7 +394,7 @@ def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 parts = split_orc(rows, target)
             # as a row, since Spark would report an exception with the tracebacks of two languages
             except OrcidxError as error:
-                order, pickled = pa.array([_FAILED], pa.int64()), pa.array([pickle.dumps(error)], pa.binary())
+                order, pickled = pa.array([_FAILED_PART], pa.int64()), pa.array([pickle.dumps(error)], pa.binary())
             else:
                 order = pa.array([number_of[part.source] for part in parts], pa.int64())
                 pickled = pa.array([pickle.dumps(part) for part in parts], pa.binary())

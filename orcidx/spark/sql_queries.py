@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["disable", "enable", "last_scans", "sql"]
 
-_REMEMBERED = 100
+_REMEMBERED_SCANS = 100
 WITHOUT_SECONDS = 10.0
 """Seconds for which a remote directory without an index is assumed to have none. Looking for one takes a request for
 each directory above it, and each scan would wait for these."""
-_LAST: deque[Choice] = deque(maxlen=_REMEMBERED)
+_LAST: deque[Choice] = deque(maxlen=_REMEMBERED_SCANS)
 """The choices of the scans of this process's sessions, the newest last."""
 _KEPT: WeakKeyDictionary[SparkSession, KeptAnswers] = WeakKeyDictionary()
 """The answers of each session, also while it is not enabled."""

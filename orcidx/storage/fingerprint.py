@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["Fingerprint", "fingerprint_of_info", "mtime_of", "plain_etag"]
 
-_SECOND = 1_000_000_000
+_NANOS_PER_SECOND = 1_000_000_000
 _ETAGS = ("ETag", "etag", "e_tag", "md5Hash", "crc32c")
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
@@ -45,8 +45,8 @@ class Fingerprint:
             return self.etag == other.etag
         if self.mtime is None or other.mtime is None or self.mtime == other.mtime:
             return True
-        whole = self.mtime % _SECOND == 0 or other.mtime % _SECOND == 0
-        return whole and self.mtime // _SECOND == other.mtime // _SECOND
+        whole = self.mtime % _NANOS_PER_SECOND == 0 or other.mtime % _NANOS_PER_SECOND == 0
+        return whole and self.mtime // _NANOS_PER_SECOND == other.mtime // _NANOS_PER_SECOND
 
     def to_dict(self) -> dict[str, Any]:
         """``{"size", "etag", "mtime"}`` of JSON values; ``Fingerprint(**d)`` makes the fingerprint again."""
@@ -70,7 +70,7 @@ def mtime_of(value: object) -> int | None:
         passed: timedelta = value - datetime(1970, 1, 1, tzinfo=UTC)
         return ((passed.days * 86400 + passed.seconds) * 1_000_000 + passed.microseconds) * 1000
     if isinstance(value, int) and not isinstance(value, bool):
-        return value * _SECOND
+        return value * _NANOS_PER_SECOND
     if isinstance(value, float) and math.isfinite(value):
         # a float of a time of today is exact to microseconds; fsspec gives the same time as float and as datetime
         return round(value * 1_000_000) * 1000

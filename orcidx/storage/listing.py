@@ -24,7 +24,7 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["expand_objects", "glob_base", "is_hidden", "is_pattern", "is_visible", "list_sources", "of_version"]
 
 _MAGIC = re.compile(r"[*?\[]")
-_LISTERS = 16
+_LISTED_AT_ONCE = 16
 
 
 def is_pattern(path: str) -> bool:
@@ -48,7 +48,9 @@ def list_sources(
     remote = [source for source in described if source.kind not in AT_HAND]
     if len(remote) < 2:
         return [found for source in described for found in _expand(source)]
-    return [found for expanded in side_by_side(_expand, described, min(_LISTERS, len(remote))) for found in expanded]
+    return [
+        found for expanded in side_by_side(_expand, described, min(_LISTED_AT_ONCE, len(remote))) for found in expanded
+    ]
 
 
 def _is_many(sources: Any) -> bool:

@@ -40,7 +40,7 @@ __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
 # Linux reads at most 0x7ffff000 bytes in one call; with this limit a call is one read on every system.
 _LARGEST_READ = 1 << 30
-_SECOND = 1_000_000_000
+_NANOS_PER_SECOND = 1_000_000_000
 SMALL_FILE = 256 << 10
 """Bytes of a file that is read whole with its tail: one read, and everything is served from memory."""
 _HAS_PREADV = hasattr(os, "preadv")
@@ -90,7 +90,7 @@ class LocalReader(ReaderAtHand):
         of them equal."""
         status = self._status
         # Times advance in steps of some milliseconds, on coarse file systems of one or two seconds.
-        step = 2 * _SECOND if status.st_mtime_ns % _SECOND == 0 else _SECOND // 10
+        step = 2 * _NANOS_PER_SECOND if status.st_mtime_ns % _NANOS_PER_SECOND == 0 else _NANOS_PER_SECOND // 10
         if self._opened - max(status.st_mtime_ns, status.st_ctime_ns) < step:
             return None
         return ("file", status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

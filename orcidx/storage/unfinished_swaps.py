@@ -30,8 +30,9 @@ FOLDER = "_orcidx_rewrite"
 UNDER_WAY = ".swap"
 """Suffix of a file's name there while its swap is running."""
 MARK = "_orcidx_swap-"
-_TRIES = 20
-_PAUSE = 0.05
+_MOST_LISTINGS = 20
+_PAUSE_SECONDS = 0.05
+"""How often a directory is listed while files move in it, and the time between."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,14 @@ def settled_listing(
     a listing of a pattern, which may leave out a new file whose name it does not match. Raises ``CorruptFile`` for a
     damaged mark.
     """
-    for _ in range(_TRIES):
+    for _ in range(_MOST_LISTINGS):
         found, marks = list_once()
         if not marks:
             return found
         try:
             hidden, due = _replaced({one.path: one for one in found}, marks, read, exists)
         except FileNotFoundError:  # the swap has ended or gone on since the directory was listed
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE_SECONDS)
             continue
         if due:
             warnings.warn(

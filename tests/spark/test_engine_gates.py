@@ -31,7 +31,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys of an index are looked up by orcidx's tasks in tables of any size."""
     monkeypatch.setattr(choosing, "LEAST_BYTES", 0)
     monkeypatch.setattr(choosing, "LATE_COLUMNS", 1)
-    monkeypatch.setattr(choosing, "RARE", 1)
+    monkeypatch.setattr(choosing, "RARE_SHARE", 1)
 
 
 def compare(spark: Any, folder: Path, conditions: dict[str, str], **paths: Any) -> None:

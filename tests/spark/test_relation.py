@@ -109,7 +109,7 @@ def test_where_too_little_falls_of_too_many_all_are_read(
     spark.range(0, 600, 1, 6).write.orc(str(tmp_path / "d"))
     build_file_index(spark, str(tmp_path / "d"), {"bitmap": {"id": {}}}, progress=False).count()
     assert why(read(spark, str(tmp_path / "d"), where="id >= 100")).files_left == 5
-    monkeypatch.setattr(choosing, "FEW", 1)
+    monkeypatch.setattr(choosing, "MOST_NAMED", 1)
     frame = read(spark, str(tmp_path / "d"), where="id >= 100")
     told = why(frame)
     assert (told.files, told.files_left, told.by) == (6, 6, {})

@@ -94,7 +94,7 @@ def test_conditions_of_every_kind(
     spark: Any, directory: Path, unquoted: Path, monkeypatch: pytest.MonkeyPatch, few: int, every: int
 ) -> None:
     """By explicit paths, and by a filter on the names of files."""
-    monkeypatch.setattr(choosing, "FEW", few)
+    monkeypatch.setattr(choosing, "MOST_NAMED", few)
     path = directory if few else unquoted
     whole, fell = plain(spark, path), 0
     for where in CONDITIONS[::every]:
@@ -265,16 +265,16 @@ def test_predicates_of_orcidx_become_sparks(spark: Any, directory: Path) -> None
 
 
 def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survivors, "FIRST", 2)
-    monkeypatch.setattr(survivors, "SHARE", 1e9)
+    monkeypatch.setattr(survivors, "FUTILE_INDEXES", 2)
+    monkeypatch.setattr(survivors, "COST_SHARE", 1e9)
     frame = read(spark, directory, where="few = 3 AND key < 1000000")
     assert why(frame).notes == ("the first 2 file indexes rule nothing out, and no more were asked",)
     other = read(spark, directory, where="id >= 0 AND real < 1e9")
     assert why(other).notes == (), "indexes of other columns were read"
-    monkeypatch.setattr(survivors, "SHARE", 0)
+    monkeypatch.setattr(survivors, "COST_SHARE", 0)
     patient = why(read(spark, directory, where="key = 7919"))
     assert patient.files_left == 1, "few files are asked, whatever they save"
-    monkeypatch.setattr(survivors, "PATIENCE", 0)
+    monkeypatch.setattr(survivors, "PATIENCE_SECONDS", 0)
     for once, few in ((0.0, FILES - 2), (1e9, FILES)):
         monkeypatch.setattr(survivors, "RELATION_SECONDS", once)
         short = read(spark, directory, where="key = 7919")

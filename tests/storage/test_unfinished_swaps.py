@@ -106,7 +106,7 @@ def test_a_damaged_mark_is_an_error(directory, data):
 
 
 def test_a_lease_is_renewed_and_given_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(leases, "SECONDS", 0.4)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 0.4)
     folder = Folder(describe_source(tmp_path))
     with leases.Lease(folder, "job.lease") as lease:
         first = leases.leased_until(folder, "job.lease")

@@ -33,8 +33,9 @@ __all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
 MAGIC = b"Obj\x01"
 SYNC = 16
+"""Bytes of the marker behind each block."""
 _LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
-_PIECE = 1 << 18
+_PIECE_BYTES = 1 << 18
 _LEAST_MEMORY = 64 << 20
 _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
 """The most bytes of memory that the values of a file may take: for each byte of the file, and for each decompressed
@@ -42,6 +43,7 @@ byte, and in any case ``_LEAST_MEMORY``. An entry for a data file takes some 3 K
 decompressed byte, and 140 to 830 for each byte of a compressed manifest, most where one writer has named all files
 (decision 0090)."""
 _DEEPEST = 32
+"""How many types of a schema may nest in each other."""
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
 """How many parsed schemas are kept, and the most bytes of a schema's text. The texts of manifests' schemas have 1 to 5
 KB; parsed they take twenty times as much."""
@@ -257,7 +259,7 @@ def _zstandard(block: memoryview) -> bytes:
     pieces, size = [], 0
     with zstandard.ZstdDecompressor().stream_reader(bytes(block)) as stream:
         # a read allocates as many bytes as it may return
-        while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE)):
+        while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE_BYTES)):
             pieces.append(piece)
             size += len(piece)
     return b"".join(pieces)

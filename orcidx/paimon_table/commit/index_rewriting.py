@@ -53,7 +53,7 @@ __all__ = ["BuiltIndex", "IndexTask", "RewritePlan", "commit_rewrite", "plan_rew
 KIND = "COMPACT"
 Unit = Literal["s", "ms", "us", "ns"]
 _UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
-_BATCH = 65536
+_BATCH_ROWS = 65536
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class IndexTask:
                     raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.rows}")
                 with opened.scan([(name,) for name in columns], timestamp_unit=unit).to_batches() as batches:
                     return self._built(batches)
-        return self._built(read_parquet(self.source, columns, RowSelection.all(self.rows), batch_size=_BATCH))
+        return self._built(read_parquet(self.source, columns, RowSelection.all(self.rows), batch_size=_BATCH_ROWS))
 
     def _built(self, batches: Iterable[Any]) -> bytes:
         builder = None

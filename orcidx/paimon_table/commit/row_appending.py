@@ -27,14 +27,13 @@ from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenF
 from orcidx.paimon_table.data_files.row_conforming import arrow_batches, check_columns, conformed, placed
 from orcidx.paimon_table.metadata.manifest import ADD
 from orcidx.paimon_table.metadata.manifest_schemas import MANIFEST_SCHEMA, completed, field_names
-from orcidx.paimon_table.metadata.schema import TableSchema
+from orcidx.paimon_table.metadata.schema import UNAWARE, TableSchema
 from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_rows"]
 
 KIND = "APPEND"
-UNAWARE = -1
-_LARGEST = (1 << 63) - 1
+_LARGEST_ROW_ID = (1 << 63) - 1
 _NO_KEY = bytes(12)
 """A row without fields, as keys of files without a primary key are stored."""
 
@@ -119,7 +118,7 @@ def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile])
     added, new_files = [], []
     for file in written:
         first = following.get((file.partition, file.bucket), 0)
-        if first + file.rows - 1 > _LARGEST:
+        if first + file.rows - 1 > _LARGEST_ROW_ID:
             raise CorruptFile(f"bucket {file.bucket} has the sequence number {first - 1}, and no room for more")
         if plan.buckets > 0:
             following[file.partition, file.bucket] = first + file.rows

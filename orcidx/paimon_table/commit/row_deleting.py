@@ -41,7 +41,8 @@ Place = tuple[bytes, int, str]
 Isolation = Literal["snapshot", "serializable"]
 Find = Callable[[list["DeleteTask"]], Iterable[tuple[Place, DeletionVector | None]]]
 """The function that gives a delete the existing vector of each file."""
-_TRIES = 4
+_DRY_RUN_PLANS = 4
+"""The most plans of a dry run, which plans again where files have expired."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ def delete_rows(
     """See ``Table.delete``; ``options`` are those of ``plan_delete``."""
     if isolation not in ("snapshot", "serializable"):
         raise InvalidQuery(f'isolation must be "snapshot" or "serializable", not {isolation!r}')
-    for left in reversed(range(_TRIES if dry_run else 1)):
+    for left in reversed(range(_DRY_RUN_PLANS if dry_run else 1)):
         plan = plan_delete(table, where, everything=everything, given=given, options=options)
         if earlier := plan.committer.earlier(KIND):
             return changed(plan.committer, earlier, KIND, plan.planned_on)

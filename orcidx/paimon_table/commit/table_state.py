@@ -24,7 +24,7 @@ from orcidx.paimon_table.metadata.manifest import (
     unknown_fields,
 )
 from orcidx.paimon_table.metadata.schema import TableSchema
-from orcidx.paimon_table.metadata.snapshot import FIELDS, Snapshot, is_file_name, snapshot_of
+from orcidx.paimon_table.metadata.snapshot import FIELDS, LONG_LIMIT, Snapshot, is_file_name, snapshot_of
 from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = [
@@ -41,8 +41,8 @@ _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 _VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
 
-_TRIES = 5
-_LONG = 1 << 63
+_MOST_READS = 5
+"""How often the newest snapshot is looked for and read, as one may expire while it is read."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def read_state(
     ``admitted``: names of unknown fields of snapshots and manifests that the caller permits. ``known``: a state that
     was read before; it is returned if it is still the newest. Raises ``CorruptFile`` and ``Unsupported``.
     """
-    for _ in range(_TRIES):
+    for _ in range(_MOST_READS):
         latest = files.newest_snapshot()
         try:
             return _read(files, latest, cache, admitted, known)
@@ -163,7 +163,7 @@ def _read(
     _check_fields([*told, *(manifest.unknown for manifest in manifests.values())], admitted)
     state = TableState(files, document, schema, list_file, infos, manifests, live, deleted, index, index_entries)
     total = document.get("totalRecordCount")
-    if state.rows >= _LONG:
+    if state.rows >= LONG_LIMIT:
         raise CorruptFile(f"the manifests of snapshot {snapshot_id} have {state.rows} rows")
     if total is not None and total != state.rows:
         raise CorruptFile(f"snapshot {snapshot_id} counts {total} rows, where its manifests have {state.rows}")
@@ -190,7 +190,7 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
         )
     for name in ("watermark", "nextRowId"):
         value = document.get(name)
-        if value is not None and not (type(value) is int and -_LONG <= value < _LONG):
+        if value is not None and not (type(value) is int and -LONG_LIMIT <= value < LONG_LIMIT):
             raise CorruptFile(f"snapshot {snapshot_id} has {name} {value!r:.60}")
     statistics = document.get("statistics")
     if statistics is not None and not (isinstance(statistics, str) and is_file_name(statistics)):

@@ -20,7 +20,7 @@ from orcidx.storage.given_rows import stream_of
 
 __all__ = ["arrow_batches", "conformed", "placed"]
 
-_BATCH = 65536
+_BATCH_ROWS = 65536
 
 
 def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -28,7 +28,7 @@ def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if isinstance(data, pa.RecordBatch):
         return data.schema, iter([data])
     if isinstance(data, pa.Table):
-        return data.schema, iter(data.to_batches(max_chunksize=_BATCH))
+        return data.schema, iter(data.to_batches(max_chunksize=_BATCH_ROWS))
     if not isinstance(data, pa.RecordBatchReader):
         if not hasattr(data, "__arrow_c_stream__"):
             raise InvalidQuery(f"a {type(data).__name__} is not Arrow data: give a Table, a batch or a reader")

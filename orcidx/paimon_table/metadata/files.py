@@ -17,7 +17,8 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["TableFiles"]
 
 T = TypeVar("T")
-_READERS = 8
+_READ_AT_ONCE = 8
+"""How many files of metadata are read at the same time."""
 _HINT_READS = 3
 _MOST_PROBES = 100_000
 
@@ -81,7 +82,7 @@ class TableFiles:
         """Several files, read in parallel."""
         if len(paths) < 2:
             return [self.parsed(path, parse) for path in paths]
-        return side_by_side(lambda path: self.parsed(path, parse), paths, _READERS)
+        return side_by_side(lambda path: self.parsed(path, parse), paths, _READ_AT_ONCE)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """A snapshot by number; ``FileNotFoundError`` when it is not there (any more)."""

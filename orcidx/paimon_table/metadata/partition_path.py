@@ -14,7 +14,7 @@ from orcidx.paimon.data_types import DataField, DataType
 __all__ = ["depends_on_jvm", "partition_path", "partition_pattern"]
 
 _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^") | {chr(code) for code in range(1, 32)}
-_NANOS = 1_000_000_000
+_NANOS_PER_SECOND = 1_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _NOT_JAVAS_BLANKS = "\x85\xa0\u2007\u202f"
 """Characters that are white space for Python, but not for Java's ``Character.isWhitespace``."""
@@ -116,7 +116,7 @@ def _time(millis: int, precision: int) -> str:
 
 
 def _timestamp(data_type: DataType, nanos: int, legacy: bool) -> str:
-    seconds, fraction = divmod(nanos, _NANOS)
+    seconds, fraction = divmod(nanos, _NANOS_PER_SECOND)
     day = _date(seconds // 86400, data_type).isoformat()
     second = seconds % 86400
     minutes = f"{second // 3600:02d}:{second // 60 % 60:02d}"

@@ -14,11 +14,22 @@ from orcidx.paimon.data_types import ROOTS, DataField, DataType, NestedTooDeep, 
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.metadata.option_values import parse_whole
 
-__all__ = ["FieldMapping", "TableSchema", "char_lengths", "is_carried", "map_fields", "parse_schema", "same_type"]
+__all__ = [
+    "UNAWARE",
+    "FieldMapping",
+    "TableSchema",
+    "char_lengths",
+    "is_carried",
+    "map_fields",
+    "parse_schema",
+    "same_type",
+]
 
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 64 << 10
 """How many parsed schemas are kept, and the most bytes of a schema's text. The text of 500 columns has 40 KB; parsed it
 takes twenty times as much."""
+UNAWARE = -1
+"""The option ``bucket`` of an append table without buckets."""
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")

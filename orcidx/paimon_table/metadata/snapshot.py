@@ -9,7 +9,7 @@ from typing import Any
 from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
 
-__all__ = ["FIELDS", "Snapshot", "is_file_name", "parse_hint", "parse_snapshot", "snapshot_of"]
+__all__ = ["FIELDS", "LONG_LIMIT", "Snapshot", "is_file_name", "parse_hint", "parse_snapshot", "snapshot_of"]
 
 FIELDS = frozenset(
     """version uuid id schemaId baseManifestList baseManifestListSize deltaManifestList deltaManifestListSize
@@ -25,7 +25,8 @@ _KINDS: Mapping[str, Any] = {
 """The fields that orcidx reads."""
 _OPTIONAL = frozenset(("indexManifest", "commitKind", "totalRecordCount", "timeMillis"))
 _FILE_NAMES = frozenset(("baseManifestList", "deltaManifestList", "indexManifest"))
-_LONG = 1 << 63
+LONG_LIMIT = 1 << 63
+"""A Java long is at least the negative of this number, and below it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
         value: Any = document.get(name)
         if value is None and name in _OPTIONAL:
             continue
-        if type(value) is not kind or (kind is int and not -_LONG <= value < _LONG):
+        if type(value) is not kind or (kind is int and not -LONG_LIMIT <= value < LONG_LIMIT):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}")
         if name in _FILE_NAMES and not is_file_name(value):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is not the name of a manifest")

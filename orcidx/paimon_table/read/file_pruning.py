@@ -29,7 +29,7 @@ _ORDERED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT"
 _ORDERED |= {"BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _TEXTS = frozenset({"VARCHAR", "CHAR"})
-_MILLI = 1_000_000
+_NANOS_PER_MILLI = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
         raise CorruptFile(f"{nulls} nulls in {rows} rows")
     low = BinaryRow(stats.minima).value(position, data_type)
     high = BinaryRow(stats.maxima).value(position, data_type)
-    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _MILLI == 0:
-        high += _MILLI - 1  # some ORC writers record maxima in whole milliseconds
+    if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _NANOS_PER_MILLI == 0:
+        high += _NANOS_PER_MILLI - 1  # some ORC writers record maxima in whole milliseconds
     if isinstance(low, float) and (low != low or high != high):
         low = high = None  # if a NaN came first, it hides the other values
     if low is not None and high is not None and high < low:

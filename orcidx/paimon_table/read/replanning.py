@@ -22,7 +22,7 @@ from orcidx.pruning.findings import Note
 
 __all__ = ["Newest", "Unpinned", "asked_again", "on_some_snapshot"]
 
-TRIES = 4
+MOST_PLANS = 4
 """The most plans of one pass. A table whose snapshots expire faster than this cannot be read."""
 
 
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 def asked_again(scan: S, ask: Callable[[S], T]) -> T:
     """Calls a function with the scan, and with one of the newest snapshot where files of the scan are gone."""
-    for _ in range(TRIES - 1):
+    for _ in range(MOST_PLANS - 1):
         try:
             return ask(scan)
         except FileGone as gone:
@@ -82,7 +82,7 @@ def on_some_snapshot(
 ) -> Generator[pa.RecordBatch, None, None]:
     """One pass over the scan. If its files are gone before a row was given, the pass is over the newest snapshot.
     ``notes`` become those of the scan that was read."""
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(MOST_PLANS)):
         given = False
         try:
             for batch in batches_of(scan):

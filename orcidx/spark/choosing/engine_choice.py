@@ -28,7 +28,7 @@ from orcidx.spark.choosing.schema_differences import without_common_schema
 from orcidx.spark.conditions.analysed_conditions import Condition, analysed
 from orcidx.spark.conditions.key_frames import Keys, keys_of, pruning_by
 from orcidx.spark.conditions.listed_files import ClientFiles, ListedFiles, Listing, SparkFiles
-from orcidx.spark.conditions.relation import FEW, Relation, relation_of
+from orcidx.spark.conditions.relation import MOST_NAMED, Relation, relation_of
 from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
 from orcidx.spark.conditions.text_conditions import filtered_by
 from orcidx.spark.query.read_query import Query
@@ -51,12 +51,12 @@ __all__ = ["Choice", "Chosen", "Engine", "Unreadable", "choose", "engine_of", "i
 Engine = Literal["auto", "spark", "orcidx"]
 Int64s = npt.NDArray[np.int64]
 CONF = "spark.orcidx.engine"
-KEYS = 32
+MOST_KEYS = 32
 """At most this many keys are looked up row by row; with more keys most row groups have one of them."""
 LATE_COLUMNS = 4
 LEAST_BYTES = 16 << 20
 """Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
-RARE = 0.5
+RARE_SHARE = 0.5
 """Share of the bytes. If the files of the keys have more, most row groups are taken to have a row of them."""
 FILTER_SHARE = 0.5
 """Share of the bytes that a filter on file names must save, as Spark tests it on every row that is read."""
@@ -427,7 +427,7 @@ def _of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[st
 def _not_worth(files: ListedFiles, found: Survivors, query: Query) -> str | None:
     """Why nothing is left out although some files are proven to have no matching rows: they are too few."""
     left = ~found.fallen
-    if left.all() or left.sum() <= FEW or query.reader_options:
+    if left.all() or left.sum() <= MOST_NAMED or query.reader_options:
         return None
     if files.sizes[left].sum() <= FILTER_SHARE * files.sizes.sum():
         return None
@@ -442,12 +442,12 @@ def _looked_up(
     other columns are decoded only for the rows of these keys. None where Spark should decode them. A note in
     ``counts``: how tasks open the files, or why they cannot."""
     read = len(query.columns if query.columns is not None else relation.frame.columns)
-    if not LEAST_BYTES <= counts["bytes_left"] <= RARE * counts["bytes"] or read < LATE_COLUMNS:
+    if not LEAST_BYTES <= counts["bytes_left"] <= RARE_SHARE * counts["bytes"] or read < LATE_COLUMNS:
         return None
     for leaf in conjuncts(may):
         if not isinstance(leaf, Leaf) or leaf.negated or leaf.op not in (Op.EQ, Op.IN):
             continue
-        if leaf.path[0] in found.keyed and len(leaf.literals) <= KEYS:
+        if leaf.path[0] in found.keyed and len(leaf.literals) <= MOST_KEYS:
             if (problem := road_problem(query.at)) is not None:
                 counts["notes"] += (f"few keys of {leaf.path[0]} could be looked up, but {problem}",)
                 return None
@@ -467,7 +467,7 @@ def _restricted(
         return relation.spark.createDataFrame([], relation.frame.schema).limit(0), "no file has such rows"
     names = [listing.names[number] for number in left.tolist()]
     dropped = [listing.names[number] for number in np.flatnonzero(~kept).tolist()]
-    if len(names) <= FEW and relation.named_files_are_alike:
+    if len(names) <= MOST_NAMED and relation.named_files_are_alike:
         return relation.of_files(names, dropped), "the remaining files are few and are given by name"
     if counts["bytes_left"] > FILTER_SHARE * counts["bytes"]:
         return relation.frame, f"a filter on the names of files {_DEARER}"

@@ -19,7 +19,7 @@ from orcidx.storage import Source, list_sources
 
 __all__ = ["damaged_file", "with_files_named", "without_common_schema"]
 
-FILES = 256
+MOST_OPENED = 256
 """At most this many files are opened for a message, at about a millisecond each."""
 
 
@@ -118,4 +118,4 @@ def _sources(query: Query) -> list[Source]:
         found = list_sources(query.reached, storage_options=query.storage_options)
     except (OrcidxError, OSError, ValueError, ImportError):  # for example a scheme that only Hadoop knows
         return []
-    return [source for source in found if source.size != 0][:FILES]
+    return [source for source in found if source.size != 0][:MOST_OPENED]

@@ -31,7 +31,7 @@ from orcidx.storage.listing import glob_base, is_pattern
 __all__ = ["ClientFiles", "ListedFiles", "Listing", "SparkFiles", "listing_of"]
 
 Int64s = npt.NDArray[np.int64]
-_MILLISECOND = 1_000_000
+_NANOS_PER_MILLI = 1_000_000
 _LOCAL = re.compile("^file:/+")
 
 
@@ -133,7 +133,7 @@ class SparkFiles:
         place = self._places[number].as_py()
         etag = plain_etag(self.listing.etags[number]) if self.listing.etags else None
         size = int(self.listing.sizes[number])
-        version = Fingerprint(size, etag, int(self.listing.times[number]) * _MILLISECOND)
+        version = Fingerprint(size, etag, int(self.listing.times[number]) * _NANOS_PER_MILLI)
         root = next((one for one in self._roots if place.startswith(one + "/")), None)
         made = Source(place, "path", place) if self._is_local else hadoop_source(place, self.given[0].filesystem)
         return replace(made, root=root, size=size, listed=version)
@@ -159,11 +159,11 @@ class SparkFiles:
         columns = [
             place_below(store.root, self._places),
             pa.array(self.listing.sizes),
-            pa.array(self.listing.times * _MILLISECOND),
+            pa.array(self.listing.times * _NANOS_PER_MILLI),
             pa.array(etags, pa.string()),
         ]
         table = pa.table(columns, schema=LISTING)
-        return table, store.match(table, unit=_MILLISECOND if self._is_local else None)
+        return table, store.match(table, unit=_NANOS_PER_MILLI if self._is_local else None)
 
     def partition_types(self, *, infer: bool) -> dict[str, str]:
         return partition_types(self._directories[1] if len(self) else [], infer=infer)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-__all__ = ["FEW", "MOST_TEXT", "Relation", "escaped", "paths_of", "relation_of"]
+__all__ = ["MOST_NAMED", "MOST_TEXT", "Relation", "escaped", "paths_of", "relation_of"]
 
-FEW = 32
+MOST_NAMED = 32
 """At most this many files are read by explicit paths; Spark took 13.6 s to look up 2,000 paths."""
 MOST_TEXT = 20_000
 """The most letters of a filter on names: a plan shows it four times, and should stay under 100 kB."""

@@ -48,25 +48,25 @@ __all__ = ["PartitionColumns", "Survivors", "find_survivors", "with_old_times"]
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
-FIRST = 8
+FUTILE_INDEXES = 8
 """If this many file indexes have ruled out nothing, no more are asked."""
 SCAN_BYTES = 200_000_000
 """Stored bytes that one core reads in a second, about as Spark's reader does."""
 FILE_SECONDS = 0.002
 """Seconds in which one core opens a file, about as Spark's reader does for small ones."""
-SHARE = 0.5
+COST_SHARE = 0.5
 """Asking file indexes may cost this share of the scan time that it is expected to save, judged by the indexes asked so
 far. (For 2,000 files of 60 kB with bloom filters of 240 kB, reading the indexes took longer than reading the files.)
 For local files the cost is processor time, because a busy machine slows the scan as well."""
-ASKERS = 8
+ASKED_AT_ONCE = 8
 """How many indexes in a remote store are asked at the same time: most of the time is waiting."""
-OPENINGS = 3
+REQUESTS_OF_SPARK = 3
 """Spark's reader sends at least this many requests for a file in a store (the tail, a stripe's footer, columns), where
 an index takes one. The time of a request is measured with the indexes that are asked."""
-PATIENCE = 0.03
+PATIENCE_SECONDS = 0.03
 """Seconds that asking may take even if it saves nothing. For few files users do not notice it, and they expect files
 that can be left out to be left out."""
-FAR_PATIENCE = 0.1
+FAR_PATIENCE_SECONDS = 0.1
 """The same for files in a remote store."""
 RELATION_SECONDS = 0.02
 """Seconds that Spark needs to plan a second relation, of the remaining files."""
@@ -301,7 +301,7 @@ class _Price:
     @property
     def askers(self) -> int:
         """How many indexes are asked at a time."""
-        return ASKERS if self.remote else 1
+        return ASKED_AT_ONCE if self.remote else 1
 
     def ask(self, questions: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
         """Asks the indexes, adds the cost, and returns the answers."""
@@ -322,13 +322,13 @@ class _Price:
     @property
     def _saved(self) -> float:
         """Seconds saved by a file that is left out, now that the store's response time has been measured."""
-        return self.saved + (OPENINGS * self._least / self.slots if self.remote and self.asked else 0.0)
+        return self.saved + (REQUESTS_OF_SPARK * self._least / self.slots if self.remote and self.asked else 0.0)
 
     def is_too_high(self, rest: int) -> bool:
         """Whether asking the remaining indexes would cost too much, if they rule out the same share of files as those
         asked so far."""
-        expected = SHARE * self._saved * (self.fell + self.fell / self.asked * rest) - self.once
-        return self.spent / self.asked * rest > max(expected, FAR_PATIENCE if self.remote else PATIENCE)
+        expected = COST_SHARE * self._saved * (self.fell + self.fell / self.asked * rest) - self.once
+        return self.spent / self.asked * rest > max(expected, FAR_PATIENCE_SECONDS if self.remote else PATIENCE_SECONDS)
 
     @property
     def is_worth(self) -> bool:
@@ -356,7 +356,7 @@ def _asked(
         now, rest = rest[: price.askers], rest[price.askers :]
         answers = price.ask([partial(answer, number) for number in now])
         fallen.update(number for number, out in zip(now, answers, strict=True) if out)
-        if price.asked < FIRST or not rest:
+        if price.asked < FUTILE_INDEXES or not rest:
             continue
         if not fallen:
             notes.append(f"the first {price.asked} file indexes rule nothing out, and no more were asked")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-PROBES = 20
+PROBED_FILES = 20
 DRIVER_FILES = 32
 """At most this many files are examined on the driver."""
 _INDEX = ("index", "embedded", "indexes", "tail")
@@ -106,7 +106,7 @@ def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | Te
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:
     """The files, with a readable one moved to the front: it gives the schema. The others are not opened here."""
-    for number, source in enumerate(sources[:PROBES]):
+    for number, source in enumerate(sources[:PROBED_FILES]):
         try:
             with open_file(source):
                 return [source, *sources[:number], *sources[number + 1 :]]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
 
-OPENING = 1 << 20
+OPENING_BYTES = 1 << 20
 """What opening a file is estimated to cost, in bytes read."""
 LARGEST_TASK = 1 << 30
 SMALLEST_TASK = 8 << 20
@@ -37,7 +37,8 @@ FILES_PER_TASK = 128
 """The most files of one task, whatever their size. Packed by bytes alone, 10,000 files of a few KB became ten tasks of
 a thousand files. On an object store each of them took minutes, without progress to show, and had to start again when an
 executor was lost. Now there are 79 tasks, and starting each costs some 30 ms."""
-_BATCH = 64
+_BATCH_FILES = 64
+"""Files whose results a task returns in one batch."""
 
 _FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
 
@@ -84,7 +85,7 @@ class FileTask:
         for batch in batches:
             for row, source in sources_of(self.root, batch):
                 waiting.append(self.make(source, row))
-                if len(waiting) == _BATCH:
+                if len(waiting) == _BATCH_FILES:
                     yield self._batch(waiting)
                     waiting = []
         yield self._batch(waiting)
@@ -108,7 +109,7 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
 
     Without a target there are several tasks for each slot, so that a slow one does not leave the others idle. A task
     gets at most 1 GiB, except for a single larger file, and at most ``FILES_PER_TASK`` files."""
-    weights = [size + OPENING for size in sizes]
+    weights = [size + OPENING_BYTES for size in sizes]
     if target_bytes is None:
         target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
     return _within(pack(weights, target_bytes), FILES_PER_TASK)

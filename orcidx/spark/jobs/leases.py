@@ -14,9 +14,10 @@ from orcidx.threads.waiting import Flag
 
 __all__ = ["Lease", "leased_until"]
 
-SECONDS = 60.0
+LEASE_SECONDS = 60.0
 """Seconds for which a killed job blocks the next one. The clocks of two drivers must differ by less than this."""
 _RENEWALS = 4
+"""How often a job renews its lease before it would end."""
 
 
 def leased_until(folder: Folder, name: str) -> float:
@@ -61,11 +62,11 @@ class Lease:
             )
 
     def _put(self) -> None:
-        until = time.time() + SECONDS
+        until = time.time() + LEASE_SECONDS
         self._folder.put(self._name, json.dumps({"until": until}).encode())
         self._until = until
 
     def _renew(self) -> None:
-        while not self._over.wait(SECONDS / _RENEWALS):
+        while not self._over.wait(LEASE_SECONDS / _RENEWALS):
             with suppress(OrcidxError, OSError):  # the next renewal may succeed; otherwise check() raises
                 self._put()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["RESULT", "recover", "rewrite"]
 
 
-SMALL = 0.75
+SMALL_SHARE = 0.75
 """Files below this share of the target are merged with others."""
 OPTIONS = ReadOptions(use_threads=False)
 """A task has one core."""
@@ -294,7 +294,7 @@ def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[
     size = 0
     for name, source in files:
         bytes_ = source.size or 0
-        if bytes_ >= SMALL * target_bytes:
+        if bytes_ >= SMALL_SHARE * target_bytes:
             yield [(name, source)]
             continue
         if waiting and size + bytes_ > target_bytes:

@@ -28,7 +28,8 @@ from orcidx.spellings import size_text
 
 __all__ = ["BuildSummary", "clean", "describe", "summarize"]
 
-_SHOWN = 10
+_SHOWN_ROWS = 10
+"""Slowest files, and errors, that are listed one by one."""
 
 
 def describe(
@@ -86,12 +87,12 @@ class BuildSummary(Summary):
         yield Section("indexes", rows, ("column", "kind", "status", "files", "bytes"))
         made = self.result.filter(pc.is_in(self.result["status"], pa.array(["built", "rebuilt"])))
         slow = made.group_by(["path"]).aggregate([("millis", "max"), ("rows", "max"), ("bytes", "sum")])
-        slowest = slow.sort_by([("millis_max", "descending")]).slice(0, _SHOWN).to_pylist()
+        slowest = slow.sort_by([("millis_max", "descending")]).slice(0, _SHOWN_ROWS).to_pylist()
         shown = [(row["path"], row["rows_max"], row["bytes_sum"], row["millis_max"]) for row in slowest]
         yield Section("slowest files", shown, ("path", "rows", "bytes", "ms"))
         failed = self.result.filter(pc.equal(self.result["status"], "error"))["error"].unique().to_pylist()
-        title = "errors" if len(failed) <= _SHOWN else f"errors, the first {_SHOWN} of {len(failed):,}"
-        yield Section(title, [(error,) for error in failed[:_SHOWN]])
+        title = "errors" if len(failed) <= _SHOWN_ROWS else f"errors, the first {_SHOWN_ROWS} of {len(failed):,}"
+        yield Section(title, [(error,) for error in failed[:_SHOWN_ROWS]])
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""

@@ -25,9 +25,9 @@ from orcidx.storage.stores import Found
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LARGEST", "run_over_whole_files"]
+__all__ = ["LARGEST_FILE", "run_over_whole_files"]
 
-LARGEST = 256 << 20
+LARGEST_FILE = 256 << 20
 """The most bytes of one file: they are held twice in the JVM's memory and once in the worker's."""
 AT_ONCE = 1 << 30
 """The most bytes of all files of one job. This bounds what comes back to the driver, as an index is rarely larger than
@@ -107,11 +107,11 @@ def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileTask, p
     """Like ``run_over_files``. ``problem``: why tasks do not open the files themselves. Raises ``Unsupported`` for
     larger files."""
     base, rows = str(task.root.location), files.to_pylist()
-    large = [row["path"] for row in rows if row["size"] > LARGEST]
+    large = [row["path"] for row in rows if row["size"] > LARGEST_FILE]
     if large:
         raise Unsupported(
-            f"{len(large):,} files are larger than {LARGEST >> 20} MiB, the most that Spark hands to a task whole; "
-            f"{problem}",
+            f"{len(large):,} files are larger than {LARGEST_FILE >> 20} MiB, the most that Spark hands to a task whole"
+            f"; {problem}",
             file=f"{base}/{large[0]}",
         )
     found = [_job(spark, some, task) for some in _batched(rows)]

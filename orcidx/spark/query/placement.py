@@ -18,6 +18,7 @@ __all__ = ["place"]
 
 BIN = "bin"
 _SEED = 42
+"""Spark's seed of its Murmur3 hash."""
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from orcidx.errors import StorageError, Unsupported
 from orcidx.spark.sessions.compiled_java import made
-from orcidx.spark.sessions.served import ITEM, PIECE, items_of, parts_of, served, text_of
+from orcidx.spark.sessions.served import ITEM, PIECE_BYTES, items_of, parts_of, served, text_of
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import JavaObject, OnePath, Paths
 from orcidx.storage import Fingerprint, Source
@@ -81,7 +81,7 @@ class SessionFiles:
     def read(self, url: str, offset: int, length: int, *, size: int | None) -> bytes:
         known = -1 if size is None else size
         with _sentences(url):
-            if length <= PIECE:
+            if length <= PIECE_BYTES:
                 return bytes(self._java.read(url, offset, length, known))
             return served(lambda password: self._java.serve(url, offset, length, known, password))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Counters", "Progress"]
 
-_INTERVAL = 0.2
+_INTERVAL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Progress:
         return self
 
     def _poll(self) -> None:
-        while not self._end.wait(_INTERVAL):
+        while not self._end.wait(_INTERVAL_SECONDS):
             self._show()
 
     def _show(self) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["ITEM", "PIECE", "items_of", "parts_of", "served", "text_of"]
+__all__ = ["ITEM", "PIECE_BYTES", "items_of", "parts_of", "served", "text_of"]
 
-PIECE = 6000
+PIECE_BYTES = 6000
 """Bytes that one call of py4j asks for: they are 8,000 letters of base64. py4j writes a longer answer in pieces of 8
 kB, and the second piece waits 40 ms for an acknowledgement. It sends bytes as text, 10 MB a second
 (docs/decisions/0240)."""
-_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0
 ITEM, _PART = "\x01", "\x02"
 _ESCAPED = re.compile("\x03([123])")
 
@@ -49,7 +49,7 @@ def served(at: Callable[[bytearray], object]) -> bytes:
 
 def _given(port: int, password: bytes, length: int) -> bytes:
     """What is served at a port: the number of bytes, then the bytes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=_SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_SECONDS) as connection:
         connection.sendall(password)
         with connection.makefile("rb") as answer:
             head = answer.read(4)

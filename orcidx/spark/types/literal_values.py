@@ -29,7 +29,7 @@ _VALUE = "value of the JVM"
 _EARLIEST = dt.date(1901, 1, 1)
 """Before this date calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _LATEST = dt.date(2037, 1, 1)
-_STEADY = 2 * 86400
+_STEADY_SECONDS = 2 * 86400
 """Local times and instants have the same order where the zone keeps its offset for this many seconds."""
 
 
@@ -53,7 +53,9 @@ def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
 def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
     """The local time of a zone at an instant; None near a change of the zone's offset."""
     second = value.nanos // 1_000_000_000
-    offsets = {int(one) for one in zone.offsets_at(np.array([second - _STEADY, second, second + _STEADY]))}
+    offsets = {
+        int(one) for one in zone.offsets_at(np.array([second - _STEADY_SECONDS, second, second + _STEADY_SECONDS]))
+    }
     if len(offsets) != 1:
         return None
     return ExactTime(value.nanos + offsets.pop() * 1_000_000_000)

@@ -19,8 +19,8 @@ from orcidx.predicate.nodes import ExactTime
 __all__ = ["instant_of", "on_any_clock", "on_session_clock"]
 
 _COMPARING = frozenset({Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.EQ_NULL_SAFE})
-_SECOND = 1_000_000_000
-_FARTHEST = 18 * 3600 * _SECOND
+_NANOS_PER_SECOND = 1_000_000_000
+_FARTHEST = 18 * 3600 * _NANOS_PER_SECOND
 """The largest offset of a time zone from UTC (java.time.ZoneOffset)."""
 
 
@@ -118,11 +118,11 @@ def _moved(value: Any, kind: pa.DataType, zone: Zone, column: str) -> Any:
     nanos = _nanos_of_other(value, kind, column)
     if nanos is None:
         return value
-    second, rest = divmod(nanos, _SECOND)
+    second, rest = divmod(nanos, _NANOS_PER_SECOND)
     if kind.tz is not None:
-        return ExactTime(instant_of(second, zone) * _SECOND + rest, "UTC")
+        return ExactTime(instant_of(second, zone) * _NANOS_PER_SECOND + rest, "UTC")
     wall = second + int(zone.offsets_at(np.array([second]))[0])
-    return ExactTime(wall * _SECOND + rest)
+    return ExactTime(wall * _NANOS_PER_SECOND + rest)
 
 
 def instant_of(wall: int, zone: Zone) -> int:
