@@ -18,17 +18,9 @@ from orcidx.predicate import External
 from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import parse_order
+from orcidx.spark.choosing.choice import Choice, Chosen, Engine, Unreadable
 from orcidx.spark.choosing.connect_pruning import proven
-from orcidx.spark.choosing.engine_choice import (
-    Choice,
-    Chosen,
-    Engine,
-    Unreadable,
-    choose,
-    engine_of,
-    is_column,
-    own_tasks_only,
-)
+from orcidx.spark.choosing.engine_choice import choose, engine_of, is_column, own_tasks_only
 from orcidx.spark.choosing.schema_differences import damaged_file, with_files_named
 from orcidx.spark.conditions.key_frames import restricted_to
 from orcidx.spark.conditions.query_text import parse_text

@@ -24,7 +24,7 @@ from orcidx.index_directory.lookup import store_above
 from orcidx.index_directory.store import IndexStore
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, Predicate, all_of
-from orcidx.spark.choosing.engine_choice import Choice
+from orcidx.spark.choosing.choice import Choice
 from orcidx.spark.choosing.kept_answers import Answer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of

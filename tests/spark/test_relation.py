@@ -126,7 +126,7 @@ def test_files_are_listed_by_spark_alone(spark: Any, directory: Path, monkeypatc
     def lists(*_: object, **__: object) -> None:
         raise AssertionError("listed a second time")
 
-    monkeypatch.setattr(choosing, "list_sources", lists)
+    monkeypatch.setattr("orcidx.spark.choosing.remaining_files.list_sources", lists)
     wanted = sorted(map(tuple, spark.read.orc(escaped(str(directory))).where("name = 'two'").collect()))
     for compiled in (1000, 3):  # more files are told by Java of orcidx's own
         monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED", compiled)

@@ -13,7 +13,6 @@ from pyarrow import orc
 import orcidx
 from orcidx import CorruptFile, InvalidQuery
 from orcidx.spark import read, reading, why
-from orcidx.spark.choosing import engine_choice as choosing
 from orcidx.spark.conditions.listed_files import SparkFiles
 from orcidx.spark.query import plan
 from orcidx.spark.query.read_query import Query
@@ -115,7 +114,7 @@ def test_storage_that_only_spark_knows(
         raise orcidx.StorageError("no keys")
 
     monkeypatch.setattr(plan, "open_table", refuse)
-    monkeypatch.setattr(choosing, "list_sources", refuse)
+    monkeypatch.setattr("orcidx.spark.choosing.remaining_files.list_sources", refuse)
     monkeypatch.setattr(SparkFiles, "stores", refuse)  # Spark's listing is taken; its directories are looked into
     frame = read(spark, later_column, where="id = 3")
     assert frame.count() == 1

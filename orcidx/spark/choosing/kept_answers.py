@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from orcidx.index_directory.store import IndexStore, identity_of
-from orcidx.spark.choosing.engine_choice import Choice
+from orcidx.spark.choosing.choice import Choice
 from orcidx.storage import IdentityCache
 
 __all__ = ["Answer", "KeptAnswers", "digest_of"]

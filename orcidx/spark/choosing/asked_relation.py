@@ -1,0 +1,102 @@
+"""Spark's relation of a query, its condition in Spark's words, and the part of it that can rule out files."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orcidx.errors import InvalidQuery
+from orcidx.predicate import Constant, all_of, bind
+from orcidx.spark.choosing.choice import Unreadable
+from orcidx.spark.choosing.connect_pruning import proven
+from orcidx.spark.choosing.schema_differences import without_common_schema
+from orcidx.spark.conditions.analysed_conditions import Condition, analysed
+from orcidx.spark.conditions.key_frames import Keys, pruning_by
+from orcidx.spark.conditions.relation import Relation, relation_of
+from orcidx.spark.conditions.text_conditions import filtered_by
+from orcidx.spark.query.read_query import Query
+from orcidx.spark.sessions.spark_errors import sentence_of, spark_errors
+from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
+from orcidx.spark.types.spark_columns import column_of
+from orcidx.spark.types.spark_types import arrow_schema_of, collated
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["as_column", "asked_of", "check_columns", "made_relation", "needed_columns", "with_condition", "with_keys"]
+
+
+def made_relation(spark: SparkSession, query: Query) -> Relation:
+    try:
+        found = relation_of(
+            spark, query.path, query.schema, options=query.reader_options, table=query.table, at=query.at
+        )
+        if is_connect(spark):
+            found.frame.schema  # noqa: B018  (there the files are looked at when it is asked)
+    except spark_errors() as error:
+        if query.reader_options.get("mergeSchema") == "true" and (text := without_common_schema(query)):
+            raise InvalidQuery(text) from None
+        raise Unreadable(sentence_of(error)) from error
+    return found
+
+
+def as_column(relation: Relation, query: Query) -> Column:
+    """The query's predicate as a condition of Spark. Raises ``Unreadable`` where Spark cannot express it."""
+    schema = arrow_schema_of(relation.frame.schema.jsonValue())
+    where = query.predicate(schema)
+    assert where is not None
+    bind(where, schema, nan=query.options.nan, case_sensitive=query.case_sensitive)
+    column = column_of(where, schema, case_sensitive=query.case_sensitive)
+    if column is None:
+        raise Unreadable("Spark cannot express the predicate")
+    return column
+
+
+def with_condition(frame: DataFrame, condition: Column | str | None) -> DataFrame:
+    return frame if condition is None else filtered_by(frame, condition)
+
+
+def asked_of(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
+    """The part of the condition that can rule out files, and the columns that the condition names."""
+    columns = frozenset(relation.frame.columns)
+    if query.where is None:
+        return Condition(Constant(True), frozenset())
+    schema = relation.frame.schema
+    if not is_connect(relation.spark):
+        return analysed(filtered, columns, facts.clock_zone, collated=collated(schema))
+    may = proven(query, schema)
+    if may == Constant(True):
+        return Condition(
+            may, columns, "Spark Connect does not tell how Spark reads it, and orcidx may read it differently"
+        )
+    return Condition(may, columns)
+
+
+def with_keys(asked: Condition, keys: tuple[Keys, ...]) -> Condition:
+    """The condition and the keys together. If the condition cannot be judged, the keys still rule out files."""
+    unjudged = asked.unjudged if asked.obstacle is None else (asked.obstacle,)
+    columns = asked.columns | {one.column for one in keys}
+    return Condition(all_of(asked.may, pruning_by(keys)), columns, unjudged=unjudged)
+
+
+def needed_columns(relation: Relation, asked: Condition, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of the relation that are read: those of the result and those of the condition."""
+    wanted = {one.casefold() for one in (*(columns or relation.frame.columns), *asked.columns)}
+    return tuple(name for name in relation.frame.columns if name.casefold() in wanted)
+
+
+def check_columns(query: Query, frame: DataFrame) -> None:
+    """Raises ``InvalidQuery`` with the nearest name for an unknown column."""
+    if not query.columns:  # the schema comes from the JVM as a long text
+        return
+    names = frame.columns
+    known = {query.folded(name) for name in names}
+    for one in query.columns:
+        if query.folded(one) not in known:
+            raise InvalidQuery(f"no column {one!r}{_nearest(one, names)}", column=one)
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; the columns are {', '.join(names[:20])}"

@@ -1,0 +1,65 @@
+"""``Choice``: which engine reads a DataFrame, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from orcidx.predicate import Predicate
+from orcidx.spark.conditions.key_frames import Keys
+from orcidx.spellings import size_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["Choice", "Chosen", "Engine", "Unreadable"]
+
+Engine = Literal["auto", "spark", "orcidx"]
+
+
+class Unreadable(Exception):
+    """Spark makes no relation of a path; the text is Spark's message."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which engine reads a DataFrame, why, and what was left out. ``str()`` is a sentence or two.
+
+    ``files``, ``bytes``: listed; ``files_left``, ``bytes_left``: read; ``by``: how many files each kind of evidence
+    ruled out. The numbers are None where they are known only when the engine runs."""
+
+    engine: Literal["spark", "orcidx"]
+    reason: str
+    files: int | None = None
+    files_left: int | None = None
+    bytes: int | None = None
+    bytes_left: int | None = None
+    by: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        who = "Spark's reader" if self.engine == "spark" else "orcidx"
+        text = f"{who} reads it: {self.reason}"
+        if self.files is not None:
+            sizes = f"{size_text(self.bytes_left or 0)} of {size_text(self.bytes or 0)}"
+            text += f"; {self.files_left:,} of {self.files:,} files are read, which store {sizes}"
+        if self.by:
+            text += " (" + ", ".join(f"{count:,} ruled out by {name}" for name, count in self.by.items()) + ")"
+        return "\n".join((text, *self.notes))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A choice with what is needed to carry it out. For Spark's reader that is ``frame``. For orcidx: ``where`` prunes,
+    ``needed`` are the columns to read, and Spark then tests ``condition`` and ``keys``. ``instead``: the choice to take
+    where orcidx does not read those columns as exactly the ``types`` that Spark reads."""
+
+    choice: Choice
+    frame: DataFrame | None = None
+    where: Predicate | None = None
+    needed: tuple[str, ...] | None = None
+    condition: Column | str | None = None
+    keys: tuple[Keys, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+    instead: Callable[[], Chosen] | None = None

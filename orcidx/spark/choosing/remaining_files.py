@@ -1,0 +1,159 @@
+"""The files of Spark's relation that indexes leave, and their counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcidx.index_directory.store import IndexStore
+from orcidx.spark.choosing.asked_relation import needed_columns
+from orcidx.spark.choosing.connect_pruning import listing_of_client, listing_of_server
+from orcidx.spark.conditions.analysed_conditions import Condition
+from orcidx.spark.conditions.key_frames import Keys
+from orcidx.spark.conditions.listed_files import ClientFiles, ListedFiles, Listing, SparkFiles
+from orcidx.spark.conditions.relation import Relation
+from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
+from orcidx.spark.query.read_query import Query
+from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
+from orcidx.spark.types.spark_types import width_of
+from orcidx.storage import Source, describe_source, list_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField
+
+__all__ = [
+    "as_listed",
+    "counts_of",
+    "counts_of_all",
+    "indexed_files",
+    "listing_for",
+    "may_be_old",
+    "partition_columns",
+    "survivors_of",
+    "types_of",
+]
+
+Int64s = npt.NDArray[np.int64]
+
+
+def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
+    """The files and the indexed directories among them. The files are Spark's listing, or orcidx's where Spark does not
+    give its own or where it lists several file systems."""
+    paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
+    given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
+    alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1
+    listing = relation.listing() if alike and given[0].kind in ("path", "hadoop") else None
+    if listing is None:
+        client = ClientFiles(list_sources(query.reached))
+        return client, client.stores()
+    found = SparkFiles(listing, given)
+    return found, found.stores()
+
+
+def listing_for(relation: Relation, query: Query, files: ListedFiles, found: Survivors) -> Listing | None:
+    """Spark's listing; the client's where only counts are needed."""
+    if isinstance(files, SparkFiles) or not (found.fallen.any() or query.reader_options):
+        return as_listed(files)
+    if is_connect(relation.spark):
+        return listing_of_server(relation.spark, query.path, query.reader_options)
+    return relation.listing()
+
+
+def as_listed(files: ListedFiles) -> Listing:
+    """The listing whose files were examined, Spark's or orcidx's."""
+    return files.listing if isinstance(files, SparkFiles) else listing_of_client(files.sources)
+
+
+def survivors_of(
+    stores: Sequence[tuple[IndexStore, Int64s]],
+    files: ListedFiles,
+    relation: Relation,
+    asked: Condition,
+    session: tuple[Query, SessionFacts],
+) -> Survivors:
+    query, facts = session
+    types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
+    widths = {one.name: width_of(one.dataType.jsonValue()) for one in relation.frame.schema.fields}
+    needed = needed_columns(relation, asked, query.columns)
+    found = Survivors(np.zeros(len(files), np.bool_), {})
+    for store, positions in stores:
+        part = find_survivors(
+            store,
+            files,
+            positions,
+            asked.may,
+            types=types,
+            options=query.scan_options.override(case_sensitive=True),
+            slots=facts.slots,
+            partitions=partition_columns(relation, query, files),
+            share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
+        )
+        found = found.with_other(part)
+    notes = [f"a part of the condition rules out nothing, for {reason}" for reason in asked.unjudged]
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def partition_columns(relation: Relation, query: Query, files: ListedFiles) -> PartitionColumns:
+    """The partition columns of Spark's relation. Over Spark Connect, which does not tell them: every column that the
+    files' paths may define, whatever the option basePath is."""
+    names = relation.partition_columns
+    if names is None:
+        sources = files.sources if isinstance(files, ClientFiles) else ()
+        folders = {one for source in sources for one in str(source.location).split("/")[:-1]}
+        names = frozenset(one.partition("=")[0] for one in folders if "=" in one)
+    return PartitionColumns(names, query.infer_partitions, by_directory=query.table is None)
+
+
+def may_be_old(
+    stores: Sequence[tuple[IndexStore, Int64s]],
+    files: ListedFiles,
+    found: Survivors,
+    fields: Sequence[StructField],
+    session: tuple[Query, PartitionColumns],
+) -> bool:
+    """True if a remaining file may hold dates or times that Spark and orcidx decode differently. Judged by the files'
+    statistics, which do not cover nested columns."""
+    query, partitions = session
+    types = {one.name: _type_name(one.dataType) for one in fields}
+    texts = {one.name: one.dataType.simpleString() for one in fields}
+    times = [name for name, kind in types.items() if kind in ("date", "timestamp")]
+    if any(re.search(r"\b(date|timestamp)\b", text) for name, text in texts.items() if name not in times):
+        return True
+    left = ~found.fallen
+    for store, positions in stores if times else ():
+        options = query.scan_options.override(case_sensitive=True)
+        old = with_old_times(store, files, positions, times, types=types, options=options, partitions=partitions)
+        if (old & left).any():
+            return True
+        left[positions] = False
+    return bool(times and left.any())  # nothing is known about files without an index
+
+
+def _type_name(kind: DataType) -> str:
+    found = kind.jsonValue()
+    return found if isinstance(found, str) else ""
+
+
+def types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
+    return tuple((one.name, one.dataType.simpleString()) for one in fields)
+
+
+def counts_of(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+    return {
+        "files": len(listing.names),
+        "files_left": int(kept.sum()),
+        "bytes": int(listing.sizes.sum()),
+        "bytes_left": int(listing.sizes[kept].sum()),
+        "by": found.by,
+        "notes": (*(one.note for one in keys), *found.notes),
+    }
+
+
+def counts_of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+    """The counts of a read of all files, including those that could be left out."""
+    return counts_of(listing, np.ones(len(listing.names), np.bool_), replace(found, by={}), keys)
