@@ -25,6 +25,7 @@ from orcidx.index_directory.store import IndexStore
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, Predicate, all_of
 from orcidx.spark.choosing.choice import Choice
+from orcidx.spark.choosing.engine_rules import NO_FILE_FALLS, NOT_LISTED
 from orcidx.spark.choosing.kept_answers import Answer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
@@ -217,7 +218,7 @@ class _Answers:
         try:
             answer = self._answer(scan, listing)
         except (OrcidxError, OSError, ImportError) as error:
-            answer = _all_read(scan, f"orcidx cannot list the files to look for indexes ({error})")
+            answer = _all_read(scan, NOT_LISTED.format(error))
         if answer.choice is not None:
             _LAST.append(answer.choice)
         return answer.fallen
@@ -304,8 +305,7 @@ def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> Answer:
     """The numbers, in Spark's listing, of the files to leave out; and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
-        why = "no file is proven to have no such rows"
-        return Answer("", Choice("spark", f"{scan.shown}: {why}", notes=found.notes))
+        return Answer("", Choice("spark", f"{scan.shown}: {NO_FILE_FALLS}", notes=found.notes))
     choice = Choice(
         "spark",
         f"{scan.shown}: files that are proven to have no such rows are not listed",

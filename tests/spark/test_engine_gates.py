@@ -15,7 +15,7 @@ from pyarrow import orc
 
 from orcidx import CorruptFile, InvalidQuery, col
 from orcidx.spark import build_file_index, disable, enable, explain, read, register, why
-from orcidx.spark.choosing import engine_choice as choosing
+from orcidx.spark.choosing import engine_rules as choosing
 
 pytestmark = pytest.mark.java
 

@@ -213,7 +213,7 @@ def test_a_key_in_each_directory(spark: Any, indexed: str, number: int) -> None:
 
 
 def test_files_are_chosen_by_their_names(spark: Any, indexed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orcidx.spark.choosing.engine_choice.MOST_NAMED", 0)
+    monkeypatch.setattr("orcidx.spark.choosing.engine_rules.MOST_NAMED", 0)
     frame = read(spark, indexed, where="k IN (0, 4, 5, 8, 9)", engine="spark")
     assert sorted(row.id for row in frame.collect()) == sorted(
         row.id for row in spark.read.orc(indexed).where("k IN (0, 4, 5, 8, 9)").collect()

@@ -12,7 +12,7 @@ import pytest
 
 from orcidx import write_table
 from orcidx.spark import build_file_index, disable, enable, read, why
-from orcidx.spark.choosing import engine_choice as choosing
+from orcidx.spark.choosing import engine_rules as choosing
 from orcidx.spark.conditions.relation import Relation, escaped, relation_of
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 

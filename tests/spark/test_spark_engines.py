@@ -19,7 +19,7 @@ from orcidx import InvalidQuery, col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, parse
 from orcidx.spark import build_file_index, read, why
-from orcidx.spark.choosing import engine_choice as choosing
+from orcidx.spark.choosing import engine_rules as choosing
 from orcidx.spark.conditions import key_frames, survivors
 from orcidx.spark.conditions.analysed_conditions import condition_of_json, conjuncts, part_of_json
 from orcidx.spark.conditions.relation import relation_of

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from orcidx.errors import InvalidQuery, OrcidxError
 from orcidx.index_directory.lookup import store_above
-from orcidx.predicate import Constant, Leaf, Op, Predicate
+from orcidx.predicate import Constant, Leaf, Op
 from orcidx.predicate.fold import conjuncts
 from orcidx.spark.choosing.asked_relation import (
     as_column,
@@ -29,7 +30,20 @@ from orcidx.spark.choosing.asked_relation import (
     with_keys,
 )
 from orcidx.spark.choosing.choice import Choice, Chosen, Engine
+from orcidx.spark.choosing.engine_rules import (
+    MOST_KEYS,
+    NO_INDEX,
+    ConditionFacts,
+    Facts,
+    FileFacts,
+    LookupFacts,
+    Verdict,
+    decide,
+    decided,
+    lookup_refusal,
+)
 from orcidx.spark.choosing.remaining_files import (
+    Stores,
     as_listed,
     counts_of,
     counts_of_all,
@@ -37,12 +51,14 @@ from orcidx.spark.choosing.remaining_files import (
     listing_for,
     may_be_old,
     partition_columns,
+    sizes_of,
     survivors_of,
     types_of,
 )
-from orcidx.spark.conditions.key_frames import keys_of
+from orcidx.spark.conditions.analysed_conditions import Condition
+from orcidx.spark.conditions.key_frames import Keys, keys_of
 from orcidx.spark.conditions.listed_files import ListedFiles, Listing
-from orcidx.spark.conditions.relation import MOST_NAMED, Relation
+from orcidx.spark.conditions.relation import Relation
 from orcidx.spark.conditions.survivors import Survivors
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.hadoop_files import road_notes, road_problem
@@ -53,23 +69,13 @@ from orcidx.storage import Source
 from orcidx.storage.listing import is_pattern
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["choose", "engine_of", "is_column", "own_tasks_only"]
 
 CONF = "spark.orcidx.engine"
-MOST_KEYS = 32
-"""At most this many keys are looked up row by row; with more keys most row groups have one of them."""
-LATE_COLUMNS = 4
-LEAST_BYTES = 16 << 20
-"""Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
-RARE_SHARE = 0.5
-"""Share of the bytes. If the files of the keys have more, most row groups are taken to have a row of them."""
-FILTER_SHARE = 0.5
-"""Share of the bytes that a filter on file names must save, as Spark tests it on every row that is read."""
 _WARNED: set[str] = set()
 """Paths for which the warning about a missing index was given."""
-_DEARER = "would cost more than it saves, so all are read"
 
 
 def is_column(where: object) -> bool:
@@ -107,7 +113,7 @@ def own_tasks_only(query: Query) -> str | None:
     return None
 
 
-def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine, where_in: KeyFrames) -> Chosen:
+def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Engine, where_in: KeyFrames) -> Chosen:
     """Makes Spark's relation and chooses its reader. The caller still has to select the query's columns.
 
     Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have, and ``Unreadable`` where
@@ -120,80 +126,122 @@ def choose(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engin
         condition = as_column(relation, query)
     filtered = with_condition(relation.frame, condition)
     keys = keys_of(where_in, relation.frame, case_sensitive=query.case_sensitive)
-
-    def by_spark(reason: str, frame: DataFrame = filtered, **counts: Any) -> Chosen:
-        return Chosen(Choice("spark", reason, **counts), frame, keys=keys)
-
-    if condition is None and not keys:
-        return by_spark("the query has no condition")
-    if reason := _unprunable(spark, facts, query, engine):
-        return by_spark(reason)
+    choosing = _Choosing(session, query, engine, relation, condition, filtered, keys)
+    facts = Facts(
+        engine,
+        ConditionFacts(condition is not None, bool(keys)),
+        gate=session.gates.pruning,
+        is_unplaced=is_connect(spark) and query.table is not None,
+    )
+    if verdict := decide(facts):
+        return choosing.by_spark(verdict.reason)
     if engine != "orcidx" and _has_no_index(query.reached):
-        return by_spark(_warned_once(query.path, engine))
-    asked = asked_of(relation, query, filtered, facts)
-    if asked.obstacle is not None and not keys:
-        return by_spark(f"no file can be left out by a condition where {asked.obstacle}")
-    asked = with_keys(asked, keys)
-    if engine == "orcidx" and not asked.unjudged:
+        return choosing.by_spark(NO_INDEX)
+    asked = asked_of(relation, query, filtered, session)
+    if verdict := decide(replace(facts, condition=replace(facts.condition, obstacle=asked.obstacle))):
+        return choosing.by_spark(verdict.reason)
+    return choosing.by_evidence(with_keys(asked, keys), facts)
+
+
+@dataclass(frozen=True)
+class _Choosing:
+    """A query whose relation Spark has made; ``filtered``: the relation's rows for which the condition is true."""
+
+    session: SessionFacts
+    query: Query
+    engine: Engine
+    relation: Relation
+    condition: Column | str | None
+    filtered: DataFrame
+    keys: tuple[Keys, ...]
+
+    def by_spark(self, reason: str, frame: DataFrame | None = None, **counts: Any) -> Chosen:
+        """Spark reads; all files, if no frame is given."""
+        if reason == NO_INDEX:
+            _warn_once(self.query.path, self.engine)
+        return Chosen(Choice("spark", reason, **counts), self.filtered if frame is None else frame, keys=self.keys)
+
+    def by_evidence(self, asked: Condition, facts: Facts) -> Chosen:
+        """Looks for indexes and asks them, unless the condition or the caller decides before."""
+        examined = replace(facts.condition, is_judged=not asked.unjudged, asks_nothing=asked.may == Constant(True))
+        facts = replace(facts, condition=examined)
+        if verdict := decide(facts):
+            if verdict.engine == "spark":
+                return self.by_spark(verdict.reason)
+            needed = needed_columns(self.relation, asked, self.query.columns)
+            choice = Choice("orcidx", verdict.reason, notes=road_notes(self.query.at))
+            return Chosen(choice, None, asked.may, needed, self.condition, self.keys)
+        try:
+            files, stores = indexed_files(self.relation, self.query)
+        except (OrcidxError, OSError, ImportError) as error:
+            return self.by_spark(decided(replace(facts, listing_error=str(error))).reason)
+        if not stores:
+            return self.by_spark(NO_INDEX)
+        return self._among_files(asked, files, stores, replace(facts, has_index=True))
+
+    def _among_files(self, asked: Condition, files: ListedFiles, stores: Stores, facts: Facts) -> Chosen:
+        """The choice once the indexes of the files have been asked."""
+        query, relation, keys = self.query, self.relation, self.keys
+        found = survivors_of(stores, files, relation, asked, (query, self.session))
+        examined = FileFacts(sizes_of(files.sizes, ~found.fallen), bool(query.reader_options))
+        if verdict := decide(replace(facts, files=examined)):
+            return self.by_spark(verdict.reason, **counts_of_all(as_listed(files), found, keys))
+        listing = listing_for(relation, query, files, found)
+        if listing is None:
+            return self.by_spark(decided(replace(facts, files=replace(examined, is_listed=False))).reason)
+        kept = found.kept_of(listing, files)
+        sizes = sizes_of(listing.sizes, kept)
+        are_alike = sizes.are_few and relation.named_files_are_alike
+        facts = replace(facts, files=replace(examined, is_listed=True, kept=sizes, are_alike=are_alike))
+        counts = counts_of(listing, kept, found, keys)
+
+        def by_files() -> Chosen:
+            frame, how = _restricted(relation, listing, kept, decided(facts))
+            if frame is relation.frame:
+                return self.by_spark(how, **counts_of_all(listing, found, keys))
+            return self.by_spark(how, with_condition(frame, self.condition), **counts)
+
+        lookup = self._lookup(asked, found)
         needed = needed_columns(relation, asked, query.columns)
-        choice = Choice("orcidx", "it was asked to", notes=road_notes(query.at))
-        return Chosen(choice, None, asked.may, needed, condition, keys)
-    if facts.gates.pruning is not None:  # the caller asks for orcidx's tasks, but they cannot read this
-        return by_spark(facts.gates.pruning)
-    if asked.may == Constant(True):
-        return by_spark("the condition has no part that an index could rule files out by")
-    try:
-        files, stores = indexed_files(relation, query)
-    except (OrcidxError, OSError, ImportError) as error:
-        return by_spark(f"orcidx cannot list the files to look for indexes ({error})")
-    if not stores:
-        return by_spark(_warned_once(query.path, engine))
-    found = survivors_of(stores, files, relation, asked, (query, facts))
-    if reason := _not_worth(files, found, query):
-        return by_spark(reason, **counts_of_all(as_listed(files), found, keys))
-    if (listing := listing_for(relation, query, files, found)) is None:
-        return by_spark("Spark does not tell its files")
-    kept = found.kept_of(listing, files)
-    counts = counts_of(listing, kept, found, keys)
+        fields = [one for one in relation.frame.schema.fields if one.name in needed]
+        if lookup_refusal(replace(facts, lookup=lookup)) is None:
+            lookup = replace(lookup, road_problem=road_problem(query.at))
+            note = lookup_refusal(replace(facts, lookup=lookup))
+            counts["notes"] += road_notes(query.at) if note is None else (note,)
+            if note is None:
+                of_query = query, partition_columns(relation, query, files)
+                lookup = replace(lookup, may_be_old=may_be_old(stores, files, found, fields, of_query))
+        verdict = decided(replace(facts, lookup=lookup))
+        if verdict.engine == "spark":
+            return by_files()
+        choice = Choice("orcidx", verdict.reason, **counts)
+        return Chosen(choice, None, asked.may, needed, self.condition, keys, types_of(fields), by_files)
 
-    def by_files() -> Chosen:
-        frame, how = _restricted(relation, listing, kept, counts)
-        counted = counts_of_all(listing, found, keys) if frame is relation.frame else counts
-        return by_spark(how, filtered if frame is relation.frame else with_condition(frame, condition), **counted)
-
-    by_keys = not asked.unjudged and _may_look_up(query, facts, engine)
-    looked_up = _looked_up(asked.may, found, relation, query, counts) if by_keys else None
-    needed = needed_columns(relation, asked, query.columns)
-    fields = [one for one in relation.frame.schema.fields if one.name in needed]
-    if looked_up is None or may_be_old(
-        stores, files, found, fields, (query, partition_columns(relation, query, files))
-    ):
-        return by_files()
-    choice, texts = Choice("orcidx", looked_up, **counts), types_of(fields)
-    return Chosen(choice, None, asked.may, needed, condition, keys, texts, by_files)
+    def _lookup(self, asked: Condition, found: Survivors) -> LookupFacts:
+        """What is known of a lookup of keys before the files are looked at more closely."""
+        query = self.query
+        apart = collated(query.schema) | with_defaults(query.schema)
+        is_plain = not (query.reader_options or query.table or apart or self.session.gates.tasks)
+        read = len(query.columns if query.columns is not None else self.relation.frame.columns)
+        keyed = (
+            leaf.path[0]
+            for leaf in conjuncts(asked.may)
+            if isinstance(leaf, Leaf) and not leaf.negated and leaf.op in (Op.EQ, Op.IN)
+            if leaf.path[0] in found.keyed and len(leaf.literals) <= MOST_KEYS
+        )
+        return LookupFacts(self.engine != "spark" and is_plain, next(keyed, None), read)
 
 
-def _unprunable(spark: SparkSession, facts: SessionFacts, query: Query, engine: Engine) -> str | None:
-    """Why no file may be left out in this session."""
-    if facts.gates.pruning is not None and engine != "orcidx":
-        return facts.gates.pruning
-    if is_connect(spark) and query.table is not None:
-        return "Spark Connect does not tell where a table lies"
-    return None
-
-
-def _warned_once(path: str | Sequence[str], engine: Engine) -> str:
-    """The reason "no index". Also warns once for each path, because ``read`` is no better than Spark's reader without
-    an index. There is no warning where the caller asked for Spark's reader."""
-    reason = "there is no index of the directory"
+def _warn_once(path: str | Sequence[str], engine: Engine) -> None:
+    """Warns once for each path without an index, because ``read`` is no better than Spark's reader then. There is no
+    warning where the caller asked for Spark's reader."""
     if engine == "auto" and (name := f"{path!r:.300}") not in _WARNED:
         _WARNED.add(name)
         warnings.warn(
-            f"{reason} {name}: all of its files are read; orcidx.spark.build_file_index makes one",
+            f"{NO_INDEX} {name}: all of its files are read; orcidx.spark.build_file_index makes one",
             RuntimeWarning,
             stacklevel=2,
         )
-    return reason
 
 
 def _has_no_index(path: object) -> bool:
@@ -206,61 +254,19 @@ def _has_no_index(path: object) -> bool:
         return False
 
 
-def _may_look_up(query: Query, facts: SessionFacts, engine: Engine) -> bool:
-    """Whether orcidx's own tasks may read the query, and would give the values that Spark's reader gives."""
-    apart = collated(query.schema) | with_defaults(query.schema)
-    is_plain = not (query.reader_options or query.table or apart or facts.gates.tasks)
-    return engine != "spark" and is_plain
-
-
-def _not_worth(files: ListedFiles, found: Survivors, query: Query) -> str | None:
-    """Why nothing is left out although some files are proven to have no matching rows: they are too few."""
-    left = ~found.fallen
-    if left.all() or left.sum() <= MOST_NAMED or query.reader_options:
-        return None
-    if files.sizes[left].sum() <= FILTER_SHARE * files.sizes.sum():
-        return None
-    fell = f"{found.fallen.sum():,} of {len(left):,} files are proven to have no such rows"
-    return f"{fell}, and a filter on names {_DEARER}"
-
-
-def _looked_up(
-    may: Predicate, found: Survivors, relation: Relation, query: Query, counts: dict[str, Any]
-) -> str | None:
-    """Why orcidx should decode the remaining files: the query looks up few keys of a column with a bloom filter, and
-    other columns are decoded only for the rows of these keys. None where Spark should decode them. A note in
-    ``counts``: how tasks open the files, or why they cannot."""
-    read = len(query.columns if query.columns is not None else relation.frame.columns)
-    if not LEAST_BYTES <= counts["bytes_left"] <= RARE_SHARE * counts["bytes"] or read < LATE_COLUMNS:
-        return None
-    for leaf in conjuncts(may):
-        if not isinstance(leaf, Leaf) or leaf.negated or leaf.op not in (Op.EQ, Op.IN):
-            continue
-        if leaf.path[0] in found.keyed and len(leaf.literals) <= MOST_KEYS:
-            if (problem := road_problem(query.at)) is not None:
-                counts["notes"] += (f"few keys of {leaf.path[0]} could be looked up, but {problem}",)
-                return None
-            counts["notes"] += road_notes(query.at)
-            return f"few keys of {leaf.path[0]} are looked up, and {read} columns are decoded only for their rows"
-    return None
-
-
 def _restricted(
-    relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], counts: Mapping[str, Any]
+    relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], verdict: Verdict
 ) -> tuple[DataFrame, str]:
     """Spark's relation without the files that are ruled out, and the sentence about it."""
-    left = np.flatnonzero(kept)
-    if len(left) == len(listing.names):
-        return relation.frame, "no file is proven to have no such rows"
-    if not len(left):
-        return relation.spark.createDataFrame([], relation.frame.schema).limit(0), "no file has such rows"
-    names = [listing.names[number] for number in left.tolist()]
+    if verdict.way == "all":
+        return relation.frame, verdict.reason
+    if verdict.way == "none":
+        return relation.spark.createDataFrame([], relation.frame.schema).limit(0), verdict.reason
+    names = [listing.names[number] for number in np.flatnonzero(kept).tolist()]
     dropped = [listing.names[number] for number in np.flatnonzero(~kept).tolist()]
-    if len(names) <= MOST_NAMED and relation.named_files_are_alike:
-        return relation.of_files(names, dropped), "the remaining files are few and are given by name"
-    if counts["bytes_left"] > FILTER_SHARE * counts["bytes"]:
-        return relation.frame, f"a filter on the names of files {_DEARER}"
+    if verdict.way == "named":
+        return relation.of_files(names, dropped), verdict.reason
     filtered = relation.by_names(names, dropped)
     if filtered is None:
         return relation.frame, "the names of the remaining files cannot be given to Spark, so all are read"
-    return filtered, "the remaining files are selected by a filter on their names"
+    return filtered, verdict.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from orcidx.index_directory.store import IndexStore
 from orcidx.spark.choosing.asked_relation import needed_columns
 from orcidx.spark.choosing.connect_pruning import listing_of_client, listing_of_server
+from orcidx.spark.choosing.engine_rules import Sizes
 from orcidx.spark.conditions.analysed_conditions import Condition
 from orcidx.spark.conditions.key_frames import Keys
 from orcidx.spark.conditions.listed_files import ClientFiles, ListedFiles, Listing, SparkFiles
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
 
 __all__ = [
+    "Stores",
     "as_listed",
     "counts_of",
     "counts_of_all",
@@ -34,11 +36,14 @@ __all__ = [
     "listing_for",
     "may_be_old",
     "partition_columns",
+    "sizes_of",
     "survivors_of",
     "types_of",
 ]
 
 Int64s = npt.NDArray[np.int64]
+Stores: TypeAlias = Sequence[tuple[IndexStore, Int64s]]
+"""Indexed directories, with the numbers of their files among those that are listed."""
 
 
 def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
@@ -70,7 +75,7 @@ def as_listed(files: ListedFiles) -> Listing:
 
 
 def survivors_of(
-    stores: Sequence[tuple[IndexStore, Int64s]],
+    stores: Stores,
     files: ListedFiles,
     relation: Relation,
     asked: Condition,
@@ -110,7 +115,7 @@ def partition_columns(relation: Relation, query: Query, files: ListedFiles) -> P
 
 
 def may_be_old(
-    stores: Sequence[tuple[IndexStore, Int64s]],
+    stores: Stores,
     files: ListedFiles,
     found: Survivors,
     fields: Sequence[StructField],
@@ -143,15 +148,14 @@ def types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, one.dataType.simpleString()) for one in fields)
 
 
+def sizes_of(sizes: Int64s, kept: npt.NDArray[np.bool_]) -> Sizes:
+    """What a listing has, and what is kept of it."""
+    return Sizes(len(sizes), int(sizes.sum()), int(kept.sum()), int(sizes[kept].sum()))
+
+
 def counts_of(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
-    return {
-        "files": len(listing.names),
-        "files_left": int(kept.sum()),
-        "bytes": int(listing.sizes.sum()),
-        "bytes_left": int(listing.sizes[kept].sum()),
-        "by": found.by,
-        "notes": (*(one.note for one in keys), *found.notes),
-    }
+    notes = (*(one.note for one in keys), *found.notes)
+    return {**vars(sizes_of(listing.sizes, kept)), "by": found.by, "notes": notes}
 
 
 def counts_of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:

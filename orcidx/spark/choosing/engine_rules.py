@@ -1,0 +1,253 @@
+"""The rules by which the engine of a query is chosen: tables of refusals, and a choice that follows from facts alone.
+
+``engine_choice`` finds out the facts, in the order of what they cost, asks ``decide`` after each step, and carries out
+what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from orcidx.spark.choosing.choice import Engine
+from orcidx.spark.conditions.relation import MOST_NAMED
+
+__all__ = [
+    "NOT_LISTED",
+    "NO_FILE_FALLS",
+    "NO_INDEX",
+    "ConditionFacts",
+    "Facts",
+    "FileFacts",
+    "LookupFacts",
+    "Refusal",
+    "Sizes",
+    "Verdict",
+    "decide",
+    "decided",
+    "lookup_refusal",
+    "refusal",
+]
+
+MOST_KEYS = 32
+"""At most this many keys are looked up row by row; with more keys most row groups have one of them."""
+LATE_COLUMNS = 4
+"""With fewer columns, decoding them only for the rows of keys saves little."""
+LEAST_BYTES = 16 << 20
+"""Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
+RARE_SHARE = 0.5
+"""Share of the bytes. If the files of the keys have more, most row groups are taken to have a row of them."""
+FILTER_SHARE = 0.5
+"""Share of the bytes that a filter on file names must save, as Spark tests it on every row that is read."""
+NO_INDEX = "there is no index of the directory"
+NO_FILE_FALLS = "no file is proven to have no such rows"
+NOT_LISTED = "orcidx cannot list the files to look for indexes ({})"
+_DEARER = "would cost more than it saves, so all are read"
+
+Way = Literal["all", "none", "named", "filtered", "tasks"]
+"""What is read: all files by Spark, no file, the remaining ones by name or by a filter on names, or what orcidx's own
+tasks find."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Files of a listing with their stored bytes, and those among them that remain."""
+
+    files: int
+    bytes: int
+    files_left: int
+    bytes_left: int
+
+    @property
+    def fallen(self) -> int:
+        """Files that are proven to have no matching row."""
+        return self.files - self.files_left
+
+    @property
+    def are_few(self) -> bool:
+        """Whether the remaining files may be given to Spark by name."""
+        return self.files_left <= MOST_NAMED
+
+    @property
+    def saves_little(self) -> bool:
+        """Whether more bytes remain than a filter on names may leave."""
+        return self.bytes_left > FILTER_SHARE * self.bytes
+
+
+@dataclass(frozen=True)
+class ConditionFacts:
+    """``obstacle``: why the condition can rule out nothing. ``is_judged``: orcidx can judge all of the condition and of
+    the keys; None until both were examined. ``asks_nothing``: no part of them can rule out a file."""
+
+    is_given: bool
+    has_keys: bool = False
+    obstacle: str | None = None
+    is_judged: bool | None = None
+    asks_nothing: bool = False
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """``proven``: the listing whose files were examined. ``is_listed``: Spark tells its files. ``kept``: Spark's own
+    listing, None until it is known. ``has_reader_options``: the files are then given to Spark by name alone.
+    ``are_alike``: files given by name have the partition columns that they have in the relation."""
+
+    proven: Sizes
+    has_reader_options: bool = False
+    is_listed: bool | None = None
+    kept: Sizes | None = None
+    are_alike: bool = False
+
+
+@dataclass(frozen=True)
+class LookupFacts:
+    """``may_read``: orcidx's tasks may read the query and would give Spark's values. ``column``: a column with a bloom
+    filter of which few keys are asked. ``columns``: how many are read. ``road_problem``: why tasks cannot open the
+    files. ``may_be_old``: a file may hold dates or times that Spark decodes differently."""
+
+    may_read: bool
+    column: str | None
+    columns: int
+    road_problem: str | None = None
+    may_be_old: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a query. A later fact costs more to find out, and has its default until then.
+
+    ``gate``: the setting of the session for which no file may be left out. ``is_unplaced``: Spark does not tell where
+    the table lies. ``has_index``: None until it was looked for. ``listing_error``: why the files cannot be listed."""
+
+    engine: Engine
+    condition: ConditionFacts
+    gate: str | None = None
+    is_unplaced: bool = False
+    has_index: bool | None = None
+    listing_error: str | None = None
+    files: FileFacts | None = None
+    lookup: LookupFacts | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which engine reads, why, and what."""
+
+    engine: Literal["spark", "orcidx"]
+    reason: str
+    way: Way = "all"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """``sentence``: what is said where ``holds`` is true; it may name facts as ``{f.gate}``."""
+
+    holds: Callable[[Facts], bool]
+    sentence: str
+
+    def of(self, facts: Facts) -> str:
+        """The sentence about these facts."""
+        return self.sentence.format(f=facts)
+
+
+def _wants_tasks(f: Facts) -> bool:
+    """Whether the caller asks for orcidx's tasks, and they can read the query."""
+    return f.engine == "orcidx" and f.condition.is_judged is True
+
+
+def _is_too_dear(f: Facts) -> bool:
+    """Whether the remaining files are too many to be named, and leave too much for a filter on their names."""
+    if f.files is None or f.files.has_reader_options:
+        return False
+    proven = f.files.proven
+    return proven.fallen > 0 and not proven.are_few and proven.saves_little
+
+
+REFUSALS = (
+    Refusal(lambda f: not (f.condition.is_given or f.condition.has_keys), "the query has no condition"),
+    Refusal(lambda f: f.gate is not None and f.engine != "orcidx", "{f.gate}"),
+    Refusal(lambda f: f.is_unplaced, "Spark Connect does not tell where a table lies"),
+    Refusal(lambda f: f.has_index is False, NO_INDEX),
+    Refusal(
+        lambda f: f.condition.obstacle is not None and not f.condition.has_keys,
+        "no file can be left out by a condition where {f.condition.obstacle}",
+    ),
+    # The caller asks for orcidx's tasks, but they cannot read this.
+    Refusal(lambda f: f.gate is not None and f.condition.is_judged is False, "{f.gate}"),
+    Refusal(
+        lambda f: f.condition.asks_nothing and not _wants_tasks(f),
+        "the condition has no part that an index could rule files out by",
+    ),
+    Refusal(lambda f: f.listing_error is not None, NOT_LISTED.format("{f.listing_error}")),
+    Refusal(
+        _is_too_dear,
+        "{f.files.proven.fallen:,} of {f.files.proven.files:,} files are proven to have no such rows, and a filter on "
+        f"names {_DEARER}",
+    ),
+    Refusal(lambda f: f.files is not None and f.files.is_listed is False, "Spark does not tell its files"),
+)
+"""Why Spark reads all files; the first that holds is given."""
+
+LOOKUP_REFUSALS: tuple[tuple[Callable[[Facts, LookupFacts, Sizes], bool], str], ...] = (
+    (lambda f, one, kept: f.condition.is_judged is not True, ""),
+    (lambda f, one, kept: not one.may_read, ""),
+    (lambda f, one, kept: not LEAST_BYTES <= kept.bytes_left <= RARE_SHARE * kept.bytes, ""),
+    (lambda f, one, kept: one.columns < LATE_COLUMNS, ""),
+    (lambda f, one, kept: one.column is None, ""),
+    (
+        lambda f, one, kept: one.road_problem is not None,
+        "few keys of {one.column} could be looked up, but {one.road_problem}",
+    ),
+    (lambda f, one, kept: one.may_be_old, ""),
+)
+"""Why orcidx does not look up keys, and the note about it, which is empty where the user could change nothing."""
+
+WAYS: tuple[tuple[Callable[[FileFacts, Sizes], bool], Way, str], ...] = (
+    (lambda files, kept: not kept.fallen, "all", NO_FILE_FALLS),
+    (lambda files, kept: not kept.files_left, "none", "no file has such rows"),
+    (
+        lambda files, kept: kept.are_few and files.are_alike,
+        "named",
+        "the remaining files are few and are given by name",
+    ),
+    (lambda files, kept: kept.saves_little, "all", f"a filter on the names of files {_DEARER}"),
+    (lambda files, kept: True, "filtered", "the remaining files are selected by a filter on their names"),
+)
+"""How Spark reads the remaining files; the first that holds is taken."""
+
+
+def refusal(facts: Facts) -> str | None:
+    """Why Spark reads all files; None where the facts that are known do not say so."""
+    return next((one.of(facts) for one in REFUSALS if one.holds(facts)), None)
+
+
+def lookup_refusal(facts: Facts) -> str | None:
+    """The note (or an empty text) of why keys are not looked up; None where orcidx looks them up."""
+    lookup, kept = facts.lookup, facts.files.kept if facts.files is not None else None
+    if lookup is None or kept is None:
+        return ""
+    found = (note for holds, note in LOOKUP_REFUSALS if holds(facts, lookup, kept))
+    return next((note.format(one=lookup) for note in found), None)
+
+
+def decide(facts: Facts) -> Verdict | None:
+    """The choice that follows from the facts; None where more of them are needed."""
+    if (reason := refusal(facts)) is not None:
+        return Verdict("spark", reason)
+    if _wants_tasks(facts):
+        return Verdict("orcidx", "it was asked to", "tasks")
+    files = facts.files
+    if files is None or files.kept is None:
+        return None
+    if facts.lookup is not None and lookup_refusal(facts) is None:
+        column, columns = facts.lookup.column, facts.lookup.columns
+        reason = f"few keys of {column} are looked up, and {columns} columns are decoded only for their rows"
+        return Verdict("orcidx", reason, "tasks")
+    return next(Verdict("spark", why, way) for holds, way, why in WAYS if holds(files, files.kept))
+
+
+def decided(facts: Facts) -> Verdict:
+    """The choice that follows from the facts, which are enough."""
+    found = decide(facts)
+    assert found is not None
+    return found
