@@ -14,7 +14,7 @@ import click
 import pytest
 
 import orcidx
-from orcidx import errors, paimon
+from orcidx import errors, paimon, spark, storage
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = {page.name: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
@@ -124,12 +124,20 @@ FUNCTIONS = [
 
 OF_INDEXES = [
     getattr(paimon, name)
-    for name in ("build_index", "key_hash", "read_deletion_vector", "read_deletion_vectors", "read_file_index")
-] + [paimon.read_index, paimon.write_deletion_vectors]
+    for name in ("build_file_index", "build_index", "key_hash", "open_table", "read_deletion_vector")
+] + [paimon.read_deletion_vectors, paimon.read_file_index, paimon.read_index, paimon.write_deletion_vectors]
+OF_STORAGE = [
+    getattr(storage, name)
+    for name in ("describe_source", "hive_partition", "list_sources", "merge_ranges", "open_reader", "options_of_text")
+]
+OF_TABLES = [paimon.Table.plan, paimon.Table.scan, paimon.Table.aggregate, paimon.Table.rewrite_file_index]
+OF_TABLES += [paimon.Table.delete, paimon.Table.append]
 
 
 @pytest.mark.parametrize(
-    "function", [*FUNCTIONS, *OF_INDEXES, orcidx.OrcFile.scan, orcidx.OrcWriter], ids=lambda one: one.__qualname__
+    "function",
+    [*FUNCTIONS, *OF_INDEXES, *OF_STORAGE, *OF_TABLES, orcidx.OrcFile.scan, orcidx.OrcWriter],
+    ids=lambda one: one.__qualname__,
 )
 def test_functions_have_a_section_for_each_parameter(function):
     """numpydoc's sections, in its order. ``a, b`` documents two parameters, and ``**options`` all that a class has."""
@@ -148,7 +156,17 @@ def test_functions_have_a_section_for_each_parameter(function):
     assert "Returns" in texts or inspect.isclass(function)
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, orcidx.OrcWriter], ids=lambda one: one.__qualname__)
+@pytest.mark.parametrize("name", spark.__all__)
+def test_functions_of_spark_have_a_section_for_each_parameter(name):
+    pytest.importorskip("pyspark")
+    test_functions_have_a_section_for_each_parameter(inspect.unwrap(getattr(spark, name)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [*FUNCTIONS, *OF_STORAGE, paimon.build_file_index, orcidx.OrcWriter],
+    ids=lambda one: one.__qualname__,
+)
 def test_examples_of_docstrings_run(function, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "scan_polars" in function.__qualname__:

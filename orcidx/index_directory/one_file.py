@@ -27,18 +27,50 @@ def build_file_index(
     filesystem: object = None,
     **options: Unpack[OptionsByName],
 ) -> FileIndex:
-    """Builds the file index of a data file: row i of the file is row i of the source.
+    """Builds the file index of a data file: row i of the index is row i of the source.
 
-    ``source``: path, URL, bytes or file object of an ORC file (``storage_options`` and ``filesystem`` as in
-    ``orcidx.open``, ``options`` those of ``ReadOptions``); or a Table, a record batch, batches, a RecordBatchReader,
-    anything with the Arrow stream interface. ``spec``: per kind of index and column its options, such as ``{"bitmap":
-    {"city": {}}, "bloom-filter": {"id": {"items": 1000, "fpp": 0.01}}}``, or a table's ``FileIndexOptions``; the key k
-    of a map m is the column ``m[k]``. ``types``: the columns' Paimon types; missing ones follow from the Arrow types (a
-    timestamp in ns, which ORC files give, becomes TIMESTAMP(9), which few indexes support).
+    Batches go through one at a time. Bloom filters take constant memory; the other formats keep the keys of the indexed
+    columns.
 
-    Batches go through one at a time; bloom filters take constant memory, the other formats keep the indexed columns'
-    keys. Raises ``InvalidQuery`` for an unknown column or option and for values that are not of their type,
-    ``Unsupported`` for a type that an index does not take, ``ValueOutOfRange`` for a value that it cannot hold.
+    Parameters
+    ----------
+    source : path, URL, bytes, file object, source or Arrow data
+        An ORC file as ``orcidx.open`` takes it; or a Table, a record batch, batches, a RecordBatchReader, or anything
+        with the Arrow stream interface.
+    spec : mapping or FileIndexOptions
+        For each kind of index and column its options, such as ``{"bitmap": {"city": {}}, "bloom-filter": {"id":
+        {"items": 1000, "fpp": 0.01}}}``, or a table's ``FileIndexOptions``. The key k of a map m is the column
+        ``m[k]``.
+    types : mapping of str to str or DataType, optional
+        The columns' Paimon types. Missing ones follow from the Arrow types: a timestamp in ns, which ORC files give,
+        becomes TIMESTAMP(9), which few indexes support.
+    storage_options : mapping, optional
+        Options of the file system of a URL.
+    filesystem : object, optional
+        A file system of fsspec, pyarrow.fs or obstore, in which ``source`` is a path.
+    **options
+        Fields of ``ReadOptions`` by name.
+
+    Returns
+    -------
+    FileIndex
+
+    Raises
+    ------
+    InvalidQuery
+        An unknown column or option, or values that are not of their type.
+    Unsupported
+        A type that an index does not take.
+    ValueOutOfRange
+        A value that an index cannot hold.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> from orcidx import paimon
+    >>> index = paimon.build_file_index(pa.table({"city": ["Bonn", "Ulm"]}), {"bitmap": {"city": {}}})
+    >>> index.evaluate(orcidx.col("city") == "Rom").is_empty
+    True
     """
     built = build_from_arrow(source, spec, types=types)
     if built is not None:

@@ -106,7 +106,22 @@ class Table:
         return self._view.index_files()
 
     def schema_of(self, schema_id: int) -> TableSchema:
-        """A schema of the table by number, as its data files name it."""
+        """A schema of the table by number, as its data files name it.
+
+        Parameters
+        ----------
+        schema_id : int
+            The number.
+
+        Returns
+        -------
+        TableSchema
+
+        Raises
+        ------
+        CorruptFile
+            The schema's file is missing or damaged.
+        """
         return self._view.schema_of(schema_id)
 
     # ------------------------------------------------------------------ planning
@@ -122,9 +137,27 @@ class Table:
         """Plans which files a scan reads, by partition, bucket and the manifests' statistics, which files it leaves
         out, and why.
 
-        ``jvm_zone`` means what it means in ``scan``.
-        Raises ``InvalidQuery`` for a predicate that does not fit the schema, and ``Unsupported``, saying why, where
-        files cannot be read one by one.
+        Parameters
+        ----------
+        where : predicate, optional
+            The condition, in any form that ``orcidx.scan`` takes.
+        nan : {"ieee", "largest"}
+            How NaN compares: as no number, or above every number.
+        case_sensitive : bool
+            Whether names of columns compare with their case.
+        jvm_zone : str, optional
+            As for ``scan``.
+
+        Returns
+        -------
+        TablePlan
+
+        Raises
+        ------
+        InvalidQuery
+            The condition does not fit the schema.
+        Unsupported
+            Files cannot be read one by one; the message says why.
         """
         with located(file=self.path):
             check_reading(self.table_schema, latest=self.is_latest)
@@ -148,17 +181,42 @@ class Table:
         """A scan of the rows of the snapshot, in the table's schema. It is planned now, and reads data when it is
         iterated.
 
-        ``columns``: names of whole columns, None for all; ``where``: as everywhere (see ``orcidx.col``); ``limit``: at
-        most so many rows; ``top``: the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``:
-        column, direction, place of nulls. ``options`` and any option by name: see ``ReadOptions``; timestamps come in
-        the unit of their column's precision, and ``strings="dictionary"`` gives plain strings. ``jvm_zone``: the zone
-        of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files, such as "America/New_York": Paimon's Java
-        moves such instants by it, and they are put back; "UTC" says that none was moved. None: they are returned as the
-        files have them, and a note says so. Raises ``InvalidQuery``, and ``Unsupported`` where rows must be merged.
-
         If a compaction and an expiry have deleted files that the scan was going to read, and the table was opened
-        without ``snapshot_id``, the scan is planned again on the newest snapshot, and a note says so. If the scan has
-        already given rows, or the table was opened by ``snapshot_id``, it raises ``FileGone``.
+        without ``snapshot_id``, the scan is planned again on the newest snapshot, and a note says so.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names of whole columns; None for all.
+        where : predicate, optional
+            The condition, in any form that ``orcidx.scan`` takes.
+        top : sequence, optional
+            The first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction,
+            place of nulls.
+        limit : int, optional
+            The most rows.
+        options : ReadOptions, optional
+            How rows are read. Timestamps come in the unit of their column's precision, and ``strings="dictionary"``
+            gives plain strings.
+        jvm_zone : str, optional
+            The zone of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files, such as "America/New_York":
+            Paimon's Java moves such instants by it, and they are put back; "UTC" says that none was moved. None: they
+            are returned as the files have them, and a note says so.
+        **option_overrides
+            Fields of ``ReadOptions`` by name.
+
+        Returns
+        -------
+        TableScan
+
+        Raises
+        ------
+        InvalidQuery
+            A column, the condition or an option does not fit the table.
+        Unsupported
+            Rows of several files must be merged.
+        FileGone
+            A file was deleted, and the scan has already given rows, or the table was opened by ``snapshot_id``.
         """
         options = (options or ReadOptions()).override(**option_overrides)
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
@@ -192,9 +250,31 @@ class Table:
         jvm_zone: str | None = None,
         **options: Unpack[OptionsByName],
     ) -> pa.Table:
-        """Totals of the snapshot's rows, from metadata and statistics where those prove them; see ``orcidx.aggregate``.
+        """Totals of the snapshot's rows, from metadata and statistics where those prove them.
 
-        ``where``, ``jvm_zone`` and ``options`` as in ``scan``, and it raises what ``scan`` raises."""
+        Parameters
+        ----------
+        aggregates : mapping of str to str
+            The totals by name, as for ``orcidx.aggregate``.
+        where : predicate, optional
+            The condition, in any form that ``orcidx.scan`` takes.
+        by : str or sequence of str, optional
+            The columns whose values make the groups.
+        jvm_zone : str, optional
+            As for ``scan``.
+        **options
+            Fields of ``ReadOptions`` by name.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row, or one for each group.
+
+        Raises
+        ------
+        InvalidQuery, Unsupported, FileGone
+            As for ``scan``.
+        """
         columns = self.schema.names if self.table_schema.uncarried else None
         return aggregate_scan(self.scan(columns, where, jvm_zone=jvm_zone, **options), aggregates, by)
 
@@ -212,11 +292,33 @@ class Table:
     ) -> Changed:
         """Builds file indexes for data files of the newest snapshot, and commits them as one COMPACT snapshot.
 
-        ``spec``: kinds, columns and options as in ``build_file_index``, by the newest schema's names; None: the table's
-        own ``file-index`` options. ``where``: a predicate over partition keys. ``only_missing``: files that already
-        have every index are left unchanged. ``dry_run``: only plans. ``commit``: see ``CommitOptions``. Files that
-        disappear or change meanwhile are left out and named in the result; this object stays at its snapshot. Raises
-        ``Unsupported`` for what cannot be kept right here, ``CommitConflict`` and ``CommitUncertain``.
+        Files that disappear or change meanwhile are left out and named in the result. This object stays at its
+        snapshot.
+
+        Parameters
+        ----------
+        where : predicate, optional
+            A condition on partition keys.
+        spec : mapping, optional
+            Kinds, columns and options as for ``build_file_index``, by the newest schema's names; None for the table's
+            own ``file-index`` options.
+        only_missing : bool
+            Leave files unchanged that already have every index.
+        dry_run : bool
+            Return the plan, and change nothing.
+        **commit
+            Options of ``CommitOptions`` by name.
+
+        Returns
+        -------
+        Changed
+
+        Raises
+        ------
+        Unsupported
+            The table has an option or a field that the change could not keep.
+        CommitConflict, CommitUncertain
+            See ``CommitOptions``.
         """
         return rewrite_file_index(self._view, where, spec, only_missing=only_missing, dry_run=dry_run, given=commit)
 
@@ -232,11 +334,34 @@ class Table:
     ) -> Changed:
         """Deletes the rows for which ``where`` is true, by deletion vectors, as one OVERWRITE snapshot.
 
-        ``everything=True`` instead of ``where``: every row. For append tables with ``deletion-vectors.enabled``.
-        ``isolation``: with "serializable" rows that others append meanwhile are searched too, with "snapshot" they are
-        not. ``dry_run``: only counts. ``commit``: see ``CommitOptions``. If there is nothing to delete, no snapshot is
-        made. This object stays at its snapshot. Raises ``Unsupported``, ``CorruptFile`` for a damaged deletion vector,
-        ``CommitConflict`` and ``CommitUncertain``.
+        For append tables with ``deletion-vectors.enabled``. If there is nothing to delete, no snapshot is made. This
+        object stays at its snapshot.
+
+        Parameters
+        ----------
+        where : predicate, optional
+            The rows to delete.
+        everything : bool
+            Delete every row, in place of ``where``.
+        isolation : {"snapshot", "serializable"}
+            "serializable" searches rows too that others append meanwhile; "snapshot" leaves them.
+        dry_run : bool
+            Only count the rows.
+        **commit
+            Options of ``CommitOptions`` by name.
+
+        Returns
+        -------
+        Changed
+
+        Raises
+        ------
+        Unsupported
+            The table has an option or a field that the change could not keep.
+        CorruptFile
+            A deletion vector is damaged.
+        CommitConflict, CommitUncertain
+            See ``CommitOptions``.
         """
         return delete_rows(self._view, where, everything=everything, isolation=isolation, dry_run=dry_run, given=commit)
 
@@ -244,12 +369,31 @@ class Table:
     def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
         """Appends rows as one APPEND snapshot, to tables without a primary key, with or without buckets.
 
-        ``data``: a Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``; columns by name,
-        those that are missing are null. Values must fit the table's types. Statistics and the file indexes that the
-        table's options name are written with the data files. ``dry_run``: reads and checks every row, and writes
-        nothing.
-        ``commit``: see ``CommitOptions``. This object stays at its snapshot. Raises ``InvalidQuery`` and
-        ``ValueOutOfRange`` for rows that do not fit, ``Unsupported``, ``CommitConflict`` and ``CommitUncertain``.
+        Statistics and the file indexes that the table's options name are written with the data files. This object stays
+        at its snapshot.
+
+        Parameters
+        ----------
+        data : Arrow data
+            A Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``. Columns are taken by name;
+            those that are missing are null. Values must fit the table's types.
+        dry_run : bool
+            Read and check every row, and write nothing.
+        **commit
+            Options of ``CommitOptions`` by name.
+
+        Returns
+        -------
+        Changed
+
+        Raises
+        ------
+        InvalidQuery, ValueOutOfRange
+            Rows do not fit the table.
+        Unsupported
+            The table has an option or a field that the change could not keep.
+        CommitConflict, CommitUncertain
+            See ``CommitOptions``.
         """
         return append_rows(self._view, data, dry_run=dry_run, given=commit)
 
@@ -289,10 +433,37 @@ def open_table(
 ) -> Table:
     """Opens a table at its latest snapshot, or at ``snapshot_id`` with the schema of that time.
 
-    ``path``: the table's directory, as a path or URL, or a path in ``filesystem``. ``external_paths``: directories and
-    URL prefixes outside of the table's own store (scheme and bucket or host) in which its manifests may name files;
-    they are read with ``storage_options`` like the rest. Raises ``FileNotFoundError`` where there is no table,
-    ``InvalidQuery`` for a snapshot that does not exist, ``CorruptFile`` and ``Unsupported``.
+    Parameters
+    ----------
+    path : path, URL or source
+        The table's directory, or a path in ``filesystem``.
+    snapshot_id : int, optional
+        The snapshot; None for the latest.
+    external_paths : sequence of str
+        Directories and URL prefixes outside of the table's own store (scheme and bucket or host) in which its manifests
+        may name files. They are read with ``storage_options`` like the rest.
+    storage_options : mapping, optional
+        Options of the file system of a URL.
+    filesystem : object, optional
+        A file system of fsspec, pyarrow.fs or obstore, in which ``path`` is a path.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no table.
+    InvalidQuery
+        The snapshot does not exist.
+    CorruptFile, Unsupported
+        The metadata is damaged, or asks for something that orcidx does not do.
+
+    Examples
+    --------
+    >>> table = orcidx.paimon.open_table("warehouse/db.db/t")  # doctest: +SKIP
+    >>> table.scan(where="id = 5").to_table()  # doctest: +SKIP
     """
     for name in unknown:
         raise unknown_keyword(name, ("snapshot_id", "external_paths", "storage_options", "filesystem"), READING)

@@ -205,9 +205,22 @@ class Column(Values):
 
 
 def col(*path: str) -> Column:
-    """A column by name: ``col("price")``.
+    """A column by name, to compare with values.
 
-    A struct's field is ``col("a", "b")``, or ``col("a.b")`` when no column has exactly that name.
+    Parameters
+    ----------
+    *path : str
+        A name. A struct's field is ``col("a", "b")``, or ``col("a.b")`` when no column has exactly that name.
+
+    Returns
+    -------
+    Column
+
+    Examples
+    --------
+    >>> import orcidx
+    >>> orcidx.col("price") > 5
+    col('price') > 5
     """
     if not path or not all(isinstance(name, str) and name for name in path):
         raise InvalidQuery(f"a column is named by one or more texts, not {path!r}")

@@ -80,25 +80,66 @@ def read(
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """A DataFrame of ORC files or a Paimon table: the rows of ``spark.read.orc``, without reading files that indexes
-    rule out.
+    rule out. The files are listed and judged now, and read whenever Spark runs the DataFrame.
 
-    The files are listed and judged now, and read whenever Spark runs the DataFrame. ``engine``: "spark" for Spark's own
-    reader, "orcidx" for tasks that read with its pruning, where a file that changed meanwhile is an error, "auto" for
-    whichever knows better; None takes the session's ``spark.orcidx.engine``, else "auto"; ``why`` tells what was
-    chosen. ``where_in``: ``{column: DataFrame}``, of one column of the very type: only rows with one of its keys, as by
-    a left-semi join; taken now, they skip files. ``path``: a file, directory, glob or URL prefix, several in a list, or
-    the name of an ORC table in the catalog; a directory with a Paimon table's layout is one, unless ``format`` ("orc"
-    or "paimon") says otherwise. ``columns``: names, or paths into structs, None for all. ``where``: the rows wanted: a
-    Column or SQL text as Spark takes them, or a predicate (see ``orcidx.col``), a pyarrow Expression or a DNF list,
-    with Spark's meaning of NaN; times without a zone are on the session's clock. ``limit``: so many rows, any; ``top``:
-    the first ``limit`` rows, in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction, place of
-    nulls. ``schema``: a ``StructType``, DDL text or pyarrow schema to read plain ORC files into, instead of the first
-    file's. ``snapshot_id``: of a Paimon table; ``jvm_zone`` as of its ``scan``: without it a warning says where
-    instants come as stored. ``deletion_vector`` and ``file_index`` for plain ORC files: ``{path: ...}``, as
-    ``orcidx.scan`` takes them. ``target_bytes``: stored bytes of a task. ``storage_options`` go to fsspec. ``options``:
-    of Spark's own reader, which then reads: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles, pathGlobFilter,
-    recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath. Raises ``InvalidQuery``,
-    ``FileNotFoundError``, ``CorruptFile``, ``StorageError`` and ``Unsupported``.
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    path
+        A file, directory, glob or URL prefix, several in a list, or the name of an ORC table in the catalog. A
+        directory with a Paimon table's layout is read as one, unless ``format`` says otherwise.
+    columns
+        Names, or paths into structs; None for all.
+    where
+        The rows wanted: a Column or SQL text as Spark takes them, or a predicate (see ``orcidx.col``), a pyarrow
+        Expression or a DNF list, with Spark's meaning of NaN. Times without a zone are on the session's clock.
+    top
+        The first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction, place of
+        nulls.
+    limit
+        The most rows; without ``top`` any that match.
+    format
+        "orc" or "paimon"; None to tell by the layout.
+    schema
+        A ``StructType``, DDL text or pyarrow schema to read plain ORC files into, instead of the first file's.
+    snapshot_id
+        The snapshot of a Paimon table; None for the latest.
+    jvm_zone
+        As for ``paimon.Table.scan``. Without it, a warning says where instants come as stored.
+    deletion_vector, file_index
+        For plain ORC files: ``{path: ...}``, as ``orcidx.scan`` takes them.
+    target_bytes
+        Stored bytes of data for each task.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+    engine
+        "spark" for Spark's own reader; "orcidx" for tasks that read with its pruning, where a file that changed
+        meanwhile is an error; "auto" for whichever is faster, as far as is known. None takes the session's
+        ``spark.orcidx.engine``, else "auto". ``why`` tells what was chosen.
+    where_in
+        ``{column: DataFrame}``, each of one column of the very type: only rows with one of its keys, as by a left-semi
+        join. The keys are collected now and skip files.
+    options
+        Options of Spark's own reader, which then reads: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
+        pathGlobFilter, recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+
+    Raises
+    ------
+    InvalidQuery
+        A column, the condition or an argument does not fit the files.
+    FileNotFoundError
+        There are no such files.
+    CorruptFile, StorageError, Unsupported
+        A file or the storage cannot be read.
+
+    Examples
+    --------
+    >>> orcidx.spark.read(spark, "events", where="user_id = 5").show()  # doctest: +SKIP
     """
     facts, table = facts_of(spark), None if format == "paimon" else catalog_table(spark, path)
     query = Query(

@@ -23,15 +23,28 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     Options of the format: ``columns`` (names with commas between, or a JSON list), ``where`` (SQL text, by which files,
     stripes and row groups are skipped), ``format`` ("orc" or "paimon"), ``snapshot_id`` and ``jvm_zone`` (of Paimon
     tables, as ``read`` takes them), ``target_bytes``, ``pushdown`` ("true" or "false"), ``engine`` ("auto" or "orcidx",
-    which are the same here, as Spark does not let a source in Python pass the read on to another reader); an option
+    which are the same here, as Spark does not let a source in Python pass the read on to another reader). An option
     ``storage.NAME`` goes to fsspec, "true" and "false" as truth values. ``.schema(...)`` gives the only columns to
     read, and their types.
 
-    ``pushdown`` skips by the filters of the query as well, and turns ``spark.sql.python.filterPushdown.enabled`` on for
-    the session. Only for DataFrames that are used in one query: Spark 4.1 to 4.3 reads a DataFrame or view that two
-    queries share with the filters of the one planned last, and so loses rows of the other.
+    Parameters
+    ----------
+    spark
+        The session.
+    pushdown
+        Skip by the filters of the query as well, and turn ``spark.sql.python.filterPushdown.enabled`` on for the
+        session. Only for DataFrames that are used in one query: Spark 4.1 to 4.3 reads a DataFrame or view that two
+        queries share with the filters of the one planned last, and so loses rows of the other.
 
-    Raises ``Unsupported`` before Spark 4.0, which has no data sources in Python; ``orcidx.spark.read`` works there.
+    Raises
+    ------
+    Unsupported
+        Before Spark 4.0, which has no data sources in Python; ``orcidx.spark.read`` works there.
+
+    Examples
+    --------
+    >>> orcidx.spark.register(spark)  # doctest: +SKIP
+    >>> spark.read.format("orcidx").option("where", "id > 5").load("events").show()  # doctest: +SKIP
     """
     found = spark_version()
     if found < PYTHON_SOURCES:

@@ -13,7 +13,23 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 def hive_partition(path: str, root: str | None) -> dict[str, str | None]:
     """The ``key=value`` directories of ``path`` below ``root``, outermost first; the file's own name does not count.
 
-    ``%XX`` is decoded in both; ``__HIVE_DEFAULT_PARTITION__`` is ``None``.
+    Parameters
+    ----------
+    path : str
+        The file.
+    root : str or None
+        The directory that was listed.
+
+    Returns
+    -------
+    dict of str to str or None
+        ``%XX`` is decoded in keys and values; ``__HIVE_DEFAULT_PARTITION__`` is None.
+
+    Examples
+    --------
+    >>> from orcidx.storage import hive_partition
+    >>> hive_partition("/t/day=1/city=Ulm/a.orc", "/t")
+    {'day': '1', 'city': 'Ulm'}
     """
     path = path.replace(os.sep, "/")
     if root is not None:

@@ -35,12 +35,33 @@ def is_pattern(path: str) -> bool:
 def list_sources(
     sources: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> list[Source]:
-    """Every object of one source or of an iterable of sources, those of an iterable in its order.
+    """Every object of one source, or of an iterable of sources in its order.
 
-    A source is what ``describe_source`` takes; a path or URL may also name a directory, a prefix, or a glob (``*``,
-    ``?``, ``[a-z]``, ``**``; a file whose name has these characters wins). Each found file knows its ``root``: the
-    directory listed, or the part of the glob before its first wildcard. Raises ``FileNotFoundError`` for a path that
-    does not exist; a glob without matches gives no sources."""
+    Parameters
+    ----------
+    sources
+        What ``describe_source`` takes. A path or URL may also name a directory, a prefix, or a glob (``*``, ``?``,
+        ``[a-z]``, ``**``); a file whose name has these characters is taken first.
+    storage_options, filesystem
+        As for ``describe_source``.
+
+    Returns
+    -------
+    list of Source
+        Each found file knows its ``root``: the directory listed, or the part of the glob before its first wildcard. A
+        glob without matches gives no sources.
+
+    Raises
+    ------
+    FileNotFoundError
+        A path does not exist.
+
+    Examples
+    --------
+    >>> from orcidx.storage import list_sources
+    >>> [source.name for source in list_sources("no-such-*.orc")]
+    []
+    """
     if isinstance(sources, (list, set, frozenset)) or _is_many(sources):
         described = [describe_source(one, storage_options=storage_options, filesystem=filesystem) for one in sources]
     else:

@@ -84,11 +84,31 @@ class MergedRange:
 
 
 def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[MergedRange]:
-    """The fetches that cover ``ranges``, by offset; each asked range is a part of exactly one fetch.
+    """The fetches that cover ``ranges``, by offset. Each asked range is a part of exactly one fetch.
 
-    Neighbours are joined when at most ``gap`` bytes lie between them and the joined fetch has at most ``size`` bytes. A
-    range longer than ``size`` stays whole. Ranges may overlap, repeat, and come in any order; empty ones are in no
-    fetch. Raises ``ValueError`` for a negative offset or length.
+    Parameters
+    ----------
+    ranges : sequence of (int, int)
+        Offsets and lengths in bytes. They may overlap, repeat, and come in any order; empty ones are in no fetch.
+    gap : int
+        Neighbours are joined when at most so many bytes lie between them, and the joined fetch is within ``size``.
+    size : int
+        The most bytes of a joined fetch. A range that is longer stays whole.
+
+    Returns
+    -------
+    list of MergedRange
+
+    Raises
+    ------
+    ValueError
+        An offset or a length is negative.
+
+    Examples
+    --------
+    >>> from orcidx.storage import merge_ranges
+    >>> [(one.offset, one.length) for one in merge_ranges([(0, 10), (12, 8), (100, 5)], gap=4, size=50)]
+    [(0, 20), (100, 5)]
     """
     merged: list[MergedRange] = []
     parts: list[tuple[int, int, int]] = []
@@ -243,7 +263,22 @@ def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeR
 
 
 def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
-    """``reader.read_ranges(ranges)`` as a future: on the storage's own loop where it has one, else in a thread."""
+    """Begins ``reader.read_ranges(ranges)``, on the storage's own loop where it has one, else in a thread.
+
+    Parameters
+    ----------
+    reader : RangeReader
+        An open source.
+    ranges : sequence of (int, int)
+        Offsets and lengths in bytes.
+    most : int, optional
+        The most requests.
+
+    Returns
+    -------
+    Task
+        A future of the list of ``memoryview``.
+    """
     limit = {} if most is None else {"most": most}
     start: Callable[..., Task[list[memoryview]]] | None = getattr(reader, "start_ranges", None)
     return READERS.submit(lambda: reader.read_ranges(ranges, **limit)) if start is None else start(ranges, **limit)

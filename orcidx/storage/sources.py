@@ -29,10 +29,32 @@ def describe_source(
 ) -> Source:
     """What ``source`` is, without opening it.
 
-    ``source``: a path or ``os.PathLike``; a URL (fsspec, with ``storage_options``; ``file:`` URLs are local paths);
-    bytes or any contiguous buffer; a seekable binary file object; ``(store, path)`` of obstore; a ``RangeReader``. With
-    ``filesystem`` (fsspec, pyarrow.fs or an obstore store) it is a path in that. Raises ``TypeError`` for anything
-    else, ``InvalidQuery`` for options that do not go together.
+    Parameters
+    ----------
+    source
+        A path or ``os.PathLike``; a URL (``file:`` URLs are local paths, others go to fsspec); bytes or any contiguous
+        buffer; a seekable binary file object; ``(store, path)`` of obstore; or a ``RangeReader``.
+    storage_options : mapping, optional
+        Options of the file system of a URL.
+    filesystem : object, optional
+        A file system of fsspec, pyarrow.fs or obstore, in which ``source`` is a path.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    TypeError
+        ``source`` is none of these.
+    InvalidQuery
+        The options do not go together.
+
+    Examples
+    --------
+    >>> from orcidx.storage import describe_source
+    >>> describe_source("data/a.orc").kind
+    'path'
     """
     if isinstance(storage_options, WithSecrets):
         found = describe_source(source, storage_options=dict(storage_options), filesystem=filesystem)
@@ -85,12 +107,32 @@ def open_reader(
     filesystem: object = None,
     options: RequestOptions | None = None,
 ) -> RangeReader:
-    """Opens a source (see ``describe_source``) for reading ranges.
+    """Opens a source for reading ranges. A remote object is not touched until the first read; a local file is opened at
+    once.
 
-    A remote object is not touched until the first read; a local file is opened at once. A ``RangeReader`` comes back
-    as it is. Of ``options`` only ``mmap``, ``merge_gap``, ``merge_size`` and ``io_bytes`` matter here. Raises
-    ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``; ``Unsupported`` naming the
-    package that a URL needs.
+    Parameters
+    ----------
+    source, storage_options, filesystem
+        As for ``describe_source``; a ``RangeReader`` is returned as it is.
+    options : RequestOptions, optional
+        Only ``mmap``, ``merge_gap``, ``merge_size`` and ``io_bytes`` have an effect.
+
+    Returns
+    -------
+    RangeReader
+
+    Raises
+    ------
+    FileNotFoundError, PermissionError, IsADirectoryError, StorageError
+        The source cannot be opened.
+    Unsupported
+        A URL needs a package that is not installed; the message names it.
+
+    Examples
+    --------
+    >>> from orcidx.storage import open_reader
+    >>> bytes(open_reader(b"abcdef").read_ranges([(2, 3)])[0])
+    b'cde'
     """
     if isinstance(source, RangeReader):
         return source

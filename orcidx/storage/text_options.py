@@ -11,5 +11,23 @@ _TRUTH = {"true": True, "false": False}
 
 
 def options_of_text(texts: Mapping[str, str]) -> dict[str, Any]:
-    """The options as fsspec takes them: "true" and "false" are truth values, since a text is true whatever it says."""
+    """Options of a file system that are given as text. "true" and "false" become truth values, since any text counts as
+    true.
+
+    Parameters
+    ----------
+    texts : mapping of str to str
+        The options.
+
+    Returns
+    -------
+    dict
+        The options as fsspec takes them.
+
+    Examples
+    --------
+    >>> from orcidx.storage import options_of_text
+    >>> options_of_text({"anon": "true", "key": "k"})
+    {'anon': True, 'key': 'k'}
+    """
     return {name: _TRUTH.get(text.strip().lower(), text) for name, text in texts.items()}

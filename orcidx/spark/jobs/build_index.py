@@ -85,25 +85,60 @@ def build_file_index(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Indexes the ORC files of a directory, in its folder ``_orcidx/``; files that are indexed already are left alone.
+    """Indexes the ORC files of a directory, in its folder ``_orcidx/``. Files that are indexed already are left alone.
 
-    ``path``: a directory or URL prefix that driver and tasks reach. ``spec`` and ``types``: as for
-    ``paimon.build_file_index``; a spec that differs from the last one replaces the indexes. ``dry_run``: report what
-    would be done, and write nothing. ``on_error="raise"``: stop at the first file that fails, naming it; else it is a
-    row with its error. ``target_bytes``: bytes of data for each task. ``file_filter``: a glob for the files' names or
-    paths, or a function of the path below the directory. ``embedded_bytes``: indexes of up to this many bytes (500) are
-    stored in the catalog, so that planning needs no request for each. ``rebuild``: build all indexes again.
-    ``single_writer``: promises that no other job writes here now; storage that cannot create a file exclusively needs
-    it (``Unsupported`` otherwise). ``progress``: show a bar on standard error; None means only if that is a terminal.
-    ``storage_options`` go to fsspec.
+    A missing or truncated index file is built again. A damaged catalog is replaced, with a warning. After a failure,
+    run it again: index files that were already written are used.
 
-    A missing or truncated index file is built again. A damaged catalog is replaced, with a warning.
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    path
+        A directory or URL prefix that driver and tasks reach.
+    spec
+        The indexes by kind and column, as for ``paimon.build_file_index``. A spec that differs from the last one
+        replaces the indexes.
+    types
+        The columns' Paimon types, as for ``paimon.build_file_index``.
+    dry_run
+        Report what would be done, and write nothing.
+    on_error
+        "raise" stops at the first file that fails, and names it; with "record" the file is a row with its error.
+    target_bytes
+        Stored bytes of data for each task.
+    file_filter
+        A glob for the files' names or paths, or a function of the path below the directory.
+    embedded_bytes
+        Indexes of up to this many bytes (500) are stored in the catalog, so that planning needs no request for each.
+    rebuild
+        Build all indexes again.
+    single_writer
+        Promises that no other job writes here now. Storage that cannot create a file exclusively needs it.
+    progress
+        Show a bar on standard error; None means only if that is a terminal.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
 
-    Returns a DataFrame, see ``RESULT``: path, column, kind, status, index, bytes, rows, millis, error. Index bytes are
-    those of ``paimon.build_file_index``. After a failure, run it again: index files that were already written are used.
+    Returns
+    -------
+    pyarrow.Table
+        A row for each file and index: path, column, kind, status, index, bytes, rows, millis, error. The bytes are
+        those of ``paimon.build_file_index``.
 
-    Raises ``Unsupported`` for a Paimon table, ``InvalidQuery`` for a spec that fits none of the files, and the errors
-    of listing."""
+    Raises
+    ------
+    InvalidQuery
+        The spec fits none of the files.
+    Unsupported
+        The directory is a Paimon table, or the storage needs ``single_writer``.
+    FileNotFoundError, StorageError
+        The directory cannot be listed.
+
+    Examples
+    --------
+    >>> orcidx.spark.build_file_index(spark, "events", {"bloom-filter": {"user_id": {}}})  # doctest: +SKIP
+    """
     if on_error not in ("record", "raise"):
         raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
     wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
@@ -128,8 +163,26 @@ def refresh(
 ) -> pa.Table:
     """Indexes new and changed files by the spec that the directory was last indexed by, and forgets deleted files.
 
-    Options and result are those of ``build_file_index``. Raises ``InvalidQuery`` for a directory that was never
-    indexed, and ``CorruptFile`` where the catalog, which holds the spec, is damaged: ``build_file_index`` replaces it.
+    Parameters
+    ----------
+    spark, path, dry_run, on_error, target_bytes, file_filter, rebuild, single_writer, progress, storage_options
+        As for ``build_file_index``.
+
+    Returns
+    -------
+    pyarrow.Table
+        As of ``build_file_index``.
+
+    Raises
+    ------
+    InvalidQuery
+        The directory was never indexed.
+    CorruptFile
+        The catalog, which holds the spec, is damaged; ``build_file_index`` replaces it.
+
+    Examples
+    --------
+    >>> orcidx.spark.refresh(spark, "events")  # doctest: +SKIP
     """
     storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)

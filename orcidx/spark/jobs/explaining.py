@@ -58,9 +58,37 @@ def explain(
     """Explains what ``read`` with this ``where`` would read of a directory of ORC files, which evidence skips the rest,
     and what each index alone would have ruled out. Reads only metadata and indexes.
 
-    ``columns``, ``schema`` and ``storage_options``: as for ``read``. ``target_bytes``: bytes of files for each task.
-    ``progress``: as for ``build_file_index``. ``str()`` of the result gives a text, ``.to_dict()`` data, ``.to_html()``
-    and ``.save(path)`` a page."""
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    path
+        The directory, as for ``build_file_index``.
+    where, columns, schema
+        As for ``read``.
+    target_bytes
+        Stored bytes of the files of each task.
+    progress
+        Show a bar on standard error; None means only if that is a terminal.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+
+    Returns
+    -------
+    DirectoryExplanation
+        ``str()`` gives a text, ``to_dict()`` data, ``to_html()`` and ``save(path)`` a page.
+
+    Raises
+    ------
+    InvalidQuery
+        The condition or a column does not fit the files.
+    FileNotFoundError, StorageError, CorruptFile
+        The directory cannot be listed, or its catalog is damaged.
+
+    Examples
+    --------
+    >>> print(orcidx.spark.explain(spark, "events", "user_id = 5"))  # doctest: +SKIP
+    """
     if where is None:
         raise InvalidQuery("where is None: without a condition nothing is ruled out; describe() shows what is indexed")
     facts = facts_of(spark)

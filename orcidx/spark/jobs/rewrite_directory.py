@@ -90,26 +90,58 @@ def rewrite(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[_RewriteOptions],
 ) -> pa.Table:
-    """Rewrites the ORC files below a directory in one job; files that the same call made before are left alone.
+    """Rewrites the ORC files below a directory in one job. Files that the same call made before are left alone.
 
-    ``path``: a directory or URL prefix that driver and tasks reach. ``sort_by``, ``cluster_by``, ``bloom_filters`` and
-    ``options`` are those of ``orcidx.rewrite``: rows are sorted within each file. Files of one directory that are much
-    smaller than ``target_bytes`` are merged. Indexes of the directory (``build_file_index``) are refreshed at the end.
+    Rows are sorted within each file. Files of one directory that are much smaller than ``target_bytes`` are merged.
+    Indexes of the directory (``build_file_index``) are refreshed at the end.
 
-    Readers see the old files until all new ones exist; then they are swapped according to a manifest in
-    ``_orcidx_rewrite/``. A killed swap is completed by ``recover`` or by the next call, whatever its options. That is
-    possible once the lease of the killed call has expired, a minute after its last renewal; until then the call is
-    refused. During a swap, and after a kill, orcidx's reads give each row once, with a warning. Spark's own reader and
-    others may see rows of both the new and the old files, and so twice; no row is missing. A second call at the same
-    time is refused.
+    Readers see the old files until all new ones exist; then the files are swapped according to a manifest in
+    ``_orcidx_rewrite/``. A killed swap is completed by ``recover`` or by the next call, whatever its options, once the
+    lease of the killed call has expired, a minute after its last renewal; until then a call is refused. During a swap,
+    and after a kill, orcidx's reads give each row once, with a warning. Spark's own reader and others may see rows of
+    both the new and the old files, and so twice; no row is missing. A second call at the same time is refused.
 
-    ``keep_old`` (seconds, or a timedelta): how long the replaced files stay, so that running queries can end. Until
-    then the directory is as during a swap, and readers other than orcidx see rows twice. The next call after that time,
-    or ``recover``, deletes them; a call before it is refused.
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    path
+        A directory or URL prefix that driver and tasks reach.
+    sort_by, cluster_by, bloom_filters
+        As for ``orcidx.rewrite``.
+    target_bytes
+        The size in bytes that merged files should have.
+    keep_old
+        Seconds, or a timedelta, for which the replaced files stay, so that running queries can end. Until then the
+        directory is as during a swap, and readers other than orcidx see rows twice. The next call after that time, or
+        ``recover``, deletes them; a call before it is refused.
+    dry_run
+        Report what would be done, and write nothing.
+    progress
+        Show a bar on standard error; None means only if that is a terminal.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+    **options
+        Options of ``orcidx.rewrite`` by name.
 
-    Returns a DataFrame, see ``RESULT``. Raises ``Unsupported`` for a Paimon table and for storage that cannot rename,
-    ``StorageError`` while another call is running, and the error of the first file that fails; in that case nothing was
-    replaced."""
+    Returns
+    -------
+    pyarrow.Table
+        A row for each new file.
+
+    Raises
+    ------
+    Unsupported
+        The directory is a Paimon table, or the storage cannot rename.
+    StorageError
+        Another call is running.
+    OrcidxError
+        The error of the first file that fails. Nothing was replaced then.
+
+    Examples
+    --------
+    >>> orcidx.spark.rewrite(spark, "events", sort_by=["user_id"])  # doctest: +SKIP
+    """
     asked_order(sort_by, cluster_by, 1 << 30)
     asked = {"sort_by": sort_by, "cluster_by": cluster_by, "bloom_filters": tuple(bloom_filters), **options}
     if target_bytes < 1 << 20:
@@ -135,12 +167,35 @@ def rewrite(
 def recover(
     spark: SparkSession | None, path: OnePath, *, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Completes or undoes what killed calls of ``rewrite`` left in a directory; returns a sentence for each of them.
+    """Completes or undoes what killed calls of ``rewrite`` left in a directory. It runs on the driver alone.
 
     A swap that had begun is completed. If it had not begun, the staged files are deleted and the old files stay. Old
     files that a call keeps (``keep_old``) are deleted once their time is over; before, a sentence says how long they
-    stay. Runs on the driver alone, so ``spark`` may be None. Raises ``StorageError`` while the lease of the call lasts,
-    that is for a minute after a kill, because until then the call may still be running."""
+    stay.
+
+    Parameters
+    ----------
+    spark
+        A session, or None.
+    path
+        The directory that was rewritten.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+
+    Returns
+    -------
+    tuple of str
+        A sentence for each of the calls.
+
+    Raises
+    ------
+    StorageError
+        The lease of the call lasts, that is for a minute after a kill: until then the call may still be running.
+
+    Examples
+    --------
+    >>> orcidx.spark.recover(spark, "events")  # doctest: +SKIP
+    """
     return Swaps(Folder(_directory(reached(spark, path, storage_options), storage_options))).carry_on(kept_stop=False)
 
 

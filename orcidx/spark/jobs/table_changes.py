@@ -66,10 +66,43 @@ def rewrite_file_index(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """``Table.rewrite_file_index`` as a job: tasks build the indexes, the driver commits them as one snapshot.
+    """Builds file indexes of a Paimon table as a job: tasks build the indexes, the driver commits them as one snapshot.
 
-    ``table``: a path or URL that driver and tasks reach. ``target_bytes``: bytes of data for each task. The other
-    parameters are those of ``Table.rewrite_file_index``."""
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    table
+        A path or URL that driver and tasks reach.
+    where
+        The partitions whose files are indexed; None for all.
+    spec
+        The indexes to build; None for those of the table's options.
+    only_missing
+        Leave files alone that have all of the indexes.
+    dry_run
+        Return the plan, and change nothing.
+    target_bytes
+        Stored bytes of data for each task.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+    **commit
+        Options of ``paimon.CommitOptions`` by name.
+
+    Returns
+    -------
+    paimon.Changed
+        The snapshot, and the files of the change.
+
+    Raises
+    ------
+    InvalidQuery, Unsupported, CorruptFile, CommitConflict, CommitUncertain
+        As for ``paimon.Table.rewrite_file_index``.
+
+    Examples
+    --------
+    >>> orcidx.spark.rewrite_file_index(spark, "warehouse/db.db/t", spec={"bitmap": {"city": {}}})  # doctest: +SKIP
+    """
     opened = _opened(table, storage_options)
     where = _predicate(spark, opened, where)
     commit = _named(opened, commit)
@@ -94,13 +127,49 @@ def delete(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """``Table.delete`` as a job: tasks find the rows, the driver merges and commits. After a conflict only new files
-    are searched.
+    """Deletes rows of a Paimon append table as a job: tasks find the rows, the driver merges and commits.
 
-    The rows deleted are those that ``read`` with this ``where`` gives: a text is analysed by Spark, times without a
-    zone are on the session's clock, NaN is the largest number, and names compare as the session says. Raises
-    ``InvalidQuery`` for a text with a part that only Spark can compute; comparisons of columns with constants are
-    accepted."""
+    The rows deleted are those that ``read`` with this ``where`` gives: Spark analyses a text, times without a zone are
+    on the session's clock, NaN is the largest number, and names compare as the session says. After a conflict only new
+    files are searched.
+
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    table
+        A path or URL that driver and tasks reach.
+    where
+        The rows to delete. Of a text only comparisons of columns with constants are accepted.
+    everything
+        Delete every row, in place of ``where``.
+    isolation
+        "serializable" searches rows too that others append meanwhile; "snapshot" leaves them.
+    dry_run
+        Return the plan, and change nothing.
+    target_bytes
+        Stored bytes of data for each task.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+    **commit
+        Options of ``paimon.CommitOptions`` by name.
+
+    Returns
+    -------
+    paimon.Changed
+        The snapshot, and the files of the change.
+
+    Raises
+    ------
+    InvalidQuery
+        The text has a part that only Spark can compute, or names no column of the table.
+    Unsupported, CorruptFile, CommitConflict, CommitUncertain
+        As for ``paimon.Table.delete``.
+
+    Examples
+    --------
+    >>> orcidx.spark.delete(spark, "warehouse/db.db/t", "id = 5")  # doctest: +SKIP
+    """
     opened = _opened(table, storage_options)
     facts = facts_of(spark)
     cased = facts.case_sensitive
@@ -130,7 +199,36 @@ def append(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """``Table.append`` of a DataFrame: each task writes files of its own, the driver commits them as one snapshot."""
+    """Appends the rows of a DataFrame to a Paimon table: each task writes files of its own, the driver commits them as
+    one snapshot.
+
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    table
+        A path or URL that driver and tasks reach.
+    rows
+        A DataFrame with the table's columns.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+    **commit
+        Options of ``paimon.CommitOptions`` by name.
+
+    Returns
+    -------
+    paimon.Changed
+        The snapshot, and the files of the change.
+
+    Raises
+    ------
+    InvalidQuery, Unsupported, ValueOutOfRange, CommitConflict, CommitUncertain
+        As for ``paimon.Table.append``.
+
+    Examples
+    --------
+    >>> orcidx.spark.append(spark, "warehouse/db.db/t", spark.range(10).toDF("id"))  # doctest: +SKIP
+    """
     opened = _opened(table, storage_options)
     plan = plan_append(opened.view, _named(opened, commit))
     if found := plan.committer.earlier("APPEND"):

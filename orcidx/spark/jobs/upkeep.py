@@ -35,12 +35,36 @@ _SHOWN_ROWS = 10
 def describe(
     spark: SparkSession | None, path: OnePath, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
-    """Which files of a directory are indexed and by which indexes, which of these are stale, and their sizes. ``spark``
-    may be None.
+    """Which files of a directory are indexed and by which indexes, which of these are stale, and their sizes.
 
-    Listings of the files and of the indexes are compared with the catalog; no data file is opened. ``verify``: every
-    index file is read and checked, here on the driver. ``.files`` is the underlying table, which
-    ``spark.createDataFrame`` turns into a DataFrame. Raises ``InvalidQuery`` where there are no indexes."""
+    Listings of the files and of the indexes are compared with the catalog; no data file is opened.
+
+    Parameters
+    ----------
+    spark
+        A session, or None.
+    path
+        The directory, as for ``build_file_index``.
+    verify
+        Read and check every index file, here on the driver.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+
+    Returns
+    -------
+    IndexDescription
+        ``str()`` gives a text; ``files`` is the underlying table, which ``spark.createDataFrame`` turns into a
+        DataFrame.
+
+    Raises
+    ------
+    InvalidQuery
+        There are no indexes.
+
+    Examples
+    --------
+    >>> print(orcidx.spark.describe(spark, "events"))  # doctest: +SKIP
+    """
     return describe_indexes(reached(spark, path, storage_options), verify=verify, storage_options=storage_options)
 
 
@@ -52,8 +76,38 @@ def clean(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Cleaning:
-    """Deletes leftovers of jobs in a directory's ``_orcidx/`` that are older than ``older_than`` (seconds, or a
-    timedelta): temporary files, replaced catalogs, indexes that no catalog names. ``spark`` may be None."""
+    """Deletes leftovers of jobs in a directory's ``_orcidx/``: temporary files, replaced catalogs, indexes that no
+    catalog names.
+
+    Parameters
+    ----------
+    spark
+        A session, or None.
+    path
+        The directory, as for ``build_file_index``.
+    older_than
+        Seconds, or a timedelta; younger files stay.
+    dry_run
+        Report what would be deleted, and delete nothing.
+    storage_options
+        Options of the file system of a URL; they go to fsspec.
+
+    Returns
+    -------
+    Cleaning
+        The files, with the reason for each; ``str()`` gives a text.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such directory.
+    InvalidQuery
+        ``older_than`` is negative.
+
+    Examples
+    --------
+    >>> print(orcidx.spark.clean(spark, "events", dry_run=True))  # doctest: +SKIP
+    """
     return clean_indexes(
         reached(spark, path, storage_options), older_than=older_than, dry_run=dry_run, storage_options=storage_options
     )
@@ -100,5 +154,20 @@ class BuildSummary(Summary):
 
 
 def summarize(result: pa.Table) -> BuildSummary:
-    """A summary of what ``build_file_index`` or ``refresh`` returned, to be shown or saved (``.save("job.html")``)."""
+    """Summarizes what ``build_file_index`` or ``refresh`` returned.
+
+    Parameters
+    ----------
+    result
+        The table that was returned.
+
+    Returns
+    -------
+    BuildSummary
+        ``str()`` gives a text, ``save(path)`` writes a page.
+
+    Examples
+    --------
+    >>> orcidx.spark.summarize(result).save("job.html")  # doctest: +SKIP
+    """
     return BuildSummary(result if isinstance(result, pa.Table) else table_of(result, RESULT))

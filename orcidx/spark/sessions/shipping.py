@@ -31,10 +31,31 @@ _SOURCES = (".pyx", ".pxd", ".c", ".pyc")
 def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
     """Writes a ``.tar.gz`` of orcidx and the packages that it requires or may use in tasks, as they are installed here.
 
-    Left out are numpy, pandas, pyarrow and pyspark, which executors have where PySpark runs; ``also`` names more
-    distributions to pack, such as "s3fs"; their requirements are packed too. The executors need the same Python version
-    and platform. Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env`` with
-    ``spark.executorEnv.PYTHONPATH=orcidx_env``. Raises ``Unsupported`` for a distribution that is not installed."""
+    Left out are numpy, pandas, pyarrow and pyspark, which executors have where PySpark runs. The executors need the
+    same Python version and platform. Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env`` with
+    ``spark.executorEnv.PYTHONPATH=orcidx_env``.
+
+    Parameters
+    ----------
+    path
+        The archive to write.
+    also
+        Names of more distributions to pack, such as "s3fs"; their requirements are packed too.
+
+    Returns
+    -------
+    pathlib.Path
+        The archive.
+
+    Raises
+    ------
+    Unsupported
+        A distribution is not installed.
+
+    Examples
+    --------
+    >>> orcidx.spark.pack("orcidx.tar.gz", also=("s3fs",))  # doctest: +SKIP
+    """
     target = Path(path)
     with tarfile.open(target, "w:gz", compresslevel=3) as archive:
         package = Path(orcidx.__file__).parent

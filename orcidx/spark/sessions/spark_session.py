@@ -98,8 +98,25 @@ def spark_version() -> tuple[int, int]:
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """The running Spark session, else a new one that runs this Python in its tasks.
 
-    ``master`` and ``settings`` are for a new one (default: ``local[*]``, unless Spark is configured otherwise). Raises
-    ``Unsupported``, naming the package to install, without pyspark or Java 17.
+    Parameters
+    ----------
+    master
+        The master of a new session; None for ``local[*]``, unless Spark is configured otherwise.
+    settings
+        Settings of a new session.
+
+    Returns
+    -------
+    pyspark.sql.SparkSession
+
+    Raises
+    ------
+    Unsupported
+        Without pyspark or Java 17; the message names the package to install.
+
+    Examples
+    --------
+    >>> spark = orcidx.spark.session("local[2]")  # doctest: +SKIP
     """
     require_spark()
     from pyspark.sql import SparkSession
