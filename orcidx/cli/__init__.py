@@ -78,7 +78,7 @@ class _LazyGroup(click.Group):
 
 
 class _PipeClosed(Exception):
-    """Whoever read our output has gone, as ``head`` does: nothing is wrong."""
+    """The reader of the output has gone, as ``head`` does. That is no error."""
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,7 +101,8 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _interrupt_again(before: Callable[[Any], object], unraisable: Any) -> None:
-    """Sends an interrupt once more that came in a callback, of the import system for example, and was lost there."""
+    """Raises an interrupt again that arrived inside a callback of the interpreter, such as an import, and was lost
+    there."""
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         before(unraisable)
         return
@@ -141,12 +142,12 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
 
 
 def _in_flags(message: str) -> str:
-    """A message of the library with the flags of the shell in the place of Python's keywords."""
+    """The message of an error, with the shell's options in place of Python's keywords."""
     return re.sub(r"\b(overwrite|merge|everything)=True\b", r"--\1", message)
 
 
 def _hole_beside(error: Exception) -> str:
-    """What a stretch of zeros adds to an error about a local file's bytes: damage is mostly a copy that broke off."""
+    """The text that an error about a local file gets if the file has a stretch of zeros, which a broken copy leaves."""
     from orcidx.errors import CorruptFile, StorageError
 
     name = error.file if isinstance(error, CorruptFile) and error.stripe is not None else None
@@ -158,6 +159,6 @@ def _hole_beside(error: Exception) -> str:
     try:
         with closing(open_reader(name)) as storage:
             hole = find_hole(storage)
-    except (OSError, StorageError):  # the error itself is told either way
+    except (OSError, StorageError):  # the error is reported in either case
         return ""
     return "" if hole is None else f"; {describe_hole(hole)}"

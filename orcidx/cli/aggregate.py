@@ -39,7 +39,7 @@ explain_option = click.option(
 _BETWEEN = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)(?![^()]*\))""")
 """A comma outside of quotes and parentheses."""
 _NAMED = re.compile(r'(.*\S)(?:\s+as|(?<=\)))\s+("[^"]+"|`[^`]+`|\w+)', re.IGNORECASE | re.DOTALL)
-"""A call and its name, before which SQL lets one leave out AS."""
+"""A call and its name. SQL allows AS to be left out before the name."""
 
 
 def parse_select(text: str) -> dict[str, str]:
@@ -83,7 +83,7 @@ def aggregate(
 
 
 def print_totals(result: pa.Table, *, as_json: bool, explain: bool) -> None:
-    """The rows, and on standard error where they came from, if that is asked."""
+    """Prints the rows. If ``explain`` is set, also prints on standard error which evidence they came from."""
     print_rows(result.column_names, iter(result.to_batches()), as_json=as_json, table=True)
     if explain:
         facts = json.loads(result.schema.metadata[b"orcidx"])

@@ -158,8 +158,8 @@ def _one_directory(sources: Sequence[str]) -> str:
 
 
 class FilesDone:
-    """Goes through files one by one. An error of one does not keep the others from being told: the later ones are
-    printed at once, and the first is raised when all are done."""
+    """Goes through files one by one. An error in one file does not stop the others: the first error is raised when all
+    files are done, later ones are printed at once."""
 
     def __init__(self) -> None:
         self._first: OrcidxError | OSError | None = None
@@ -184,7 +184,7 @@ class FilesDone:
 
 
 def each_file(files: Sequence[Source], show: Callable[[OrcFile], None]) -> None:
-    """Opens one file after the other, and shows it."""
+    """Opens each file in turn, and calls ``show`` with it."""
     from orcidx.cli.progress import tracked
     from orcidx.scanner.file import OrcFile
 

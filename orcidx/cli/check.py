@@ -17,7 +17,7 @@ from orcidx.spellings import counted
 __all__ = ["check", "validate"]
 
 _SHOWN_PROBLEMS = 20
-"""Problems of a file that are listed; --json has all."""
+"""Problems of a file that are listed; --json lists all of them."""
 
 
 @click.command()

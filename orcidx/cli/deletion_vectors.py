@@ -23,7 +23,7 @@ from orcidx.errors import InvalidQuery
 __all__ = ["dv"]
 
 _SHOWN_POSITIONS = 10
-"""Positions that are listed; the number of all is given."""
+"""Positions that are listed, after the number of all."""
 
 offset_option = click.option("--offset", type=click.IntRange(min=0), help="Where the vector starts, by its manifest.")
 length_option = click.option("--length", type=click.IntRange(min=0), help="Its length, by its manifest.")
@@ -37,7 +37,7 @@ def dv() -> None:
 def read_vectors(
     path: str, offset: int | None, length: int | None, storage_options: tuple[str, ...]
 ) -> list[tuple[int, Any]]:
-    """The vectors of a file with their offsets; the one at ``offset``, if it is given."""
+    """The vectors of a file with their offsets, or only the one at ``offset``."""
     from orcidx import paimon
 
     options = parse_storage_options(storage_options) or None

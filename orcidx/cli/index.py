@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["index"]
 
 _SAMPLED_VALUES = 10
-"""Values of a column that ``check`` asks an index for."""
+"""How many values of a column ``check`` looks up in an index."""
 
 types_option = click.option(
     "--types", multiple=True, metavar="COLUMN=SQL", help="The Paimon type of a column, as in: id=BIGINT. Repeatable."
@@ -95,7 +95,7 @@ _NO_TYPE = "not checked: no type"
 
 
 def _state(found: Any, entry: Any) -> tuple[str, int | None]:
-    """What is to be said of one index without reading all of it, and its number of rows if it tells."""
+    """Facts about one index that need no reading of all of it, and its number of rows, if it records them."""
     from orcidx.paimon.registry import FORMATS
 
     if entry.payload is None:
@@ -229,7 +229,7 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
 
 
 def _misfit(found: Any, entry: Any, data: Any) -> str | None:
-    """What of an index cannot be about the data file: its column, its number of rows or its type; None: nothing."""
+    """Why an index cannot belong to the data file: its column, its number of rows or its type. None where all agree."""
     from orcidx.paimon.build import split_map_key
     from orcidx.paimon.registry import FORMATS
 
@@ -252,7 +252,7 @@ def _misfit(found: Any, entry: Any, data: Any) -> str | None:
 
 
 def _lost_by_empty(entry: Any, data: Any) -> str | None:
-    """An index that is EMPTY says that the column has no values."""
+    """Checks an EMPTY index, which claims that the column has no values."""
     from orcidx import col
 
     if entry.column not in data.schema.names:
@@ -262,7 +262,7 @@ def _lost_by_empty(entry: Any, data: Any) -> str | None:
 
 
 def _compared(found: Any, entry: Any, data: Any) -> str:
-    """``ok``, or what the index says otherwise than the data file."""
+    """``ok``, or where the answers of the index differ from the data file."""
     from orcidx import RowSelection, col
 
     name = entry.column

@@ -71,7 +71,7 @@ def may_contain(
 
 
 def _index_beside(source: Source, column: str) -> tuple[Any, tuple[Any, ...]]:
-    """What an index directory has of the file, as a scan of it would be told."""
+    """The indexes of the file in its directory, as a scan would get them."""
     from orcidx.index_directory.lookup import index_of_file
 
     return index_of_file(source, (column,))
@@ -84,7 +84,7 @@ def _type_of(file: Any, column: str) -> pa.DataType:
 
 
 def _key(text: str, kind: pa.DataType, column: str) -> Any:
-    """A key as it was typed, as a value that ``where`` takes for a column of this type."""
+    """Converts a typed key into a value that ``where`` accepts for a column of this type."""
     from orcidx.predicate import Domain
     from orcidx.predicate.literals import domain_of
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FileTables", "plain", "print_explanation", "print_json", "print_table", "python_values", "text"]
 
 _MIDDLE_WIDTH = 40
-"""Characters of a cell that count where columns compete for room; longer ones are folded."""
+"""Characters of a cell that count when columns compete for width; longer cells are folded."""
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -130,7 +130,7 @@ def print_table(
 
 
 def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The columns that fit side by side: from both ends inwards, the first ones rather than the last."""
+    """The columns that fit side by side. They are taken from both ends inwards, the first ones before the last."""
     widths = [
         min(_MIDDLE_WIDTH, max(len(name), *(len(row[column]) for row in cells), 1)) + 3
         for column, name in enumerate(names)

@@ -14,15 +14,13 @@ __all__ = ["progress", "tracked"]
 T = TypeVar("T")
 
 _FEW_FILES = 2
-"""So many files need no bar."""
+"""The most files that are shown without a bar."""
 
 
 @contextmanager
 def progress(label: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int], Any]]:
-    """Gives a function that hears of so many more steps done; it does nothing in a pipe.
-
-    The bar goes away at the end. Not ``shown``: never.
-    """
+    """Yields a function to call with the number of steps that are done. The bar disappears at the end. In a pipe, and
+    if not ``shown``, the function does nothing."""
     if not (shown and sys.stderr.isatty() and installed("rich")):
         yield lambda steps: None
         return

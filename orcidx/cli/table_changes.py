@@ -37,7 +37,7 @@ def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) -> None:
-    """Makes the change, or plans it, and prints what came of it."""
+    """Makes or plans the change, and prints the result."""
     yes = given.pop("yes")
     with _bar() as seen:
         result = change(**given, dry_run=not yes, progress=seen)
@@ -151,7 +151,9 @@ def append(
                 yield batch
                 advance(batch.num_rows)
 
-    def change(*, progress: Any, **named: Any) -> Any:  # which hears of files that are there, not of new ones
+    def change(
+        *, progress: Any, **named: Any
+    ) -> Any:  # ``progress`` counts existing files, and an append makes new ones
         return opened.append(pa.RecordBatchReader.from_batches(rows.schema, with_bar()), **named)
 
     _shown(change, given, as_json=as_json)

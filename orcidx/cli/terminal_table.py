@@ -14,7 +14,7 @@ __all__ = ["draw_table"]
 def draw_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, gap: int | None = None
 ) -> None:
-    """``gap``: the number of the column that stands for others, which are left out."""
+    """``gap``: the number of the column that stands for the columns that are left out."""
     (_with_lines if installed("rich") else _in_columns)(names, rows, title, gap)
 
 

@@ -1,7 +1,5 @@
-"""``Explanation``: what a scan will read and why it can skip the rest, as data; ``report`` renders it.
-
-Everything is plain: numbers, texts, tuples. It pickles, compares, and turns into JSON by ``to_dict``.
-"""
+"""``Explanation``: what a scan will read and why it can skip the rest, as data; ``render`` shows it. It holds only
+numbers, texts and tuples, so that it pickles, compares, and converts to JSON by ``to_dict``."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the funnel: so many ``before``, so many left ``after``."""
+    """One step of the funnel: counts ``before`` and ``after``."""
 
     name: str
     before: int
@@ -40,11 +38,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupExplanation:
-    """One row group: kept when any of its rows may match.
-
-    ``first_row`` in the file; ``kept_rows`` may match, ``proved_rows`` surely do (they need no residual filter);
-    ``reasons``: what ruled rows out, of the whole row group or of a part; ``proofs``: what proved rows.
-    """
+    """One row group. It is kept if any of its rows may match. ``first_row`` is a row of the file; ``kept_rows`` may
+    match, ``proved_rows`` surely match and need no residual filter. ``reasons``: what ruled out the row group or a part
+    of it; ``proofs``: what proved rows."""
 
     row_group: int
     first_row: int
@@ -61,8 +57,8 @@ class RowGroupExplanation:
 
 @dataclass(frozen=True)
 class StripeExplanation:
-    """One stripe. ``bytes`` are those of the data streams of the columns that are read, ``kept_bytes`` of them those
-    that the scan plans to read."""
+    """One stripe. ``bytes``: of the data streams of the columns that are read; ``kept_bytes``: those of them that the
+    scan plans to read."""
 
     stripe: int
     first_row: int
@@ -80,10 +76,10 @@ class StripeExplanation:
 
 @dataclass(frozen=True)
 class FileExplanation:
-    """One file. ``reasons``: why all of it is skipped, where one answer sufficed for the whole file;
-    ``index_bytes``: bytes of footers and indexes that were read to decide; ``read_bytes``: all that the scan asks of
-    storage, of data what is planned, with the file's tail, footers and indexes (the whole file where it is small and
-    local: that takes one read), but for the over-read of ``planner.read_bytes``; ``size``: of the file in bytes."""
+    """One file of ``size`` bytes. ``reasons``: why the whole file is skipped, if one answer sufficed. ``index_bytes``:
+    bytes of footers and indexes that were read to decide. ``read_bytes``: all that the scan asks of storage: the
+    planned data, and the file's tail, footers and indexes. A small local file counts whole, because it takes one read.
+    The over-read of ``planner.read_bytes`` is not included."""
 
     file: str
     rows: int
@@ -104,18 +100,15 @@ class FileExplanation:
 
     @property
     def all_notes(self) -> tuple[Note, ...]:
-        """Of the file and its stripes, each once."""
+        """Notes of the file and its stripes, without repetitions."""
         notes = (*self.notes, *(note for stripe in self.stripes for note in stripe.notes))
         return tuple(dict.fromkeys(notes))
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a scan will read, and by which evidence the rest is skipped.
-
-    ``where``: the predicate as text, None without one; ``columns`` that are read. ``str()`` gives a text for a
-    terminal, ``to_html()`` a page that needs no other file; Jupyter shows that by itself.
-    """
+    """What a scan will read, and by which evidence the rest is skipped. ``where``: the predicate as text, None without
+    one; ``columns``: those that are read."""
 
     where: str | None
     columns: tuple[str, ...]
@@ -144,8 +137,9 @@ class Explanation:
 
     @property
     def skipped_by(self) -> dict[str, int]:
-        """Rows of skipped row groups by the evidence that ruled them out; by that asked last where several did."""
-        # Thousands of row groups are skipped by the same few: who of those decided is asked once.
+        """Rows of skipped row groups by the evidence that ruled them out. Where several did together, the one that was
+        asked last counts."""
+        # thousands of row groups have the same few reasons, which are looked at once
         decided: dict[tuple[str, ...], str] = {}
         counts: Counter[str] = Counter()
         for file in self.files:
@@ -160,7 +154,7 @@ class Explanation:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was absent, distrusted, stale, damaged or could not speak, each once."""
+        """Notes on evidence that was absent, distrusted, stale, damaged or silent, without repetitions."""
         return tuple(dict.fromkeys(note for file in self.files for note in file.all_notes))
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,7 +227,7 @@ def _reason_dicts(reasons: tuple[Reason, ...]) -> tuple[dict[str, str], ...]:
 
 
 def _report(module: str = "render") -> Any:
-    # Rendering stands above the data: it is loaded by name when asked for, so that no import goes upwards.
+    # Rendering is a layer above the data, so it is imported when it is called
     return importlib.import_module(f"orcidx.explain.{module}")
 
 

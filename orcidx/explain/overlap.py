@@ -1,9 +1,9 @@
 """How far the ranges of row groups overlap: what a lookup by a column costs, and what sorting by it would gain.
 
-The depth of a row group is the number of row groups whose ranges meet its own, itself counted: about as many does a
-lookup of one of its values read, if nothing else rules them out. Sorted by the column, a file has a depth of 1, or a
-little more where row groups share their last value; in no order, it is the number of row groups.
-"""
+The depth of a row group is the number of row groups whose ranges meet its own, itself included. About that many row
+groups are read by a lookup of one of its values, if nothing else rules them out. In a file that is sorted by the column
+the depth is 1, or a little more where row groups share a value; in a file without order it is the number of row
+groups."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ __all__ = ["ColumnDepth", "overlap_depth"]
 
 @dataclass(frozen=True)
 class ColumnDepth:
-    """Of ``row_groups`` (those of nulls alone are left out): the ``average`` depth, and the ``greatest``. Those of
-    which nothing is known, ``unbounded``, meet all. ``unread``: row groups behind them that were not looked at."""
+    """The ``average`` and the ``greatest`` depth of ``row_groups``, without row groups that hold only nulls.
+    ``unbounded`` row groups have no known range, and meet all others. ``unread``: further row groups that were not
+    looked at."""
 
     column: str
     row_groups: int
@@ -32,7 +33,7 @@ class ColumnDepth:
 def overlap_depth(
     column: str, least: Sequence[Any], greatest: Sequence[Any], unbounded: int = 0, *, unread: int = 0
 ) -> ColumnDepth:
-    """``least`` and ``greatest`` of each row group, comparable values."""
+    """``least`` and ``greatest``: the bounds of each row group, as comparable values."""
     if not least:
         return ColumnDepth(column, unbounded, float(unbounded), unbounded, unbounded, unread)
     rank = {edge: number for number, edge in enumerate(sorted({*least, *greatest}))}

@@ -69,7 +69,7 @@ footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 
 @dataclass(frozen=True)
 class Part:
-    """A section of a page; ``html`` is made here, never a user's text."""
+    """A section of a page. ``html`` is never a user's text."""
 
     title: str
     html: str
@@ -143,7 +143,7 @@ def explanation_page(explanation: Explanation) -> str:
 
 
 def subtitle_of(explanation: Explanation) -> str:
-    """The condition, and what it comes to."""
+    """The condition, and how much it reads."""
     where = f"where <code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     stages_by_name = {stage.name: stage for stage in explanation.funnel}
     read = stages_by_name["bytes"]

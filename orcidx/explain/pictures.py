@@ -1,9 +1,8 @@
-"""Pictures as HTML that needs nothing else: the pruning map, the treemap of bytes, the ranges of row groups.
+"""Pictures as HTML without scripts or other files: the pruning map, the treemap of bytes, the ranges of row groups.
 
-They are made of elements that wrap and stretch with the page, and of colours that the page's style gives, so that one
-picture serves a telephone and a wide screen, in light and in dark. However many row groups there are, a picture has at
-most some hundred marks: a mark then stands for several, and says so.
-"""
+They consist of elements that wrap and stretch with the page, and take their colours from its style, so that one picture
+works on a telephone and a wide screen, in light and in dark mode. A picture has at most some hundred marks. With more
+row groups, a mark stands for several, and says so."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ Group = RowGroupExplanation
 
 
 def look_of(group: Group) -> tuple[str, str]:
-    """Class and name of a row group's colour: kept, or the evidence without which it would be read."""
+    """Class and name of the colour of a row group: kept, or the evidence without which it would be read."""
     if group.kept:
         return EVIDENCE["kept"]
     return _look_of_source(deciding(group.reasons).source) if group.reasons else EVIDENCE["selection"]
@@ -56,8 +55,8 @@ def _look_of_source(source: str) -> tuple[str, str]:
 
 
 def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
-    """Rows of the row groups that are skipped, by the evidence that decided: where several did together, as under OR,
-    by the finest, without which the row group would have been read."""
+    """Rows of the skipped row groups, by the evidence that decided. Where several decided together, as under OR, the
+    finest counts, without which the row group would have been read."""
     counts: Counter[str] = Counter()
     for file in explanation.files:
         for stripe in file.stripes:
@@ -71,7 +70,8 @@ def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
 
 
 def pruning_map(explanation: Explanation) -> str:
-    """A cell for each row group, a line for each stripe (or file, where there are many); the legend below."""
+    """A cell for each row group and a line for each stripe, or for each file where there are many; the legend is
+    below."""
     lines = _lines(explanation.files)
     total = sum(len(groups) for _, groups in lines)
     size = max(1, -(-total // MOST_CELLS))
@@ -153,7 +153,7 @@ class Tile:
 
 
 def treemap(tiles: Sequence[Tile]) -> str:
-    """Rectangles as large as their bytes, the largest first, each cut into its parts."""
+    """Rectangles whose areas are their bytes, the largest first, each divided into its parts."""
     ordered = sorted((tile for tile in tiles if tile.size > 0), key=lambda tile: -tile.size)
     if len(ordered) > MOST_TILES:
         rest = ordered[MOST_TILES:]
@@ -185,7 +185,7 @@ def _merged(tiles: Sequence[Tile]) -> Tile:
 def _squarified(
     sizes: Sequence[int], left: float, top: float, width: float, height: float
 ) -> list[tuple[float, float, float, float]]:
-    """Places of rectangles of these sizes, which fall, as square as may be (Bruls, Huizing, van Wijk 2000)."""
+    """Places of rectangles of these descending sizes, as square as possible (Bruls, Huizing, van Wijk 2000)."""
     places: list[tuple[float, float, float, float]] = []
     scale = width * height / sum(sizes)
     areas = [size * scale for size in sizes]
@@ -233,8 +233,8 @@ class RangeBand:
 
 
 def range_bands(bands: Iterable[RangeBand]) -> str:
-    """For each column a strip: from left to right its row groups, from bottom to top the values that each may hold. A
-    thin rising line is sorted; a full strip is in no order."""
+    """For each column a strip: row groups from left to right, and the values that each may hold from bottom to top. A
+    sorted column is a thin rising line, a column without order fills the strip."""
     drawn = []
     for band in bands:
         size = max(1, -(-len(band.ranges) // MOST_BUCKETS))

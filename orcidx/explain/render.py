@@ -1,4 +1,5 @@
-"""Explanations for the eye: text for a terminal, and HTML with the pruning map (rows = stripes, cells = row groups)."""
+"""Explanations as text for a terminal, and as HTML with the pruning map: a row for each stripe, a cell for each row
+group."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ __all__ = [
     "stages",
 ]
 
-# Evidence by a part of its name: letter of the text map, colour of the drawn one.
+# Evidence by a part of its name: its letter in the text map, its colour in the drawn one.
 _LOOKS = {
     "constant": ("c", "#7f8c8d"),
     "file statistics": ("f", "#274c77"),
@@ -76,20 +77,20 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
 
 
 def reading(explanation: Explanation) -> str:
-    """All that the scan asks of storage, in a line."""
+    """One line about all that the scan asks of storage."""
     whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
     files = f" ({counted(whole, 'file')} whole, which takes one read each)" if whole else ""
     return f"the scan reads {size_text(explanation.read_bytes)}, with tails, footers and indexes{files}"
 
 
 _Fate = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]
-"""What happened to a row group, and by which evidence; those that share it are shown in one line: its look, (source,
-leaf) of the reasons, whether rows are proved."""
+"""What happened to a row group, and by which evidence. Row groups with equal fates are shown in one line. A fate is the
+look, the (source, leaf) of the reasons, and whether rows are proved."""
 
 
 def _fates(stripe: StripeExplanation) -> list[_Fate]:
-    """Those of its row groups. There may be tens of thousands, so that each is found out once, and its look once of
-    those that are skipped alike."""
+    """The fates of the row groups. There may be tens of thousands of row groups, so each fate is found once, and its
+    look once for row groups that are skipped alike."""
     looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
     fates = []
     for group in stripe.row_groups:
@@ -105,7 +106,7 @@ def _fates(stripe: StripeExplanation) -> list[_Fate]:
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:
-    """Such as "row groups 0, 4–7, 9 (6)": a few stretches of neighbours, and how many in all."""
+    """A text such as "row groups 0, 4–7, 9 (6)": the first stretches of neighbours, and the number of all."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:
@@ -119,7 +120,7 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
 
 
 def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
-    """Why row groups of the same fate are skipped or kept, in one line."""
+    """One line on why row groups of one fate are skipped or kept."""
     first, last = groups[0], groups[-1]
     if not first.kept:
         return "skipped: " + _why(first.reasons, last.reasons) if first.reasons else "skipped"
@@ -131,7 +132,7 @@ def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
 
 
 def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
-    """Reasons that differ in the fact that decided, if at all: that of the first and of the last row group."""
+    """Reasons of row groups that differ at most in the fact that decided: those of the first and the last row group."""
     both = zip(first, last) if len(first) == len(last) else zip(first, first)
     return "; ".join(
         str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))
@@ -140,8 +141,8 @@ def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
 
 
 def merged_notes(notes: Iterable[Note]) -> list[str]:
-    """One line for each fact, with the number of stripes that it is true for. If stripes differ only in a number, such
-    as the bytes of their filters, that of the first one is shown."""
+    """One line for each note, with the number of stripes that it is true for. If notes differ only in a number, such as
+    the bytes of filters, the first one is shown."""
     alike: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
         shape = note.text if note.stripe is None else _NUMBER.sub("#", note.text)
@@ -186,12 +187,12 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def rounded(number: float) -> str:
-    """A mean of counts for people."""
+    """The mean of some counts, rounded."""
     return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.3g}"
 
 
 def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
-    """Columns in order of what sorting by them would save."""
+    """Columns, ordered by what sorting by them would save."""
     shown = sorted(depths, key=lambda depth: -depth.average)
     width = max((len(depth.column) for depth in shown[:_SHOWN_LINES]), default=0)
     lines = [
@@ -203,7 +204,8 @@ def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
 
 
 def folded(files: Sequence[FileExplanation]) -> list[Sequence[FileExplanation]]:
-    """Neighbouring files that the same evidence on the whole file rules out, together; each other file by itself."""
+    """Groups neighbouring files that are ruled out as a whole by the same evidence; every other file is a group of its
+    own."""
     found: list[list[FileExplanation]] = []
     before = None
     for file in files:
@@ -217,7 +219,7 @@ def folded(files: Sequence[FileExplanation]) -> list[Sequence[FileExplanation]]:
 
 
 def _folded_line(files: Sequence[FileExplanation]) -> str:
-    """Heads files that are told together."""
+    """The line above files that are shown together."""
     rows = counted(sum(file.rows for file in files), "row")
     return f"{len(files):,} files, {files[0].file} … {files[-1].file}: {rows} → 0"
 
@@ -242,7 +244,7 @@ _Stripe = tuple[StripeExplanation, list[_Fate]]
 
 
 def _alike(stripes: Iterable[_Stripe]) -> list[list[_Stripe]]:
-    """Neighbouring stripes all of whose row groups share one fate, shown together."""
+    """Groups neighbouring stripes whose row groups all have one fate."""
     found: list[list[_Stripe]] = []
     before = None
     for stripe, fates in stripes:
@@ -275,7 +277,7 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
 
 
 def _row_group_lines(stripe: StripeExplanation, fates: Sequence[_Fate]) -> list[str]:
-    """What happened to the row groups of a stripe, a line for each fate."""
+    """A line for each fate of the row groups of a stripe."""
     alike: dict[_Fate, list[RowGroupExplanation]] = {}
     for group, fate in zip(stripe.row_groups, fates):
         alike.setdefault(fate, []).append(group)
@@ -305,11 +307,11 @@ _CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
 _CELLS_IN_LINE = 80
 """Row groups that stand side by side in the picture of a stripe."""
 _DETAILED_STRIPES = 200
-"""Stripes that a page tells one by one."""
+"""Stripes that a page shows one by one."""
 
 
 def explanation_html(explanation: Explanation) -> str:
-    """The same as a fragment of HTML for a notebook, which needs nothing else."""
+    """The explanation as an HTML fragment for a notebook."""
     where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
     parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
     parts.append(f"<p>{escape(reading(explanation))}</p>")
@@ -353,7 +355,7 @@ def _file_html(file: FileExplanation) -> str:
 
 
 def _stripes_html(alike: Sequence[_Stripe]) -> str:
-    """Stripes that are told together, or one; folded up."""
+    """One stripe, or several that are shown together; folded."""
     if len(alike) == 1:
         return _stripe_html(alike[0][0])
     summary, stripes = _stripe_lines(alike)[0], [stripe for stripe, _ in alike]
@@ -367,7 +369,8 @@ def _stripe_html(stripe: StripeExplanation) -> str:
 
 
 def details_html(explanation: Explanation) -> str:
-    """Every stripe and why its row groups are skipped or kept, folded up; of very many stripes the first ones."""
+    """Every stripe, and why its row groups are skipped or kept; folded. If there are very many stripes, the first
+    ones."""
     parts = []
     left = _DETAILED_STRIPES
     for files in folded(explanation.files):
@@ -408,10 +411,8 @@ def _legend_html(explanation: Explanation) -> str:
 
 
 def pruning_map_svg(file: FileExplanation) -> str:
-    """The pruning map of a file: a row for each stripe, a cell for each row group, coloured by what skipped it.
-
-    Hovering over a cell tells why. Long stripes go on in the next line.
-    """
+    """The pruning map of a file: a row for each stripe, a cell for each row group, coloured by the evidence that
+    skipped it. Hovering over a cell shows why. Long stripes continue in the next line."""
     cells, y = [], 0
     for stripe in file.stripes:
         cells.append(f"<text x='0' y='{y + _CELL}' font-size='11' fill='currentColor'>stripe {stripe.stripe}</text>")

@@ -1,4 +1,4 @@
-"""Findings about many files for the eye: a headline and sections of tables and lines, as text and as HTML."""
+"""Findings about many files, as text and as HTML: a headline, and sections of tables and lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Section:
 
 
 class Summary:
-    """What can be shown: ``str()`` is a text for a terminal, ``to_html()`` a page; Jupyter shows it by itself."""
+    """A result that can be shown: ``str()`` gives a text for a terminal, ``to_html()`` a page, which Jupyter shows by
+    itself."""
 
     @property
     def headline(self) -> str:
@@ -32,7 +33,7 @@ class Summary:
         raise NotImplementedError
 
     def sections(self) -> Iterable[Section]:
-        """The rest, in order; empty sections are left out."""
+        """The sections in their order; empty ones are left out."""
         raise NotImplementedError
 
     def to_html(self) -> str:

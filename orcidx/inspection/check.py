@@ -1,9 +1,8 @@
-"""Checking a file whole: every value is decoded, in order and by the positions of its row group; statistics, bloom
-filters and the lengths of the streams are compared with what came out.
+"""Checks a whole file. Every value is decoded, in order and from the positions of its row group. Statistics, bloom
+filters and the lengths of streams are compared with the values.
 
-Indexes are checked by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``): what it would distrust of a writer
-is no problem of the file, what it would believe has to be true.
-"""
+Indexes are checked by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``). An index that the reader would
+distrust because of its writer is no problem of the file; an index that it would believe has to be true."""
 
 from __future__ import annotations
 
@@ -39,15 +38,15 @@ from orcidx.storage import Source
 __all__ = ["FileCheck", "Problem", "check_file"]
 
 STRIPES_AT_ONCE = 100
-"""Statistics of stripes are compared for so many at a time: one by one that took half of the time of small stripes."""
+"""Stripes whose statistics are compared together. One by one, that took half of the time of small stripes."""
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong. ``what``: "file", "tail", "stripe footer", "row index", "data", "positions", "statistics",
-    "bloom filter", "length" or "zeros" (a stretch of them in a file with other problems); the place as far as it is
+    """A problem. ``what``: "file", "tail", "stripe footer", "row index", "data", "positions", "statistics", "bloom
+    filter", "length" or "zeros" (a stretch of them in a file with other problems). The place is given as far as it is
     known."""
 
     what: str
@@ -64,8 +63,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """What came of checking a file. ``broken``: (stripe, row group) of which a value could not be decoded.
-    ``unowned``: bytes that belong to nothing, which is strange and no problem."""
+    """The result of checking a file. ``broken``: (stripe, row group) of which a value could not be decoded.
+    ``unowned``: bytes that belong to nothing, which is unusual but no problem."""
 
     file: str
     bytes: int
@@ -82,7 +81,7 @@ class FileCheck:
 
     @property
     def disproved(self) -> frozenset[tuple[int, int]]:
-        """(stripe, row group) whose own statistics deny what was decoded: either may be damaged."""
+        """(stripe, row group) whose statistics contradict the decoded values; either may be damaged."""
         return frozenset(
             (problem.stripe, problem.row_group)
             for problem in self.problems
@@ -98,10 +97,8 @@ class FileCheck:
 
 
 def check_file(source: Source, *, on_stripe: Callable[[int, int], None] | None = None) -> FileCheck:
-    """Checks a file; ``on_stripe`` hears the number of each finished stripe, and of how many.
-
-    Damage is an answer here, not an exception. Raises ``StorageError`` and OSErrors where the bytes cannot be had.
-    """
+    """Checks a file. ``on_stripe`` is called with the number of each finished stripe and the number of all. Damage is
+    part of the result, not an exception. Raises ``StorageError`` and OSErrors where bytes cannot be read."""
     options = ReadOptions(timestamp_ntz=False)
     storage = source.open(options)
     with closing(storage):
@@ -131,11 +128,11 @@ class _Check:
         encryption = reader.tail.footer.encryption
         roots = set() if encryption is None else set(encryption.roots)
         self.masked = frozenset[int]().union(*(node.ids for node in root.walk() if node.id in roots))
-        """Columns of which masked values are read; their indexes are of the others."""
+        """Columns whose masked values are read; their indexes describe the real values."""
         self.kinds = {node.id: node.kind for node in root.walk()}
         self.file: dict[int, Measured | None] = {}
         self.measured: dict[int, list[tuple[int, Measured]]] = {}
-        """By column, stripes whose statistics have not been compared yet."""
+        """For each column the stripes whose statistics have not been compared yet."""
 
     def run(self, on_stripe: Callable[[int, int], None] | None) -> FileCheck:
         reader = self.reader
@@ -210,7 +207,8 @@ class _Check:
         held: Held,
         truth: StripeTruth,
     ) -> dict[int, tuple[int, int]]:
-        """Checks a column and all below it; returns values and slots by column id, nothing where there is damage."""
+        """Checks a column and its children. Returns numbers of values and slots by column id, without those where there
+        is damage."""
         unseekable = index.unseekable(node.ids)
         several = len(bounds) > 2  # the first row group is read from the stripe's start either way
         if unseekable is not None and node.ids <= index.columns.keys():
@@ -251,7 +249,7 @@ class _Check:
             return True
         try:
             group.row = start
-            group.rewind()  # it stands there already, or not: the index decides either way
+            group.rewind()  # the index decides in either case
             found = pa.concat_arrays(list(_pieces(group, stop - start)))
         except (CorruptFile, Unsupported, ValueOutOfRange):
             return False
@@ -260,7 +258,8 @@ class _Check:
     # ------------------------------------------------------------------ what is compared
 
     def _levels(self, stripe: int, node: OrcType, groups: list[Measured], index: RowIndex) -> None:
-        """Statistics of the row groups, and what the stripe's and the file's will have to say."""
+        """Compares the statistics of row groups, and collects what the statistics of the stripe and the file must
+        say."""
         if node.id in index.columns:
             self._statistics(node, groups, lambda: index.columns[node.id].statistics, [stripe] * len(groups))
         whole = groups[0] if groups else Measured(0, 0)
@@ -306,8 +305,8 @@ class _Check:
             self._found("statistics", text, stripes[unit] if stripes else None, group, node.dotted)
 
     def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: Held) -> None:
-        """Each stream of runs holds as many values as the column has, and ends with its last run. ``counted``: values
-        and slots by column id."""
+        """Checks that each stream of runs holds as many values as the column has, and ends with its last run.
+        ``counted``: values and slots by column id."""
         for stream in stripe_streams(self.reader, stripe, frozenset(counted), held=held):
             expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
             if stream.damage is not None:
@@ -330,7 +329,7 @@ def _expected_values(kind: str, encoding: str, of: TypeKind) -> Callable[[int, i
 
 
 def _pieces(group: ColumnGroup, rows: int) -> Iterator[pa.Array]:
-    """The next rows, in as many pieces as the limit on a batch's bytes makes of them."""
+    """The next rows, in pieces that keep to the limit on a batch's bytes."""
     at_once = rows
     while rows:
         at_once = min(at_once, rows)

@@ -23,8 +23,8 @@ __all__ = ["ColumnFacts", "Ranges", "column_facts", "column_ranges"]
 
 @dataclass(frozen=True)
 class Ranges:
-    """The ranges of one column's row groups, in the order of the rows: values as ranks among all of them, so that any
-    type can be drawn. ``lows`` and ``highs`` as stored; row groups without a range are left out."""
+    """The ranges of one column's row groups, in the order of the rows. Values are ranks among all bounds, so that any
+    type can be drawn. ``lows`` and ``highs``: the bounds as stored. Row groups without a range are left out."""
 
     groups: tuple[int, ...]
     low_ranks: tuple[int, ...]
@@ -39,13 +39,13 @@ class Ranges:
 
     @property
     def of_few_values(self) -> bool:
-        """Whether nearly all row groups begin and end with the same few values, as those of a column of few different
-        values do: each row group holds most of them, and a bloom filter rules none out."""
+        """Whether nearly all row groups have the same few bounds, as in a column of few different values. Each row
+        group then holds most of the values, and a bloom filter rules out none."""
         return len({*self.low_ranks, *self.high_ranks}) <= 2 + len(self.groups) // 10
 
     @property
     def order(self) -> str | None:
-        """Such as "ascending", "descending", "constant", else the overlap depth; None of fewer than two row groups."""
+        """A text: "ascending", "descending", "constant", or the overlap depth; None for fewer than two row groups."""
         count = len(self.groups)
         if count < 2:
             return None
@@ -61,7 +61,8 @@ class Ranges:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Of one column; None where the file does not say. ``bytes`` of it and all below it, on disk, with indexes."""
+    """Facts about one column; None where the file does not say. ``bytes``: stored bytes of the column and its children,
+    with indexes."""
 
     column: str
     type: str
@@ -98,7 +99,7 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
 
 
 def column_ranges(reader: OrcReader, nodes: list[OrcType]) -> dict[int, Ranges]:
-    """Of each column whose row groups have ranges that can be trusted, by column id; reads the row indexes."""
+    """The ranges of each column whose bounds can be trusted, by column id; reads the row indexes."""
     options = ReadOptions()
     found: dict[int, list[tuple[int, Any, Any]]] = {}
     first = 0

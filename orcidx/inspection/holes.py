@@ -1,4 +1,5 @@
-"""Stretches of zeros in a file: what a copy or an upload leaves that was given its length and not all its bytes."""
+"""Finds stretches of zeros in a file. A copy or an upload leaves them if it set the length of the file but did not
+write all bytes."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from orcidx.storage import RangeReader
 __all__ = ["MOST_READ", "describe_hole", "find_hole"]
 
 BLOCK = 4096
-"""Zeros are looked for in blocks of a file system: less is no hole, and values are zeros, too."""
+"""Zeros are looked for in whole blocks of a file system, because single zeros are also values."""
 _AT_ONCE = 8 << 20
 MOST_READ = 1 << 30
-"""Bytes that are looked at: what is reported is a help, and not worth reading a terabyte."""
+"""The most bytes that are looked at. The report is only a hint, which is not worth reading a terabyte."""
 
 
 def find_hole(storage: RangeReader) -> tuple[int, int] | None:
-    """The longest stretch of whole blocks of zeros among the first ``MOST_READ`` bytes, as bytes of the file from and
-    to; None where there is none."""
+    """The longest stretch of whole blocks of zeros among the first ``MOST_READ`` bytes, as (start, stop) in the file;
+    None if there is none."""
     size = min(storage.size(), MOST_READ)
     longest, start = (0, 0), 0
     for offset in range(0, size - size % BLOCK, _AT_ONCE):

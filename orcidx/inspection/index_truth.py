@@ -1,4 +1,4 @@
-"""Whether statistics and bloom filters tell the truth about values that were decoded."""
+"""Compares statistics and bloom filters with values that were decoded."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ Found = tuple[str, str, int | None, str]
 def statistics_problems(
     reader: OrcReader, raw: RawStatistics, measured: Sequence[Measured], options: ReadOptions, zone: Zone | None
 ) -> Iterator[tuple[int, str]]:
-    """(unit, what is wrong) where the statistics of a column say what its values deny; ``measured`` unit by unit,
-    ``zone`` that of their wall clocks."""
+    """(unit, problem) where the statistics of a column contradict its values. ``measured``: the values, unit by unit;
+    ``zone``: that of their wall clocks."""
     # Inside lists there are more values than rows, which must not look like damage.
     unlimited = replace(raw, rows=np.full(len(raw), _NO_LIMIT, np.int64))
     bounds = bound_statistics(unlimited, reader.facts, options, zone=zone)
@@ -62,7 +62,7 @@ def statistics_problems(
 def _wrong_counts(raw: RawStatistics, unit: int, found: Measured, *, hybrid: bool) -> Iterator[str]:
     known = column_statistics(raw, unit, hybrid=hybrid)
     if known.count == 0 and known.has_null is False:
-        return  # a writer that keeps none writes these (HIVE-20604); nobody believes them
+        return  # a writer without bounds writes these (HIVE-20604), and no reader believes them
     if known.count is not None and known.count != found.count:
         yield f"they count {known.count:,} values, and there are {found.count:,}"
     if known.has_null is False and found.slots > found.count:
@@ -126,7 +126,7 @@ class StripeTruth:
             self._filters.setdefault(node.id, []).append((name, filters))
 
     def _fits(self, node: OrcType) -> bool:
-        """Whether the values that are read are those that were hashed: larger ones than the type holds are not."""
+        """Whether the values that are read are those that the writer hashed. Values beyond the type's range are not."""
         if not may_wrap(node, self.reader.facts):
             return True
         column = self._index.columns.get(node.id)
@@ -137,8 +137,8 @@ class StripeTruth:
     def measure(
         self, node: OrcType, group: int, pieces: Iterable[pa.Array], measured: dict[int, list[Measured]]
     ) -> pa.Array | None:
-        """Measures a row group of a column and all below it into ``measured``; returns its values, None if it has
-        none."""
+        """Adds the values of a row group of a column and its children to ``measured``. Returns the values, or None
+        without any."""
         arrays, found = [], dict[int, Measured]()
         for piece in pieces:
             arrays.append(piece)
@@ -162,7 +162,7 @@ class StripeTruth:
             self.problems.append(("bloom filter", text, group, node.dotted))
 
     def _missing(self, node: OrcType, distinct: pa.Array, filters: BloomFilters) -> Any:
-        """Places of the values that the filter does not hold."""
+        """Places of the values that the filter does not contain."""
         hashes = _usual_hashes(node, distinct)
         places = list(range(len(distinct)))
         if hashes is not None:
@@ -172,7 +172,7 @@ class StripeTruth:
     def _missing_literals(
         self, node: OrcType, distinct: pa.Array, filters: BloomFilters, places: Sequence[int]
     ) -> list[int]:
-        """Those of some values under none of whose keys the filter holds anything, as the reader makes keys."""
+        """The values for which the filter contains none of the keys that a reader would look up."""
         if node.kind is TypeKind.DATE:
             distinct = distinct.cast(pa.int32())
         missing = []
@@ -184,8 +184,8 @@ class StripeTruth:
 
 
 def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
-    """The keys that most writers give the values, all at once; None where there is no such way. A value that is not
-    found under its key is asked for by itself."""
+    """The keys that most writers use for the values, all at once; None if this needs the values one by one. A value
+    that is not found under its key is looked up by itself."""
     if node.kind in _INTEGERS:
         return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
     if node.kind is TypeKind.DATE:

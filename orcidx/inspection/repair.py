@@ -1,10 +1,9 @@
-"""Writing what is whole of a damaged file: row groups of which each value was decoded, and that their own statistics
-do not disprove.
+"""Writes the sound rows of a damaged file: row groups of which each value was decoded, and which their own statistics
+do not contradict.
 
-The rows are written anew, with statistics, positions and bloom filters of their own: those of a damaged file are not to
-be trusted, and new ones of damaged values would hide the damage. Rows are read from the start of their stripe, never
-by its row index.
-"""
+The rows are encoded anew, with new statistics, positions and bloom filters. Those of a damaged file cannot be trusted,
+and new ones for damaged values would hide the damage. Rows are read from the start of their stripe, never by its row
+index."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) ->
 
 
 def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
-    """Neighbouring whole row groups as ranges of rows of the file, within their stripes."""
+    """Ranges of rows of the file that consist of neighbouring sound row groups of one stripe."""
     ranges = []
     first = 0
     lost = check.broken | check.disproved
@@ -71,11 +70,11 @@ def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
 
 
 def _options_like(file: OrcFile) -> dict[str, Any]:
-    """What the writer chose that can be chosen again."""
+    """The options of the file's writer, as far as they can be given to a new one."""
     reader = file.reader
     filtered = set()
     for stripe in range(len(file.stripes)):
-        with suppress(CorruptFile, Unsupported):  # its rows are lost, and other stripes tell the same
+        with suppress(CorruptFile, Unsupported):  # its rows are lost; other stripes have the same options
             filtered |= {column for (column, kind), _ in reader.extents(stripe).items() if kind in BLOOM_KINDS}
     types = {
         node.path[0]: f"{node.kind.name.lower()}({node.max_length})"

@@ -25,9 +25,9 @@ __all__ = ["report_page"]
 
 MOST_BANDS = 12
 MOST_LOOKED_INTO = 200
-"""Files whose footers and row indexes are read for the bytes and the ranges; of more, the first ones."""
+"""The most files whose footers and row indexes are read for the bytes and the ranges; the first ones are taken."""
 MOST_READ = 256 << 20
-"""Bytes that a query may read to be timed."""
+"""The most bytes of a query that is run to time it."""
 _PARTS = {"ROW_INDEX": "index", "BLOOM_FILTER": "bloom", "BLOOM_FILTER_UTF8": "bloom", "PRESENT": "nulls"}
 _LEGEND = {
     "data": "values",
@@ -46,8 +46,8 @@ def report_page(
     run: bool = True,
     on_file: Callable[[int], Any] = lambda count: None,
 ) -> str:
-    """The page about the files of a scan. ``typed``: the condition as its user wrote it; ``run``: also read what the
-    scan reads, to time it; ``on_file`` hears of each file that was looked into."""
+    """The page about the files of a scan. ``typed``: the condition as its user wrote it; ``run``: run the scan to time
+    it; ``on_file`` is called with each file that was examined."""
     began = time.perf_counter()
     explanation = scan.explain() if typed is None else replace(scan.explain(), where=typed)
     explained = time.perf_counter() - began
@@ -79,7 +79,7 @@ def report_page(
 
 
 def _lead(explanation: Explanation) -> str:
-    """Of all files, also those that were not looked into."""
+    """Totals of all files, including those that were not examined."""
     before = {stage.name: stage.before for stage in explanation.funnel}
     figures = (
         (f"{before['rows']:,}", "rows"),
@@ -138,7 +138,7 @@ def _unit(found: Ranges) -> list[tuple[float, float]]:
 
 
 def _alone(scan: Scan) -> str:
-    """Rows that are left when only some of the file's indexes may speak."""
+    """The rows that remain if only some of the file's indexes are used."""
     if scan.request.where is None:
         return ""
     choices: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -1,4 +1,4 @@
-"""What a report says in words: whether a query reads little, and what would make it read less."""
+"""The sentences of a report: whether a query reads little, and what would make it read less."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 
 @dataclass(frozen=True)
 class Facts:
-    """What advice is given on. ``asked``: the columns of the condition, and whether each is asked for equality."""
+    """The facts that advice is based on. ``asked``: the columns of the condition, and whether each is compared for
+    equality."""
 
     explanation: Explanation
     sizes: Sequence[FileSizes]
@@ -36,7 +37,7 @@ class Facts:
 
     @staticmethod
     def of(explanation: Explanation, sizes: Sequence[FileSizes], ranges: Mapping[str, Ranges], scan: Scan) -> Facts:
-        """From what a report has found."""
+        """Makes the facts from the findings of a report."""
         asked: dict[str, bool] = {}
         for leaf in _asked_leaves(scan.request.where):
             equality = leaf.op in _EQUALITIES and not leaf.negated
@@ -44,12 +45,12 @@ class Facts:
         return Facts(explanation, sizes, ranges, asked)
 
     def ordered(self) -> Iterator[tuple[str, Ranges]]:
-        """The ranges: those of asked columns first, then the others as sorted as they are."""
+        """The ranges: first those of asked columns, then the others by how sorted they are."""
         yield from sorted(self.ranges.items(), key=lambda item: (item[0] not in self.asked, item[1].overlap))
 
     @property
     def share(self) -> float:
-        """Of the bytes, that the query reads."""
+        """The share of the bytes that the query reads."""
         stage = next(stage for stage in self.explanation.funnel if stage.name == "bytes")
         return stage.after / stage.before if stage.before else 0.0
 
@@ -59,7 +60,7 @@ class Facts:
 
 
 def _asked_leaves(predicate: Predicate | None) -> Iterator[Leaf]:
-    """Of what prunes for pyarrow's expressions without the questions for null, which come with all of theirs."""
+    """The columns of a pruning predicate, without its tests for null: pyarrow's expressions all come with one."""
     for part in parts(predicate):
         computed = isinstance(part, External)
         yield from (leaf for leaf in leaves(part) if not computed or leaf.op is not Op.IS_NULL)

@@ -1,8 +1,6 @@
-"""The streams of a stripe: where they lie, how they are coded, and of which runs they are made.
-
-The headers of the runs are walked without decoding a value; the notation is that of the specification (ORC v1,
-"Run Length Encoding"). A stream that ends in the middle of a run is reported as far as it goes, with ``damage``.
-"""
+"""The streams of a stripe: where they lie, how they are encoded, and of which runs they consist. The headers of the
+runs are read without decoding a value; the notation is that of the specification (ORC v1, "Run Length Encoding"). A
+stream that ends in the middle of a run is reported up to there, with ``damage``."""
 
 from __future__ import annotations
 
@@ -24,19 +22,20 @@ from orcidx.orc.types import OrcType
 __all__ = ["Held", "StreamReport", "stored_bytes", "stripe_streams"]
 
 Walk = Callable[[bytes], Iterator[tuple[str, int]]]
-"""Gives the kind of each run of a stream, and how many values it holds."""
+"""A function that yields the kind of each run of a stream, and its number of values."""
 
 Held = tuple[int, memoryview]
-"""An offset in the file, and the bytes from there on."""
+"""An offset in the file, and bytes that begin there."""
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-"""Bits of a value by the five bits that say so; 0 stands for 1, but for 0 in a delta run."""
+"""Bits of a value by their five-bit code; 0 stands for 1, except in a delta run, where it stands for 0."""
 
 
 @dataclass(frozen=True)
 class StreamReport:
-    """One stream. ``offset`` and ``length`` in the file; ``bytes`` of it decompressed (None where it was not read);
-    ``runs``: how many of each kind; ``values`` that they hold; ``damage``: why it could not be walked to its end."""
+    """One stream. ``offset`` and ``length`` in the file; ``bytes``: decompressed, None where it was not read; ``runs``:
+    the number of each kind; ``values``: the number of values in them; ``damage``: why the stream could not be read to
+    its end."""
 
     stripe: int
     column: str
@@ -58,11 +57,8 @@ class StreamReport:
 def stripe_streams(
     reader: OrcReader, stripe: int, columns: frozenset[int] | None = None, *, held: Held | None = None
 ) -> Iterator[StreamReport]:
-    """The streams of a stripe in the order of the file; of these column ids, None for all.
-
-    Reads and decompresses the streams of runs only: the others' bytes are not needed. ``held``: bytes of the stripe
-    that were read, which are not read again.
-    """
+    """The streams of a stripe in the order of the file, of these column ids or (None) of all. Only streams of runs are
+    read and decompressed. ``held``: bytes of the stripe that were read before, and are used again."""
     footer = reader.footer(stripe)
     nodes = {node.id: node for node in reader.root.walk()}
     placed = sorted(reader.extents(stripe).items(), key=lambda item: item[1])
@@ -77,7 +73,7 @@ def stripe_streams(
 
 
 def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None) -> memoryview:
-    """Bytes of the file: those that are held, or else read."""
+    """Bytes of the file: from ``held`` if they are there, else read."""
     if held is not None and held[0] <= offset and offset + length <= held[0] + len(held[1]):
         return held[1][offset - held[0] : offset - held[0] + length]
     (stored,) = reader.storage.read_ranges([(offset, length)])
@@ -85,7 +81,7 @@ def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None)
 
 
 def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: OrcReader) -> Walk | None:
-    """What walks the runs of a stream; None where it has none."""
+    """The function that reads the run headers of a stream; None where it has no runs."""
     try:
         layout = stream_layout(node, encoding, decimal64=reader.facts.decimal64)
     except CorruptFile:
@@ -140,7 +136,7 @@ def _integer_runs_1(data: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _integer_runs_2(data: bytes) -> Iterator[tuple[str, int]]:
-    """Runs of version 2; the two highest bits of the first byte say of which kind."""
+    """Runs of version 2. The two highest bits of the first byte are the kind."""
     at, end = 0, len(data)
     while at < end:
         first = data[at]

@@ -18,7 +18,7 @@ BLOOM_KINDS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 @dataclass(frozen=True)
 class ColumnSize:
-    """Bytes of one column, without those below it, by kind of stream; the root is the column ``""``."""
+    """Bytes of one column without its children, by kind of stream; the root is the column ``""``."""
 
     column: str
     column_id: int
@@ -92,7 +92,7 @@ class FileSizes:
 
 
 def file_sizes(reader: OrcReader) -> FileSizes:
-    """Sums what the stripe footers list; reads nothing else."""
+    """Sums the lengths in the stripe footers; nothing else is read."""
     by_column: dict[int, Counter[str]] = {}
     for stripe in range(len(reader.stripes)):
         for (column, kind), (_, length) in reader.extents(stripe).items():

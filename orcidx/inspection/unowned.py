@@ -1,7 +1,5 @@
-"""Stretches of a file that belong to no stripe, no header and no footer: nobody reads them, and nothing tells of them.
-
-Zeros in front of a stripe are legal: ORC Java fills the rest of an HDFS block with them, so that no stripe lies in two.
-"""
+"""Stretches of a file that belong to no stripe, header or footer, so that no reader reads them. Zeros in front of a
+stripe are allowed: ORC Java fills the rest of an HDFS block with them, so that no stripe lies in two blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _AT_ONCE = 8 << 20
 
 @dataclass(frozen=True)
 class Unowned:
-    """``length`` bytes from ``offset`` on in front of a stripe, or of the footers where ``stripe`` is None."""
+    """``length`` bytes at ``offset``, in front of a stripe, or of the footers where ``stripe`` is None."""
 
     offset: int
     length: int
@@ -30,7 +28,7 @@ class Unowned:
 
     @property
     def text(self) -> str:
-        """What is said of them."""
+        """A sentence about them."""
         place = "the footers" if self.stripe is None else f"stripe {self.stripe}"
         return f"{self.length:,} bytes from {self.offset:,} on, in front of {place}, belong to nothing"
 
@@ -39,7 +37,7 @@ class Unowned:
 
 
 def unowned_stretches(reader: OrcReader) -> Iterator[Unowned]:
-    """In the order of the file, without the padding in front of stripes."""
+    """The stretches in the order of the file, without padding in front of stripes."""
     tail = reader.tail
     postscript = tail.postscript
     lengths = postscript.metadata_length + postscript.footer_length + postscript.size
