@@ -1,1 +1,1 @@
-"""Totals of columns: what is asked, exact sums, and totals by group. Knows Arrow arrays, not files."""
+"""Totals of columns: the request, exact sums, and totals by group. It handles Arrow arrays, not files."""

@@ -26,7 +26,7 @@ LIMIT = 10**LARGEST_PRECISION
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which totals of a column are asked for, beside its count. ``order``: values at given places of their order."""
+    """Which totals of a column are wanted, beside its count. ``order``: values at given places of the order."""
 
     sum: bool
     minimum: bool
@@ -35,7 +35,7 @@ class Wanted:
 
 
 def wanted_of(aggregates: list[Aggregate]) -> Wanted:
-    """What these aggregates of one column take."""
+    """The totals that these aggregates of one column need."""
     functions = {aggregate.function for aggregate in aggregates}
     order = "quantile_disc" in functions
     return Wanted(bool(functions & {"sum", "avg"}), "min" in functions, "max" in functions, order)
@@ -61,7 +61,7 @@ class ColumnTotals:
         return Ranks(self.kind)
 
     def add(self, values: pa.Array) -> None:
-        """Adds the values of an array; nulls count for nothing."""
+        """Adds the values of an array; nulls are left out."""
         if values.null_count:
             values = values.drop_null()
         self.count += len(values)
@@ -91,7 +91,7 @@ class ColumnTotals:
             self.take_bounds(bounds["min"].as_py(), bounds["max"].as_py())
 
     def take_bounds(self, minimum: Comparable, maximum: Comparable) -> None:
-        """Takes the least and the greatest of some values, none of them NaN."""
+        """Adds the least and the greatest of some values, none of them NaN."""
         if self.minimum is None or minimum < self.minimum:
             self.minimum = minimum
         if self.maximum is None or self.maximum < maximum:
@@ -115,7 +115,7 @@ class ColumnTotals:
             self.ranks.add_repeated(form, rows)
 
     def add_float(self, value: float | NotANumber, times: int) -> None:
-        """Adds a float, in its form, to the sum so many times."""
+        """Adds a float to the sum as often as it occurs."""
         if times:
             one = FloatSum()
             one.add(np.array([math.nan if isinstance(value, NotANumber) else value]))
@@ -160,7 +160,7 @@ class ColumnTotals:
         return self.total
 
     def _bound(self, function: str, *, nan_is_largest: bool) -> object:
-        """NaN counts as the largest value, or has no place in the order: then it is the answer where there is no other
+        """NaN is the largest value, or has no place in the order: then it is the answer only if there is no other
         value."""
         value = self.minimum if function == "min" else self.maximum
         if self.has_nan and (value is None or (nan_is_largest and function == "max")):

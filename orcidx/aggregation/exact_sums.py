@@ -1,8 +1,7 @@
-"""Exact sums: of integers and decimals as Python integers, of floats as a number that no order of additions changes.
+"""Exact sums of integers and decimals, as Python integers, and of floats, independent of the order of additions.
 
 Every finite double is an integer times 2**-1126, so that a sum of doubles is kept as one integer and rounded once, at
-the end. The sum does not depend on batches, threads, or on what was taken from statistics.
-"""
+the end. The sum does not depend on batches or threads, or on which parts came from statistics."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ __all__ = ["FloatSum", "integer_parts", "integer_sum", "integer_sums", "numbers_
 Int64s = npt.NDArray[np.int64]
 
 _UNIT = 1126
-"""A double is m * 2**e with 53 bits of m, and e no less than -1126 for the smallest subnormal."""
+"""A double is m * 2**e with 53 bits of m, and e is at least -1126, for the smallest subnormal."""
 
 _HALF = 27
-"""Bits of the lower part of a mantissa: sums of 2**26 such parts are exact in a double, as ``bincount`` adds."""
+"""Bits of the lower part of a mantissa. Sums of 2**26 such parts are exact in a double, in which ``bincount`` adds."""
 
 _MOST_AT_ONCE = 1 << 24
 
@@ -59,7 +58,7 @@ class FloatSum:
 
     @property
     def special(self) -> float | None:
-        """The sum where NaN or infinities decide it."""
+        """The sum if NaN or infinities decide it, else None."""
         if self.has_nan or (self.has_positive and self.has_negative):
             return math.nan
         if self.has_positive or self.has_negative:
@@ -67,7 +66,7 @@ class FloatSum:
         return None
 
     def value(self, divisor: int = 1) -> float:
-        """The sum, or its quotient, rounded once; infinite where it exceeds every double."""
+        """The sum or its quotient, rounded once; infinite if it exceeds every double."""
         special = self.special
         return rounded(self.units, divisor << _UNIT) if special is None else special
 
@@ -131,7 +130,7 @@ def integer_sum(values: pa.Array) -> int:
 
 
 def numbers_sum(numbers: npt.NDArray[Any]) -> int:
-    """The exact sum of an array of int64, of which there are less than 2**31, or of Python integers."""
+    """The exact sum of fewer than 2**31 numbers in int64, or of Python integers."""
     if numbers.dtype == object:
         return sum(numbers.tolist())
     return sum(int(np.add.reduce(part)) << shift for shift, part in _halves(numbers, signed=True))

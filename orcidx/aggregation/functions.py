@@ -1,9 +1,8 @@
-"""What an aggregation asks for: functions of columns, and the types of their results.
+"""The functions of an aggregation, and the types of their results.
 
 An aggregate is given as text, ``"sum(price)"``. The result types are fixed: counts are int64, sums of integers
-decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double; minima, maxima and quantiles
-have the type of the column.
-"""
+decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double. Minima, maxima and quantiles
+have the type of the column."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ LARGEST_PRECISION = 38
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One column of the result. ``column``: a name as predicates take it, None of ``count(*)``; ``share``: of a
-    quantile, from 0 to 1."""
+    """One column of the result. ``column``: a name as in predicates, None for ``count(*)``; ``share``: from 0 to 1, of
+    a quantile."""
 
     name: str
     function: Function
@@ -97,7 +96,7 @@ def _column(text: str, whole: str) -> str:
 
 
 def parse_groups(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns to group by; none where all rows are one group. Raises ``InvalidQuery``."""
+    """The columns to group by; without any, all rows are one group. Raises ``InvalidQuery``."""
     if by is None:
         return ()
     names = (by,) if isinstance(by, str) else tuple(by)

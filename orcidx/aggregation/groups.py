@@ -1,4 +1,4 @@
-"""``GroupTotals``: totals of columns by group, from record batches and from what is known without them."""
+"""``GroupTotals``: totals of columns by group, from record batches and from known totals."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Group:
 
 @dataclass
 class GroupTotals:
-    """Totals of the groups that were seen. ``by``: names and types of the key's columns; ``columns``: types of the
-    columns of the aggregates, by name. Holds every group at once."""
+    """Totals of all groups, which are held at once. ``by``: names and types of the key's columns; ``columns``: types of
+    the aggregated columns, by name."""
 
     aggregates: tuple[Aggregate, ...]
     by: Mapping[str, pa.DataType]
@@ -48,7 +48,7 @@ class GroupTotals:
             self.group(())
 
     def wanted(self, column: str) -> Wanted:
-        """Which totals of a column are asked for."""
+        """Which totals of a column are wanted."""
         return self._wanted[column]
 
     def group(self, key: Key) -> Group:
@@ -96,7 +96,7 @@ class GroupTotals:
     # ------------------------------------------------------------------ the result
 
     def table(self, *, nan: Literal["ieee", "largest"]) -> pa.Table:
-        """A row a group, in the order of their keys, nulls last; one row where there is no key."""
+        """A table with a row for each group, in the order of the keys with nulls last; one row if there is no key."""
         names = [*self.by, *(aggregate.name for aggregate in self.aggregates)]
         columns: list[pa.Array] = []
         for place, kind in enumerate(self.by.values()):
@@ -168,7 +168,7 @@ def _one_nan(values: pa.Array) -> pa.Array:
 
 
 def _add_column(totals: Sequence[ColumnTotals], numbers: Int64s, values: pa.Array) -> None:
-    """Adds the values of many groups, which lie together; ``numbers``: of each row's group, ascending."""
+    """Adds values of many groups, sorted by group. ``numbers``: the ascending group number of each row."""
     if values.null_count:
         valid = np.asarray(values.is_valid())
         numbers, values = numbers[valid], values.drop_null()

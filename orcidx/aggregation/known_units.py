@@ -1,4 +1,4 @@
-"""Totals of whole files that are known without opening any: what is asked of an index directory, and its answer."""
+"""Totals of whole files that are known without opening them: the question to an index directory, and its answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["KnownColumn", "KnownUnit", "TotalledColumn"]
 
 @dataclass(frozen=True)
 class TotalledColumn:
-    """A column of the files whose totals are asked for: the type that it is wanted in, and which totals."""
+    """A column whose totals are wanted: the type that it is read in, and which totals."""
 
     kind: pa.DataType
     wanted: Wanted
@@ -40,7 +40,7 @@ class KnownColumn:
 
 @dataclass(frozen=True)
 class KnownUnit:
-    """Files of one partition that match whole: the position of one of them, their rows, and totals by column."""
+    """Files of one partition all of whose rows match: the position of one of them, their rows, and totals by column."""
 
     example: int
     rows: int

@@ -1,11 +1,8 @@
-"""``Ranks``: the values of one column over some rows, in their order, for the value at a given place of it.
+"""``Ranks``: the values of one column in their order, to find the value at a place.
 
-``quantile_disc(c, q)`` is the least value that at least the share ``q`` of the values are not above: the one at place
-``ceil(q * n)`` of ``n``, counted from 1, and the first for ``q = 0``. It is always a value of the column.
-
-Values are held until the end: as arrays, or with how often each occurs; those of one index whose slices find a place
-without them stay there until other rows come.
-"""
+``quantile_disc(c, q)`` is the value at place ``ceil(q * n)`` of ``n``, counted from 1, and the first for ``q = 0``. It
+is always a value of the column. Values are held until the end, as arrays or with the count of each. Values of one
+index, which finds a place by its slices, stay in the index until other rows are added."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ __all__ = ["Ordered", "Ranks", "place_of"]
 
 
 class Ordered(Protocol):
-    """Values of some rows that an index has in order, but for NaN, of which there are ``nans``."""
+    """Values of some rows that an index has in order. ``nans``: the number of NaN, which it does not order."""
 
     numbers: int
     nans: int
@@ -35,7 +32,7 @@ class Ordered(Protocol):
         ...
 
     def counts(self) -> Iterator[tuple[Any, int]]:
-        """Each value, and how often it occurs."""
+        """Each value with its count."""
         ...
 
 
@@ -73,7 +70,7 @@ class Ranks:
             self._repeated[value] += times
 
     def add_index(self, found: Ordered) -> None:
-        """Adds the values of an index, which stay there while they are the only ones."""
+        """Adds the values of an index. They stay there while they are the only ones."""
         if self._index is None and not self._chunks and not self._repeated:
             self._index = found
         else:
@@ -93,8 +90,7 @@ class Ranks:
             self.add_index(other._index)
 
     def value(self, share: Fraction, *, nan_is_largest: bool) -> Form:
-        """The quantile; None where there is no value. NaN counts as the largest value, or for nothing where there is
-        another."""
+        """The quantile; None without values. NaN is the largest value, or is left out if there are other values."""
         index = self._index
         if index is not None and (self._chunks or self._repeated):
             self._index = None
@@ -109,14 +105,14 @@ class Ranks:
         return order.at(place) if place < order.numbers else NAN
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._index is not None:  # what is sent elsewhere has the values
+        if self._index is not None:  # the pickled form holds the values
             index, self._index = self._index, None
             self._take(index)
         return self.__dict__
 
 
 class _Held:
-    """Values at hand, as arrays and with their counts."""
+    """Values in memory, as arrays and with their counts."""
 
     def __init__(self, chunks: list[pa.Array], repeated: Counter[Any], kind: pa.DataType) -> None:
         self._values = pa.concat_arrays(chunks) if chunks else pa.array([], kind)

@@ -1,7 +1,5 @@
-"""The forms in which values of a column are compared and told apart: one Python value for equal values of the column.
-
--0.0 is 0.0, NaN is one value of its own, dates and timestamps are integers, text is its UTF-8 bytes.
-"""
+"""Canonical forms of values, for comparing and grouping: equal values of a column have one Python value. -0.0 is 0.0,
+NaN is one value, dates and timestamps are integers, text is its UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -15,13 +13,13 @@ __all__ = ["NAN", "Comparable", "Form", "NotANumber", "comparable", "form_of", "
 
 
 class Comparable(Protocol):
-    """A value in its form: an integer, float, Decimal or bytes, beside others of its column."""
+    """A canonical value: an integer, float, Decimal or bytes."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
 
 class NotANumber:
-    """NaN as a key of a group, equal to itself alone."""
+    """NaN as a group key, which is equal only to itself."""
 
     def __repr__(self) -> str:
         return "NaN"
@@ -33,11 +31,12 @@ class NotANumber:
 NAN = NotANumber()
 
 Form = Comparable | NotANumber | None
-"""A value in its form; None for null."""
+"""The canonical form of a value; None for null."""
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """The values in a type that Arrow compares and sorts, whose Python values compare alike. NaN stays NaN."""
+    """The values in a type that Arrow compares and sorts, and whose Python values compare in the same way. NaN stays
+    NaN."""
     kind = values.type
     types = pa.types
     if types.is_floating(kind):
@@ -64,7 +63,7 @@ def form_of(value: pa.Scalar) -> Form:
 
 
 def restored(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The way back: an array of the column's type of such Python values, None and ``NAN`` among them."""
+    """The opposite direction: an array of the column's type from canonical values, None and ``NAN``."""
     types = pa.types
     if types.is_floating(kind):
         return pa.array([float("nan") if value is NAN else value for value in values], pa.float64()).cast(kind)

@@ -1,10 +1,9 @@
 """``orcidx.dataset``: files as a ``pyarrow.dataset.Dataset``, into which DuckDB, Polars and DataFusion push columns and
 filters.
 
-The classes never call their base's ``__init__``: there is no C++ object behind them, so every method of the base is
-either answered here or refused. A filter prunes by orcidx's indexes where those leave out rows (``pruning_gain``);
-``OrcScanner`` applies it in any case.
-"""
+The classes never call the ``__init__`` of their base. There is no C++ object behind them, so every method of the base
+is defined or refused here. A filter prunes by orcidx's indexes where those leave out rows (``pruning_gain``);
+``OrcScanner`` applies it in any case."""
 
 from __future__ import annotations
 
@@ -61,11 +60,11 @@ def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcData
 
 
 class _Scans:
-    """What a dataset and its fragments have in common: rows of a scan, with columns and filters pushed into it."""
+    """The base of a dataset and its fragments: rows of a scan, with columns and filters pushed into it."""
 
     _scan: Scan
     last_metrics: ScanMetrics | None
-    """Work of the last pass that was begun."""
+    """The metrics of the last pass that was started."""
 
     def _start(self, scan: Scan) -> None:
         if scan.row_limit is not None:
@@ -98,7 +97,7 @@ class _Scans:
         self.last_metrics = metrics
 
     def _is_worth(self, pushed: Scan) -> bool:
-        """Whether the scan is to filter before ``OrcScanner`` does."""
+        """Whether the scan filters before ``OrcScanner`` does."""
         return True
 
     @property
@@ -170,12 +169,12 @@ class _Scans:
         return self.scanner(columns=[], filter=filter, **options).count_rows()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        # What writes a dataset in pyarrow takes this road where there is one, and reads a C++ object otherwise.
+        # pyarrow.dataset.write_dataset uses this method if there is one, and a C++ object otherwise
         return self.scanner().__arrow_c_stream__(requested_schema)
 
 
 def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:
-    """What a scan is to read for these columns of its schema, given what it was told to read."""
+    """The columns that a scan reads for these columns of its schema, within those that it was given."""
     if columns is None:
         return tuple((name,) for name in names)
     kept = []
@@ -201,7 +200,7 @@ def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | Non
 
 
 def is_exact(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> bool:
-    """Whether ``pruning_part`` is the filter itself, which is true of the rows for which pyarrow finds it true."""
+    """Whether ``pruning_part`` is equivalent to the filter."""
     paths = from_expression(filter).columns
     return paths is not None and not any(
         path[0] == without or _is_coarse(resolve_column(path, schema)[1]) for path in paths
@@ -233,7 +232,7 @@ def _refuse(name: str, instead: str) -> Any:
 
 
 class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
-    """Files as a pyarrow dataset, a fragment for each. Made by ``orcidx.dataset``."""
+    """Files as a pyarrow dataset with a fragment for each file. Made by ``orcidx.dataset``."""
 
     def __init__(self, scan: Scan) -> None:
         self._start(scan)
@@ -261,14 +260,13 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return pc.scalar(True)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
-        """The files, without those that the indexes beside them rule out: for the filter, and the dataset's own
-        predicate. The others are pruned when they are read.
-        """
+        """The files, without those that indexes rule out for the filter and the dataset's own predicate. The others are
+        pruned when they are read."""
         scan = self._pushed(self._schema.names, filter, None)
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
-        for job in jobs:  # whose indexes are here now: asking anew for each would take longer than reading it
+        for job in jobs:  # its indexes are in memory; looking for them again would take longer than reading the file
             yield OrcFragment(replace(self._scan, jobs=(job,), request=request, indexes=None), self._schema)
 
     def _is_worth(self, pushed: Scan) -> bool:

@@ -1,10 +1,9 @@
-"""``OrcScanner``: one pass over rows as a ``pyarrow.dataset.Scanner`` that reads only what it is asked for.
+"""``OrcScanner``: one pass over rows as a ``pyarrow.dataset.Scanner`` that reads only what is asked for.
 
-``Scanner.from_batches`` reads ahead from its batches on a thread of Arrow's. Where those are made by Python, that
-thread wants the interpreter's lock, and does so still when a script that has seen enough ends: the process aborts or
-hangs (``docs/decisions/0025``). Here nothing runs unless somebody waits for it: columns and filters are applied to one
-batch after the other, in the thread that asks.
-"""
+``Scanner.from_batches`` reads ahead on a thread of Arrow's. If Python makes the batches, that thread needs the
+interpreter's lock, even when a script ends before it has read all batches; the process then aborts or hangs
+(``docs/decisions/0025``). This class reads only while a caller waits: columns and filters are applied to each batch in
+the thread that asks for it."""
 
 from __future__ import annotations
 
@@ -29,16 +28,15 @@ from orcidx.scanner.take import row_numbers_of, scan_of_rows
 __all__ = ["Columns", "OrcScanner"]
 
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
-"""What comes out: all columns, some of them, or expressions by name."""
+"""The columns of the result: all, some of them, or expressions by name."""
 
 
 class OrcScanner(ds.Scanner):  # type: ignore[misc]
     """Rows of a scan, as pyarrow asks for them. Made by the ``scanner`` method of a dataset or a fragment.
 
-    ``filter`` is applied once more, with pyarrow's own meaning, so that what comes out is exact whatever the scan could
-    be told of it. Never calls its base's ``__init__``: there is no C++ object behind it. One iterator belongs to one
-    thread; the scanner itself may be asked any number of times.
-    """
+    ``filter`` is applied once more with pyarrow's own meaning, so that the result is exact whatever the scan could
+    prune. The class never calls the ``__init__`` of its base: there is no C++ object behind it. An iterator belongs to
+    one thread; the scanner may be used any number of times."""
 
     def __init__(
         self,
@@ -78,11 +76,12 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
     # ------------------------------------------------------------------ rows
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches. Reads nothing that is not asked for; closing or dropping it ends the pass."""
+        """The rows as record batches, which are read when they are asked for. Closing or dropping the iterator ends the
+        pass."""
         return self._finished(self._scan)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a ``pyarrow.RecordBatchReader``, which reads as it is read."""
+        """The rows as a ``pyarrow.RecordBatchReader``, which reads a batch when it is asked for one."""
         return pa.RecordBatchReader.from_batches(self._projected, self.to_batches())
 
     def to_table(self) -> pa.Table:
@@ -92,7 +91,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return pa.Table.from_batches(self.to_batches(), self._projected)
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows; what lies behind them is not read."""
+        """The first rows; later ones are not read."""
         num_rows = asked_limit(num_rows, "num_rows of head")
         pieces = []
         left = num_rows
@@ -107,11 +106,9 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return pa.Table.from_batches(pieces, self._projected)
 
     def take(self, indices: object) -> pa.Table:
-        """Rows by their number in the result, in the order given. Reads no row group that holds none of them, where
-        nothing is filtered, and nothing behind the last of them otherwise.
-
-        Raises ``InvalidQuery`` for a number that is none of a row.
-        """
+        """Rows by their number in the result, in the order given. Without a filter, only row groups that hold one of
+        them are read; with a filter, nothing after the last of them. Raises ``InvalidQuery`` for a number that is not
+        that of a row."""
         wanted = row_numbers_of(indices)
         numbers, order = np.unique(wanted, return_inverse=True)
         if self._test is None and self._scan.request.where is None:
@@ -121,7 +118,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return rows.take(pa.array(order.reshape(-1)))
 
     def _found(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """The rows of these numbers, which grow, by counting."""
+        """The rows of these ascending numbers, found by counting."""
         pieces = []
         seen = done = 0
         batches = self._finished(self._scan)
@@ -144,7 +141,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return sum(batch.num_rows for batch in self._finished(self._scan))
 
     def scan_batches(self) -> NoReturn:
-        """Refused: batches of several files may be joined."""
+        """Refused, because batches of several files may be joined."""
         raise Unsupported("scan_batches is not supported by an orcidx dataset; use to_batches(), or the fragments' own")
 
     # ------------------------------------------------------------------ one pass
@@ -169,8 +166,9 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
 
 def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None) -> pa.Schema:
-    """The schema that comes out. Raises ``InvalidQuery`` with pyarrow's words for what it cannot bind."""
-    nothing = ds.InMemoryDataset(pa.Table.from_batches([], schema))  # an empty table has no unions
+    """The schema of the result. Raises ``InvalidQuery`` with pyarrow's text for expressions that pyarrow cannot
+    bind."""
+    nothing = ds.InMemoryDataset(pa.Table.from_batches([], schema))  # filtering an empty table fails for unions
     try:
         return nothing.scanner(columns=columns, filter=filter, use_threads=False).projected_schema
     except (pa.ArrowException, TypeError, KeyError) as error:

@@ -1,10 +1,9 @@
-"""``orcidx.register_duckdb``: files as a view of a DuckDB connection, with what its planner asks for.
+"""``orcidx.register_duckdb``: files as a view of a DuckDB connection, with the facts that its planner needs.
 
-DuckDB takes a ``pyarrow.dataset.Dataset`` for a table of one row, since none says how many it has, and joins in the
-wrong order. It leaves each condition that it can translate to the dataset, which filters by pyarrow. Version 2 reads
-what derives from its own ``Source``, which says how many rows there are and which conditions it takes over: here those
-for which indexes leave out rows (``pruning_gain``). DuckDB filters by the others faster than anybody before it.
-"""
+A ``pyarrow.dataset.Dataset`` does not tell how many rows it has. DuckDB takes it for a table of one row, and joins in
+the wrong order. It also leaves each condition that it can translate to the dataset, which filters by pyarrow. DuckDB 2
+reads subclasses of its own ``Source``, which tell the number of rows and the conditions that they take over: here those
+for which indexes leave out rows (``pruning_gain``). DuckDB is faster at filtering by all others."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["register_duckdb"]
 
 REMOTE_TAILS = 8
-"""Files in a store whose rows are counted, by a request or two each."""
+"""The most files in a store whose rows are counted, by one or two requests each."""
 
 
 @lists_options(scan_files)
@@ -82,7 +81,7 @@ def register_duckdb(
 
 @cache
 def _source_class() -> Callable[[OrcDataset], object] | None:
-    """A class of what this DuckDB reads; None where it has no such thing."""
+    """The class that this DuckDB reads from; None for versions without one."""
     with needed("duckdb"):
         import duckdb  # noqa: F401
     try:
@@ -92,7 +91,7 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
         return None
 
     class OrcSource(PyArrowDatasetSource):  # type: ignore[misc]
-        """A dataset that knows how many rows it has, and is asked what indexes answer."""
+        """A dataset that tells its number of rows, and takes over the conditions that indexes answer."""
 
         def __init__(self, rows: OrcDataset) -> None:
             super().__init__(rows)
@@ -100,13 +99,13 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
             self._worth: dict[str, bool] = {}
 
         def rows(self) -> int | None:
-            """How many rows there are, where metadata tells."""
+            """The number of rows, if metadata tells."""
             if self._count is None:
                 self._count = _rows(self.obj)
             return self._count
 
         def accepts(self, predicate: Node) -> bool:
-            """Whether DuckDB is to leave a condition to the dataset."""
+            """Whether DuckDB leaves a condition to the dataset."""
             text = predicate.fragment()
             if text not in self._worth:
                 self._worth[text] = super().accepts(predicate) and _is_worth(
@@ -115,7 +114,7 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
             return self._worth[text]
 
         def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-            # what has none is no Arrow object to ``register``
+            # ``register`` refuses an object without this method
             return self.obj.__arrow_c_stream__(requested_schema)
 
     return OrcSource

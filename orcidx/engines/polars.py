@@ -1,10 +1,9 @@
 """``orcidx.scan_polars``: files as a Polars LazyFrame, into which Polars pushes columns, predicates and row limits.
 
-Two roads. Polars 2 reads by a ``FileReader``: it pushes slices, decodes and computes side by side, and filters by
-itself, whatever was pushed. Older ones, and ``ORCIDX_POLARS_READER=none``, take ``register_io_source``, which expects
-frames that are filtered. On both a condition is pushed where indexes leave out rows (``pruning_gain``): Polars filters
-by others faster than anybody before it (decision 0012).
-"""
+Polars 2 reads through a ``FileReader``: it pushes slices, decodes and computes in parallel, and filters by itself in
+any case. Older versions, and ``ORCIDX_POLARS_READER=none``, use ``register_io_source``, which expects filtered frames.
+In both a condition is pushed where indexes leave out rows (``pruning_gain``); Polars is faster at filtering by others
+(decision 0012)."""
 
 from __future__ import annotations
 
@@ -87,14 +86,14 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
 
 @cache
 def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
-    """A class of what this Polars builds readers by; None where it has no such thing."""
+    """The class from which this Polars builds readers; None for versions without one."""
     try:
         from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
     except ImportError:
         return None
 
     class Reader(FileReader):  # type: ignore[misc]
-        """All files of a scan, as one to Polars."""
+        """All files of a scan, which Polars sees as one file."""
 
         def __init__(self, source: _Source, schema: pl.Schema) -> None:
             self._source = source
@@ -120,7 +119,7 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
             return self._source.frames(list(columns), pre_slice, [one.expr for one in filters])
 
     class Builder(FileReaderBuilder):  # type: ignore[misc]
-        """What Polars asks for a reader, as often as it scans."""
+        """Makes a reader for each scan of Polars."""
 
         def __init__(self, source: _Source, schema: pl.Schema) -> None:
             self._source = source
@@ -136,7 +135,7 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
 
 
 class _Source:
-    """What gives Polars frames of a scan, and the callable of ``register_io_source``; it pickles with its scan."""
+    """Gives Polars frames of a scan; also the callable of ``register_io_source``. It pickles with its scan."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
@@ -144,7 +143,8 @@ class _Source:
     def frames(
         self, columns: list[str], pre_slice: tuple[int, int] | None, filters: Sequence[pl.Expr]
     ) -> Iterator[pl.DataFrame]:
-        """Frames of these columns, of the rows of a slice, for which filters may be true."""
+        """Frames of these columns and the rows of a slice, without rows for which the filters are false, as far as the
+        scan filters."""
         import polars as pl
 
         scan = self._pushed(columns, filters if pre_slice is None else (), None)
@@ -172,7 +172,7 @@ class _Source:
             needed_columns = list(dict.fromkeys([*with_columns, *predicate.meta.root_names()]))
         if n_rows is None:
             scan = self._pushed(needed_columns, () if predicate is None else (predicate,), batch_size)
-        else:  # with both, Polars means the first rows, and those of them for which the predicate is true
+        else:  # with both, Polars wants the first rows, and of those the rows for which the predicate is true
             scan = self._pushed(needed_columns, (), batch_size).limit(n_rows)
         with scan.to_batches() as batches:
             for batch in batches:
@@ -219,7 +219,7 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 
 def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
-    """The part of a Polars predicate that prunes here; True where its form is not known."""
+    """The part of a Polars predicate that prunes here; True if its form is not known."""
     import polars as pl
 
     try:

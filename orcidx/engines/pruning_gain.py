@@ -1,9 +1,8 @@
-"""Whether a condition of an engine is worth pushing: how many rows the indexes of a scan leave for it.
+"""Whether a condition of an engine is worth pushing: what share of rows the indexes leave for it.
 
-An engine filters what it is given in compiled code on all cores. A scan that filters, too, gains only where indexes
-spare it rows: TPC-H, whose conditions rule out none, took 1.4 times as long in DuckDB with its conditions pushed
-(decision 0012). Where rows come over a network they are dear, and every condition is pushed.
-"""
+An engine filters in compiled code on all cores. A scan that filters too gains only if indexes leave out rows: TPC-H,
+whose conditions rule out none, took 1.4 times as long in DuckDB with its conditions pushed (decision 0012). Rows that
+come over a network are expensive, so there every condition is pushed."""
 
 from __future__ import annotations
 
@@ -17,12 +16,13 @@ from orcidx.scanner.scan import Scan
 __all__ = ["is_local", "pays"]
 
 LARGEST_SHARE_LEFT = 0.5
-"""The share of rows that may be left. A scan under a condition takes up to twice as long for a row as one without."""
+"""The largest share of rows that may remain. A scan with a condition takes up to twice as long for a row as one
+without."""
 
 _LOCAL = ("path", "bytes")
 
 SAMPLED_FILES = 8
-"""Files that are asked, evenly spread over a scan's."""
+"""The number of files whose indexes are asked, spread evenly over the files of a scan."""
 
 
 def is_local(scan: Scan) -> bool:
@@ -31,10 +31,8 @@ def is_local(scan: Scan) -> bool:
 
 
 def pays(scan: Scan) -> bool:
-    """Whether indexes leave at most half of the rows for the scan's own condition, as far as some of its files tell.
-
-    Reads metadata and indexes of local files, and nothing of others, where it always does.
-    """
+    """Whether indexes leave at most half of the rows for the scan's condition, judged by some of its files. Metadata
+    and indexes of local files are read; for files in a store the answer is yes, without reading."""
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None
     jobs, request = scan.jobs, scan.resolved

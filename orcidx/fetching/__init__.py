@@ -1,1 +1,1 @@
-"""Everything that waits for bytes: driving a scan's requests, prefetched ranges, the byte budget."""
+"""Waiting for bytes: runs a scan's requests, prefetches ranges, and keeps the byte budget."""

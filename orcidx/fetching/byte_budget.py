@@ -1,9 +1,8 @@
-"""Who of the stripes under way may hold how many of the bytes that a scan fetches.
+"""Divides the bytes that a scan may fetch among its stripes.
 
-Two stripes are under way at a time: one is decoded, the next is fetched meanwhile. The first may take all that the
-other does not hold; the other no more than half, and it waits for its turn where that is not enough, so that a stripe
-comes in few requests whenever ``io_bytes`` hold what is needed of it.
-"""
+Two stripes are active at a time: one is decoded while the next is fetched. The first may take all bytes that the other
+does not hold. The second may take at most half, and waits for its turn if that is not enough, so that a stripe takes
+few requests as long as ``io_bytes`` can hold its data."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ __all__ = ["ByteBudget", "Share"]
 
 @dataclass
 class ByteBudget:
-    """``most``: bytes that all stripes of a scan may hold together. Used by one thread at a time."""
+    """``most``: bytes that all stripes of a scan may hold together. Not safe for use from several threads."""
 
     most: int
     shares: list[Share] = field(default_factory=list)
-    """Of the stripes under way, in their order."""
+    """The shares of the active stripes, in their order."""
 
     def enter(self) -> Share:
-        """The share of a stripe that begins; those before it began earlier."""
+        """Makes the share of a stripe that begins after the others."""
         share = Share(self)
         self.shares.append(share)
         return share
@@ -29,16 +28,14 @@ class ByteBudget:
 
 @dataclass(eq=False)
 class Share:
-    """What one stripe holds: ``held`` bytes that it has asked for."""
+    """The share of one stripe. ``held``: bytes that it has asked for."""
 
     budget: ByteBudget
     held: int = 0
 
     def room(self, needed: int, *, whole: bool) -> int | None:
-        """Bytes that the stripe may fetch now, of ``needed`` that it would like; None where it has to wait.
-
-        ``whole``: it wants all of them or none, if that can be; else half the budget is enough.
-        """
+        """The bytes that the stripe may fetch now, of ``needed``; None if it has to wait. ``whole``: it takes all of
+        them or none, if the budget can hold them; else half the budget is enough."""
         half = self.budget.most // 2
         others = sum(share.held for share in self.budget.shares if share is not self)
         room = max(0, self.budget.most - others - self.held)

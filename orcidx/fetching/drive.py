@@ -1,8 +1,7 @@
-"""Loops that do the I/O for generators of ``Fetch`` requests: in the caller's thread, awaited, and ahead of time.
+"""Runs generators of ``Fetch`` requests: in the caller's thread, awaited, or ahead of time.
 
-A step generator yields ``Fetch`` and gets the buffers sent back; whatever else it yields is a result. It never waits
-by itself, so the same planning and decoding code serves all three.
-"""
+A step generator yields ``Fetch`` and is sent the buffers; any other value that it yields is a result. It never waits by
+itself, so that the same planning and decoding code works in all three ways."""
 
 from __future__ import annotations
 
@@ -54,12 +53,12 @@ class Fetch:
 
 
 class Pending:
-    """What a step generator yields while it needs what the turn before it has asked for: it is sent on again later."""
+    """Yielded by a step generator while it needs data that the turn before it has requested. It is continued later."""
 
 
 PENDING = Pending()
 _OFF_LOOP = Pool(32)
-"""For what event loops must not wait for; as many as the pool that asyncio makes for that has at most."""
+"""Threads for calls that an event loop must not wait for; as many as asyncio's own pool has at most."""
 
 
 class RangeSource(Protocol):
@@ -69,7 +68,7 @@ class RangeSource(Protocol):
 
 
 def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
-    """The results of a step generator; requests are answered in the caller's thread."""
+    """Yields the results of a step generator. Requests are answered in the caller's thread."""
     answer: Any = None
     try:
         while True:
@@ -86,7 +85,7 @@ def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
 
 
 def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
-    """What a step generator that yields only requests returns."""
+    """Returns the result of a step generator that yields only requests."""
     answer: Any = None
     while True:
         try:
@@ -101,11 +100,11 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
 
 @dataclass(frozen=True)
 class Turn:
-    """A step generator to run when its turn comes: ``start`` makes it, ``source`` has its bytes.
+    """A step generator to run when its turn comes. ``start`` makes it, and ``source`` has its bytes; without ``source``
+    it makes no requests.
 
-    ``finish`` is called when its results have all been taken. ``at_once``: gives the results of a turn that neither
-    reads nor waits, sooner than steps would; None of any other. Without a ``source`` there are no others.
-    """
+    ``finish`` is called when all results have been taken. ``at_once`` gives the results of a turn that neither reads
+    nor waits, faster than the steps would; None for any other turn."""
 
     start: Callable[[], Generator[Any, Any, Any]]
     source: RangeReader | None
@@ -114,23 +113,23 @@ class Turn:
 
     @property
     def is_local(self) -> bool:
-        """Whether its bytes are at hand when they are needed."""
+        """Whether its bytes can be read without waiting."""
         return self.source is None or self.source.is_local
 
 
 class Turns(Protocol):
-    """Where the turns come from."""
+    """The source of turns."""
 
     def take(self, *, wait: bool) -> Turn | None:
-        """The next turn; None when there is none (any more), or none yet that could be had without waiting."""
+        """The next turn. None if there are no more, or, without ``wait``, if the next one is not ready."""
 
 
 class _Running:
-    """A turn under way. Its requests are answered by the storage's own threads while somebody else decodes; those of a
-    local file where they are made, when they are needed: a thread would cost more than the read.
+    """An active turn. Its requests are answered by the threads of the storage while another turn decodes. Those of a
+    local file are answered in the thread that makes them, because a thread would cost more than the read.
 
-    ``poll`` moves it on as far as it gets without waiting and without decoding; ``step`` moves it on for good.
-    """
+    ``poll`` continues it as far as possible without waiting and decoding; ``step`` continues it for one answer or
+    result."""
 
     def __init__(self, turn: Turn, stage: Stage) -> None:
         self.turn = turn
@@ -167,10 +166,8 @@ class _Running:
             self.results.append(item)
 
     def poll(self) -> None:
-        """Starts it, and sends finished answers on, but for data, whose arrival would start decoding here and now.
-
-        A local file is left alone: its bytes are at hand when they are needed. An error waits for its turn.
-        """
+        """Starts the turn, and sends it finished answers, except data, which would start decoding now. A local file is
+        left for later, because its bytes need no wait. An error is kept until the turn is due."""
         if self.turn.is_local or self._failed is not None or self._ended or self.results:
             return
         try:
@@ -191,7 +188,7 @@ class _Running:
         self._send(buffers)
 
     def step(self) -> bool:
-        """Moves on by one answer or one result, waiting for it; False when there is nothing more."""
+        """Continues by one answer or one result, and waits for it. Returns False at the end."""
         if self._failed is not None:
             raise self._failed
         if self._ended:
@@ -224,7 +221,7 @@ class _Running:
         return taken
 
     def close(self) -> None:
-        """Ends it; with every result taken, that is how it finishes."""
+        """Ends the turn; if all results were taken, finishes it."""
         if self.coming is not None:
             self.coming.cancel()
         if self._steps is not None:
@@ -234,7 +231,7 @@ class _Running:
 
 
 class _Lookahead:
-    """The turn that runs and the one behind it."""
+    """The current turn and the next one."""
 
     def __init__(self, turns: Turns, stage: Stage) -> None:
         self._turns = turns
@@ -275,10 +272,8 @@ def _no_stage(name: str) -> AbstractContextManager[None]:
 
 
 def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, None, None]:
-    """The results of all turns, one turn after the other; the bytes of the next are fetched meanwhile.
-
-    ``stage(name)`` is entered for what happens: "plan", "read", "decode".
-    """
+    """Yields the results of all turns in order, while the bytes of the next turn are fetched. ``stage(name)`` is
+    entered for each kind of work: "plan", "read", "decode"."""
     lookahead = _Lookahead(turns, stage)
     current: _Running | None = None
     try:
@@ -288,7 +283,7 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
                     if current.results:
                         yield from current.take_results()
             else:
-                current.poll()  # it asks before the one behind it does
+                current.poll()  # the current turn asks before the next one does
                 lookahead.look_ahead()
                 yield from current.take_results()
                 while current.step():
@@ -302,7 +297,7 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
 
 
 async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenerator[Any, None]:
-    """Like ``run_in_turn``: requests are awaited; what decodes between them runs in a thread, off the event loop."""
+    """Like ``run_in_turn``, for event loops: requests are awaited, and decoding runs in a thread."""
     lookahead = _Lookahead(turns, stage)
     current: _Running | None = None
     try:
@@ -325,8 +320,8 @@ async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenera
 
 
 async def off_loop(call: Callable[[], T]) -> T:
-    """Runs ``call`` in a thread. A cancelled caller waits for it to end, so that nothing is closed under its feet,
-    however often it is cancelled meanwhile."""
+    """Runs ``call`` in a thread. A cancelled caller waits until the call has ended, however often it is cancelled, so
+    that nothing is closed while it is in use."""
     task = Task(call)
     try:
         _OFF_LOOP.take(task)
@@ -337,6 +332,6 @@ async def off_loop(call: Callable[[], T]) -> T:
                 await arrival(task)
         raise
     finally:
-        if not task.cancel():  # an interrupt leaves when the call has ended, too
+        if not task.cancel():  # an interrupt is raised when the call has ended
             task.wait()
     return task.result()

@@ -1,8 +1,8 @@
-"""Index sections of remote stripes, fetched with the stripes' footers: requests for what is inside ask nobody.
+"""Index sections of remote stripes that were fetched with the stripes' footers, so that requests inside them need no
+storage.
 
-A round trip costs tens of milliseconds, as much as a megabyte; and the footer of one stripe lies beside the index of
-the next, so that a request that brings both is one.
-"""
+A round trip costs tens of milliseconds, as much as a megabyte. The footer of one stripe lies beside the index of the
+next, so that one request brings both."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PrefetchedRange:
-    """Bytes of a file that are here: ``data`` from ``offset`` on."""
+    """Bytes of a file in memory: ``data`` begins at ``offset``."""
 
     offset: int
     data: memoryview
 
     def find(self, offset: int, length: int) -> memoryview | None:
-        """A range of the file; None when it is not (wholly) here."""
+        """A range of the file; None if not all of it is here."""
         start = offset - self.offset
         if start < 0 or start + length > len(self.data):
             return None
@@ -33,7 +33,7 @@ class PrefetchedRange:
 
 
 def served(steps: Generator[Fetch, Any, T], held: PrefetchedRange | None) -> Generator[Fetch, Any, T]:
-    """The same steps, without the requests that ``held`` answers."""
+    """The same steps, with requests answered from ``held`` where possible."""
     if held is None:
         return (yield from steps)
     answer: Any = None

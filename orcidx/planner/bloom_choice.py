@@ -37,8 +37,8 @@ BLOOM_SHARE = 1.0
 
 @dataclass(frozen=True)
 class BloomChoice:
-    """Finds and fetches the bloom filters of the asked columns. ``at_any_cost``: also those of more bytes than the data
-    that they may save."""
+    """Finds and fetches the bloom filters of the asked columns. ``at_any_cost``: also filters that have more bytes than
+    the data that they may save."""
 
     columns: PrunedColumns
     at_any_cost: bool = False
@@ -46,8 +46,8 @@ class BloomChoice:
     def fetch(
         self, stripe: int, leaves: Iterable[BoundLeaf], may: RowSelection, index: RowIndex
     ) -> Generator[Fetch, Any, BloomEvidence | None]:
-        """The bloom filters that may decide one of the leaves, which are open for some of the rows of ``may``, where
-        they are trusted and pay; None when there are none."""
+        """The bloom filters that are trusted, are worth their bytes, and may decide one of the leaves, which are open
+        for some rows of ``may``; None if there are none."""
         reader, options = self.columns.reader, self.columns.options
         ignored: dict[Path, tuple[NoteKind, str]] = {}
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
@@ -94,12 +94,12 @@ class BloomChoice:
         tail = self.columns.reader.tail
         for read in (partial(stripe_statistics, stripes=[stripe]), file_statistics):
             if not fits.all():
-                with suppress(CorruptFile):  # the coarser levels have decided it
+                with suppress(CorruptFile):  # coarser statistics have decided it
                     fits |= surely_fits(self.columns.bounded(node, read(tail, node)))
         return fits
 
     def places(self, stripe: int, leaves: Iterable[BoundLeaf]) -> list[tuple[int, int]]:
-        """Where those bloom filters of a stripe lie that these leaves may ask."""
+        """The places of a stripe's bloom filters that these leaves may use."""
         if not self.columns.options.bloom_filters:
             return []
         nodes: dict[int, OrcType] = {}
@@ -112,7 +112,7 @@ class BloomChoice:
         return [place for place in found if isinstance(place, tuple) and place[1] <= most]
 
     def _stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
-        """Where the column's filters are, or why they are not trusted; None if there are none."""
+        """The place of the column's filters, or why they are not trusted; None if it has none."""
         reader = self.columns.reader
         extents = reader.extents(stripe)
         encoding = reader.footer(stripe).encodings[node.id]

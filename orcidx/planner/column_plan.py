@@ -40,13 +40,13 @@ class ColumnPlan:
 
     @cached_property
     def rest(self) -> tuple[int, ...]:
-        """Outputs that the predicate's columns do not already give."""
+        """Output columns that are not among the predicate's columns."""
         return tuple(index for index, shared in enumerate(self.shared) if shared is None)
 
 
 @dataclass(frozen=True)
 class StripeRows:
-    """The rows of a stripe that may match, and those of them that surely do."""
+    """The rows of a stripe that may match, and those that surely match."""
 
     first_row: int
     bounds: npt.NDArray[np.int64]

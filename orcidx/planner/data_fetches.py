@@ -15,19 +15,20 @@ from orcidx.storage.ranges import over_read_bytes
 __all__ = ["LOCAL_PIECE", "DataFetches", "piece_bytes"]
 
 JOINED_BYTES = 1 << 20
-"""Bytes that are fetched at once from a remote file sooner than with a request of their own..."""
+"""Bytes of other columns that are fetched from a remote file with the predicate's columns, instead of by a request of
+their own..."""
 JOINED_OVER_READ_BYTES = 4 << 20
-"""...if the over-read is no more than this."""
+"""...if the bytes between them are at most this many."""
 
 SMALLEST_PIECE = 64 << 10
 LARGEST_PIECE = 1 << 19
-"""Bounds in bytes of what is fetched of one stream at a time when a stripe is too large to be fetched at once."""
+"""The least and most bytes that are fetched at a time of one stream, if a stripe is too large to be fetched whole."""
 
 LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
-"""Locally, pieces are larger than the one only as long as all columns' together stay within the other: memory that
-stays in the processor's cache is worth more than fewer reads. A column that is read alone gets all of it, since threads
-share the chunks of one piece (docs/decisions/0060)."""
+"""For local files: pieces are larger than the one only while those of all columns together stay within the other,
+because memory that stays in the processor's cache is worth more than fewer reads. A column that is read alone gets all
+of it, because threads share the chunks of one piece (docs/decisions/0060)."""
 
 Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 
@@ -42,12 +43,9 @@ def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
 
 @dataclass
 class DataFetches:
-    """Fetches the planned data of one stripe.
-
-    ``requests``: those that are left for it, None where nothing limits them. The predicate's columns take some, the
-    other columns the rest; the last is for all that may still be wanted. ``share``: of the bytes that the scan may
-    hold.
-    """
+    """Fetches the planned data of one stripe. ``requests``: those that are left for it, None without a limit. The
+    predicate's columns take some, the other columns the rest; the last request takes all that may still be wanted.
+    ``share``: of the bytes that the scan may hold."""
 
     stripe: OpenStripe
     options: ReadOptions
@@ -55,8 +53,8 @@ class DataFetches:
     share: Share
 
     def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> Steps:
-        """The predicate's columns; the others, planned by ``others``, with them where that is cheaper than a round trip
-        later, or the last. None: there are no others."""
+        """Fetches the predicate's columns. The others, planned by ``others``, are fetched with them if that costs less
+        than a round trip later, or if this is the last request. None: there are no others."""
         if self.stripe.is_local or others is None:
             yield from self.fetch(first)
             return
@@ -65,8 +63,8 @@ class DataFetches:
         yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
 
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """How many of the requests the predicate's columns take, so that the over-read is least; 0 where all columns
-        come together."""
+        """The number of requests for the predicate's columns that makes the over-read least; 0 if all columns are
+        fetched together."""
         needed = self.stripe.planned_bytes(rest)
         if self.requests is None:
             return 0 if needed <= JOINED_BYTES else 1
@@ -79,7 +77,7 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """Bytes between the planned ranges that are read along when there are so many requests."""
+        """Bytes between the planned ranges that are read too, if there are so many requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 

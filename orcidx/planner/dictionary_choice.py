@@ -28,13 +28,13 @@ LARGEST_DICTIONARY = 1 << 20
 
 @dataclass
 class DictionaryChoice:
-    """Finds and fetches the dictionaries of the asked columns, and keeps what was fetched for their data."""
+    """Finds and fetches the dictionaries of the asked columns, and keeps them for reading the data."""
 
     columns: PrunedColumns
     _fetched: dict[int, StreamData] = field(default_factory=dict)
 
     def fetch(self, stripe: int, leaves: Iterable[BoundLeaf]) -> Generator[Fetch, Any, DictionaryEvidence | None]:
-        """The dictionaries of string leaves that are open, where they are small beside the data; None when there are
+        """The dictionaries of open string leaves, where they are small compared with the data; None if there are
         none."""
         data = self.columns.data_bytes(stripe)
         chosen: dict[Path, OrcType] = {}
@@ -57,11 +57,12 @@ class DictionaryChoice:
         return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows, stripe=stripe)
 
     def _keep(self, stripe: int, streams: StreamData) -> None:
-        """Keeps what was fetched of a stripe for its data; of the stripe before too, which may be read only now."""
+        """Keeps the fetched dictionaries of a stripe for its data, and those of the stripe before, which may be read
+        only now."""
         self._fetched[stripe] = streams
         while len(self._fetched) > 2:
             del self._fetched[next(iter(self._fetched))]
 
     def take(self, stripe: int) -> StreamData:
-        """The streams of a stripe that its dictionaries have brought; they are not kept any longer."""
+        """Takes the streams of a stripe that its dictionaries have brought."""
         return self._fetched.pop(stripe, {})

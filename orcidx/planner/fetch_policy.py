@@ -1,11 +1,10 @@
-"""The requests to a remote file, stripe by stripe: footers and indexes are read ahead, and the requests for data are
-limited.
+"""Plans the requests to a remote file, stripe by stripe: footers and indexes are read ahead, and the requests for data
+are limited.
 
-A round trip costs tens of milliseconds, as much as a megabyte or two, so that a scan with a predicate or a selection
-takes at most ``STRIPE_REQUESTS`` requests for a stripe: its footer and its index, which come with those of its
-neighbours where they lie beside them, what else its indexes need in one, and its data in those that are left. How wide
-the gaps are that close for it is the storage's business (``storage.ranges.join_fetches``).
-"""
+A round trip costs tens of milliseconds, as much as a megabyte or two. A scan with a predicate or a selection therefore
+takes at most ``STRIPE_REQUESTS`` requests for a stripe: one for its footer and index, shared with neighbours where they
+lie beside it, one for other indexes, and the rest for its data. How far ranges are joined to keep to that is decided by
+the storage (``storage.ranges.join_fetches``)."""
 
 from __future__ import annotations
 
@@ -30,17 +29,16 @@ STRIPE_REQUESTS = 4
 FOOTERS_AHEAD = 8
 """Stripes whose footers are read at once."""
 LARGEST_INDEX = 4 << 20
-"""Bytes of an index section that is read whole with the footer, rather than stream by stream after it: what is read in
-vain costs less than the requests and the second wait. Together they stay within a quarter of ``io_bytes``."""
+"""The most bytes of an index section that is read whole with the footer, rather than stream by stream after it, because
+unneeded bytes cost less than further requests and a second wait. All sections together stay within a quarter of
+``io_bytes``."""
 
 Steps = Generator[Fetch | Pending, Any, Any]
 
 
 class StripeRequests:
-    """Reads what is known of a remote file's stripes and counts the requests for each.
-
-    ``selective``: the scan may leave rows out, so that it wants indexes and few requests.
-    """
+    """Reads footers and indexes of a remote file's stripes, and counts the requests for each stripe. ``selective``: the
+    scan may leave rows out, so that it needs indexes and few requests."""
 
     def __init__(self, reader: OrcReader, options: ReadOptions, *, selective: bool) -> None:
         self._reader = reader
@@ -56,7 +54,7 @@ class StripeRequests:
         self._spent[stripe] = self._spent.get(stripe, 0) + requests
 
     def left(self, stripe: int) -> int | None:
-        """Requests that the stripe's data may take; None where nothing limits them."""
+        """Requests that the stripe's data may take; None without a limit."""
         if not self._selective or self._options.merge_gap is not None:
             return None
         left, self._spare = STRIPE_REQUESTS - self._spent.get(stripe, 0) + self._spare, 0
@@ -75,7 +73,8 @@ class StripeRequests:
     # ------------------------------------------------------------------ ahead
 
     def _fetch_ahead(self, stripe: int, alive: Sequence[int]) -> Steps:
-        """Reads the footers of the next living stripes in one go, with their indexes where those are small."""
+        """Reads the footers of the next stripes that are not ruled out in one request, with their indexes if those are
+        small."""
         place = bisect_left(alive, stripe)
         wanted = alive[place : place + FOOTERS_AHEAD] if stripe in alive else [stripe]
         stripes = [one for one in wanted if not self._reader.has_footer(one) and one not in self._coming]
@@ -99,8 +98,8 @@ class StripeRequests:
                 self._put_if_sound(one, buffer)
 
     def _with_indexes(self, stripes: list[int], alive: Sequence[int]) -> tuple[list[int], list[int]]:
-        """So many of the stripes as the budget holds the small index sections of, and those whose come: also that of
-        the stripe behind, which lies beside the last footer."""
+        """The stripes whose small index sections fit the budget, and the stripes whose sections are read: also that of
+        the next stripe, which lies beside the last footer."""
         if not self._selective:
             return stripes, []
         left = self._options.io_bytes // 4
@@ -118,7 +117,7 @@ class StripeRequests:
         return stripes, indexed
 
     def _spend_ahead(self, stripes: Sequence[int], indexed: Sequence[int]) -> None:
-        """A footer lies beside the index of the stripe behind; the first index of a row of stripes is by itself."""
+        """The ranges to read: a footer lies beside the index of the next stripe; only the first index is by itself."""
         for one in stripes:
             requests = 2 if one in indexed and one - 1 not in stripes else 1
             if requests == 2 and self._spare:
@@ -127,7 +126,7 @@ class StripeRequests:
             self.spend(one, requests)
 
     def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
-        """Takes the footer of a later stripe; damage is met again, and told, when its turn comes."""
+        """Parses the footer of a later stripe. Damage is found again, and reported, when its turn comes."""
         try:
             self._reader.put_footer(stripe, buffer)
         except (CorruptFile, Unsupported):
@@ -136,7 +135,7 @@ class StripeRequests:
     # ------------------------------------------------------------------ what is left to ask
 
     def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], pruner: FilePruner) -> Steps:
-        """The same steps, each of one request; bloom filters that may be wanted come with the row index."""
+        """The same steps with one request each. Bloom filters that may be wanted come with the row index."""
         most = 1 if self._options.merge_gap is None else None
         held: dict[tuple[int, int], Any] = {}
         asked = False

@@ -29,8 +29,8 @@ _UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """A file index as the catalog of a directory knows it: its bytes or where they are, the checksum of the tail of
-    the data file that it is of, and the Paimon types of its columns."""
+    """A file index as the catalog of a directory knows it: its bytes or their place, the checksum of the tail of its
+    data file, and the Paimon types of its columns."""
 
     data: bytes | Source
     tail: int | None
@@ -38,8 +38,8 @@ class StoredIndex:
 
 
 def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: MeaningOptions) -> BoundPredicate:
-    """A predicate as an index of columns of these Paimon types can be asked, without the file: True in place of what
-    it cannot be, and of times, whose zones only a scan knows."""
+    """The predicate in a form that an index of columns of these Paimon types can answer without the file. Parts that it
+    cannot answer are True, and so are times, whose zones only a scan knows."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNASKED}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
@@ -51,7 +51,7 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: Meani
 
 
 class IndexEvidence:
-    """One kind of index of a file. ``names``: the index's column for the predicate's, where they differ."""
+    """One kind of index of a file. ``names``: the index's columns for the predicate's, where names differ."""
 
     def __init__(self, index: FileIndex, kind: str, rows: int, names: Mapping[str, str] | None = None) -> None:
         self.name = f"Paimon {kind} index"
@@ -148,7 +148,7 @@ _SQL = {
 
 
 def paimon_types(names: Iterable[str], columns: Iterable[OrcType]) -> dict[str, str]:
-    """Paimon's SQL types of the top-level columns of an ORC file, as far as they are certain."""
+    """Paimon's SQL types of the top-level columns of an ORC file, where they are unambiguous."""
     found = {}
     for name, child in zip(names, columns):
         if child.kind in _SQL:

@@ -21,7 +21,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class PrunedColumns:
-    """The columns of a file that are read (``nodes``, by column id) and asked (``leaf_nodes``, by the leaf's path)."""
+    """The columns of a file that are read (``nodes``, by column id), and those of the predicate (``leaf_nodes``, by
+    path)."""
 
     reader: OrcReader
     nodes: Mapping[int, OrcType]
@@ -29,12 +30,12 @@ class PrunedColumns:
     options: ReadOptions
 
     def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        """What the statistics of a column prove."""
+        """The evidence of a column's statistics."""
         repeated = node.id in self.reader.root.repeated_ids
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
     def zone(self, stripe: int) -> Zone | None:
-        """The zone by which the writer of a stripe made wall clocks, which only the stripe's footer tells."""
+        """The time zone of a stripe's wall clocks, which only its footer tells."""
         return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
 
     def data_bytes(self, stripe: int) -> int:

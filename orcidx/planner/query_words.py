@@ -16,14 +16,14 @@ NO_LIMIT = (1 << 63) - 1
 
 
 def _whole(value: Any, what: str) -> int:
-    """A whole number of Python's or NumPy's; never a truth value."""
+    """A whole number of Python or NumPy, but no truth value."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidQuery(f"{what} is {value!r}, of type {type(value).__name__}: give a whole number")
     return operator.index(value)
 
 
 def asked_limit(limit: object, what: str = "limit") -> int:
-    """A number of rows, however large. Raises ``InvalidQuery`` for a negative one, or none at all."""
+    """A number of rows of any size. Raises ``InvalidQuery`` for a negative one, and for other values."""
     rows = _whole(limit, what)
     if rows < 0:
         raise InvalidQuery(f"{what} must not be negative, and is {rows}: give a number of rows from 0 on")
@@ -56,7 +56,7 @@ def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
 
 
 def asked_name(given: object, usual: str, what: str) -> str | None:
-    """The name of a column that is added: True for the usual one, False or None for no column."""
+    """The name of an added column: True for the usual name, False or None for no column."""
     if not isinstance(given, bool | str | None):
         raise InvalidQuery(f"{what} is {given!r}, of type {type(given).__name__}: give True, or a name for the column")
     return usual if given is True else (given or None)
@@ -64,7 +64,7 @@ def asked_name(given: object, usual: str, what: str) -> str | None:
 
 def asked_columns(columns: object, *, case_sensitive: bool = True) -> tuple[str | tuple[str, ...], ...] | None:
     """Columns by name, dotted path or sequence of names; None for all. Raises ``InvalidQuery`` for anything else, and
-    for a column that is there twice: no file knows which of the two to give the name."""
+    for a column that is named twice, because two columns of one name could not be told apart."""
     if columns is None:
         return None
     if isinstance(columns, str):

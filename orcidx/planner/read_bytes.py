@@ -30,15 +30,15 @@ __all__ = ["data_planned", "data_without_evidence"]
 
 
 def data_without_evidence(reader: OrcReader, stripe: int, columns: Iterable[int]) -> int:
-    """Bytes of a stripe's data streams of these column ids. Reads the stripe's footer, unless it is here."""
+    """Bytes of the data streams of these column ids in a stripe. Reads the stripe's footer, unless it is in memory."""
     return sum(length for _, _, length in _data_streams(reader, stripe, columns))
 
 
 def data_planned(
     reader: OrcReader, stripe: int, columns: Iterable[int], *, index: RowIndex | None, kept: npt.NDArray[np.bool_]
 ) -> int:
-    """Bytes of those streams that a scan reads, if rows of every column are wanted. ``index``: by which row groups are
-    sought, None where the stripe is read whole; ``kept``: of each row group, whether evidence leaves rows of it."""
+    """Bytes of those streams that a scan reads if rows of every column are wanted. ``index``: the row index for
+    seeking, None if the stripe is read whole; ``kept``: for each row group whether rows of it remain."""
     planned, block_size = 0, reader.facts.block_size
     for column, kind, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)
@@ -48,7 +48,7 @@ def data_planned(
 
 
 def _data_streams(reader: OrcReader, stripe: int, columns: Iterable[int]) -> Iterator[tuple[int, StreamKind, int]]:
-    """Column, kind and length of the streams that are there."""
+    """Column, kind and length of the existing streams."""
     extents = reader.extents(stripe)
     for column in columns:
         for kind in DATA_KINDS:

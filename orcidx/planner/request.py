@@ -36,18 +36,18 @@ __all__ = [
 ]
 
 BATCHES_A_TURN = 64
-"""Batches of small files that a table, which wants all of them, has taken in one go."""
+"""Batches of small files that are read together for a table, which needs all of them."""
 
 TABLE_BATCHES = 4
-"""Batches whose bytes a stripe of few rows may take at once for a table, which holds them all in the end: to read its
-columns twice, half the rows each time, takes half as long again."""
+"""Batches whose bytes a stripe of few rows may take at once for a table, which holds them all in the end. Reading its
+columns twice, half the rows each time, would take half as long again."""
 
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What a scan wants of every file; see ``OrcFile.scan``. ``limit``: rows of it that are read at most;
-    ``for_table``: they go into one table, whose chunks nobody asked to be small; ``tests_each``: the predicate is
-    evaluated on each row that is returned, also where statistics or indexes prove it."""
+    """The request of a scan for every file; see ``OrcFile.scan``. ``limit``: the most rows that are read;
+    ``for_table``: the rows go into one table, for which chunks need not be small; ``tests_each``: the predicate is
+    evaluated on each returned row, even where statistics or indexes prove it."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -62,16 +62,16 @@ class ScanRequest:
 
     @property
     def bytes_at_once(self) -> int:
-        """Most bytes of a stripe of few rows that is decoded in one call."""
+        """The most bytes of a stripe of few rows that is decoded in one call."""
         return self.options.batch_bytes * (TABLE_BATCHES if self.for_table else 1)
 
     @property
     def together(self) -> int:
-        """Batches of small files that are taken in one go."""
+        """Batches of small files that are read together."""
         return BATCHES_A_TURN if self.for_table and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
-        """The same for one table, with ``rows`` rows in a batch where it has fewer."""
+        """The same request for one table, with ``rows`` rows in a batch if it has fewer."""
         # dataclasses.replace takes as long as decoding a column of a small file.
         request = object.__new__(ScanRequest)
         request.__dict__.update(self.__dict__, options=self._options_with(rows), for_table=True)
@@ -91,7 +91,7 @@ class ScanRequest:
 
     @property
     def askable_schema(self) -> pa.Schema:
-        """The wanted schema with what the predicate may name besides."""
+        """The wanted schema with the other columns that the predicate may name."""
         assert self.schema is not None
         return self.schema if self.file_path is None else self.schema.append(pa.field(self.file_path, pa.string()))
 
@@ -142,7 +142,7 @@ class FileJob:
 
 
 class FileIndexes(Protocol):
-    """The indexes beside the files of a scan, which are asked when it is iterated; a value that pickles."""
+    """The indexes of the files of a scan, which are asked when the scan is iterated. It pickles."""
 
     @property
     def as_of(self) -> float | None:
@@ -159,17 +159,17 @@ class FileIndexes(Protocol):
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """``plan`` for totals of these columns of the files, which are known of some files that match whole."""
+        """Like ``plan``, for totals of these columns. Some totals are known of files all of whose rows match."""
         ...
 
 
 def listing_time(as_of: float) -> str:
-    """The time of a listing as text, in whole seconds of UTC."""
+    """The time of a listing as text, in UTC with whole seconds."""
     return datetime.fromtimestamp(int(as_of), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
-    """The note in an explanation about a listing that was not made now."""
+    """The note of an explanation about an older listing."""
     if indexes is None or indexes.as_of is None:
         return ()
     text = f"fresh='catalog': the files as of {listing_time(indexes.as_of)}; files that were added later are not read"
@@ -178,8 +178,8 @@ def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
 
 @dataclass(frozen=True)
 class KnownTotals:
-    """What is known of totals before any file is opened, and the jobs of the other files, as ``FileIndexes.plan`` has
-    them. ``as_of``: when the files were listed, in seconds since 1970, where that was not now."""
+    """The totals that are known before any file is opened, and the jobs of the other files, as from
+    ``FileIndexes.plan``. ``as_of``: when the files were listed, in seconds since 1970, if that was not now."""
 
     jobs: Sequence[FileJob]
     units: tuple[KnownUnit, ...] = ()
@@ -226,11 +226,9 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
 
 
 def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
-    """The rows that the caller wants of a file, before any predicate: its selection, range and stripes, less the
-    deleted. ``stripe_bounds``: the first row of each stripe, and the end.
-
-    Without a predicate a limit says which rows those are; what lies behind them is then not even fetched.
-    """
+    """The rows of a file that the caller wants, before any predicate: its selection, range and stripes, without deleted
+    rows. ``stripe_bounds``: the first row of each stripe, and the end. Without a predicate a limit decides which rows
+    those are; later rows are not even fetched."""
     rows = int(stripe_bounds[-1])
     wanted = RowSelection.all(rows)
     if job.selection is not None:

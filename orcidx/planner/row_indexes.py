@@ -1,8 +1,7 @@
-"""The row indexes of one stripe, in two steps: first of the columns that the predicate asks about, then of the others.
+"""Reads the row indexes of one stripe in two steps: first of the columns of the predicate, then of the others.
 
-Most stripes are ruled out by the first, and the others' indexes need not be decoded; of a local file they are not even
-read. Elsewhere a second request would cost more than the bytes, so that all come with the first.
-"""
+Most stripes are ruled out by the first, so that the others' indexes need not be decoded, nor read from a local file. In
+a remote file a second request would cost more than the bytes, so all are read with the first."""
 
 from __future__ import annotations
 
@@ -36,18 +35,18 @@ class StripeIndexes:
         """Whether the index of every column was read."""
 
     def of_leaves(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of the columns that are asked about, with their statistics; None where the stripe has none."""
+        """The index of the predicate's columns, with their statistics; None if the stripe has none."""
         places = self._places()
         asked = {column: place for column, place in places.items() if column in self._leaves}
         if not asked:
             return (yield from self.of_all())
         self._index = yield from self._read(asked, places)
-        if self._index.untrusted:  # the others may know the row groups
+        if self._index.untrusted:  # other columns may have the row groups
             return (yield from self.of_all())
         return self._index
 
     def of_all(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of every column, the others' without statistics; None where the stripe has none."""
+        """The index of every column, without statistics of the others; None if the stripe has none."""
         if not self.complete:
             self.complete = True
             known = set() if self._index is None else {*self._index.columns, *self._index.untrusted}
@@ -68,7 +67,7 @@ class StripeIndexes:
     def _read(
         self, places: Mapping[int, Range], ahead: Mapping[int, Range], *, only_seek: bool = False
     ) -> Generator[Fetch, Any, RowIndex]:
-        """The index of the columns of ``places``; from a remote file those of ``ahead`` are fetched with them."""
+        """The index of the columns of ``places``. From a remote file, those of ``ahead`` are fetched too."""
         reader, stripe = self._reader, self._stripe
         key = reader.cache_key(stripe, tuple(places), only_seek)
         index = INDEXES.get(key)

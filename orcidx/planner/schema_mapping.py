@@ -1,9 +1,8 @@
 """Maps one file's schema to the wanted one: each wanted column is a column of the file, a constant or null.
 
-Columns are matched by name, by position or by field id, fields of structs always by name; a column that the file lacks
-reads as nulls; values are widened where no value can be lost, and anything else is an error that names the column and
-both types.
-"""
+Columns are matched by name, by position or by field id, fields of structs always by name. A column that the file lacks
+is null. Values are widened where no value can be lost; any other difference is an error that names the column and both
+types."""
 
 from __future__ import annotations
 
@@ -31,10 +30,8 @@ FIELD_ID_KEYS = ("iceberg.id", "paimon.id")
 
 @dataclass(frozen=True)
 class FieldSource:
-    """Where a wanted column comes from: ``column`` of the file, or, when that is None, the constant ``value``.
-
-    ``options``: those to decode the column with, where they differ from the scan's.
-    """
+    """The origin of a wanted column: ``column`` of the file, or, if that is None, the constant ``value``. ``options``:
+    for decoding the column, if they differ from the scan's."""
 
     field: pa.Field
     column: OrcType | None = None
@@ -126,7 +123,7 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """A name of a column as it is compared with those of constants; a path into a struct is none."""
+    """The name of a column in the form in which constants are compared; a path into a struct never equals one."""
     return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 
@@ -153,11 +150,9 @@ def _as_scalar(value: Any, field: pa.Field) -> pa.Scalar:
 def choose_fields(
     wanted: pa.Schema, columns: Columns | None, *, case_sensitive: bool = True
 ) -> list[tuple[int, pa.Field]]:
-    """(position in ``wanted``, field) of what ``columns`` asks for, structs with no more than was asked of them.
-
-    Fields come in the order in which they are first asked for, at every level. Raises ``InvalidQuery`` for an unknown
-    column, naming the nearest.
-    """
+    """(position in ``wanted``, field) for what ``columns`` names. Structs have only the fields that are asked for, at
+    every level in the order in which they are named first. Raises ``InvalidQuery`` for an unknown column, with the
+    nearest name."""
     if columns is None:
         return list(enumerate(wanted))
     asked: dict[str, Any] = {}
@@ -176,7 +171,7 @@ def choose_fields(
 
 
 def column_path(given: object) -> tuple[str, ...]:
-    """One item of ``columns`` as a path; ``InvalidQuery`` for what is neither a name nor a path of names."""
+    """One item of ``columns`` as a path. Raises ``InvalidQuery`` for anything but a name or a path of names."""
     if isinstance(given, str):
         return (given,)
     if isinstance(given, (list, tuple)) and given and all(isinstance(part, str) for part in given):
@@ -285,7 +280,7 @@ def _units(kind: pa.DataType) -> list[Any]:
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _EXACT_BITS = {32: 16, 64: 32}
-"""Bits of a float to bits of the largest integer type all of whose values it holds."""
+"""Bits of a float, with the bits of the largest integer type whose values it all holds."""
 
 
 def _widens(have: pa.DataType, want: pa.DataType) -> bool:

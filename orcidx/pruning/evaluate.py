@@ -65,7 +65,7 @@ class Verdict:
         if self.kind == "skip" or other.kind == "skip":
             return Verdict.skip()
         if self.rows is None or other.rows is None:
-            # What remains unproved on one side keeps the rows of the other, and makes them uncertain.
+            # rows that one side leaves open keep the rows of the other, and make them uncertain
             rows = other.rows if self.rows is None else self.rows
             return Verdict.remain() if rows is None else Verdict.of(rows)
         return Verdict.of(self.rows & other.rows, self.exact and other.exact)
@@ -80,7 +80,7 @@ class Verdict:
         return Verdict.of(self.rows | other.rows, self.exact and other.exact)
 
     def refine(self, other: Verdict) -> Verdict:
-        """Both answers to the same predicate at once: the intersection, exact when either is."""
+        """Combines two answers to the same predicate: their intersection, which is exact if either is."""
         if other.rows is None or self.kind == "skip":
             return self
         if self.rows is None or other.kind == "skip":
@@ -124,11 +124,9 @@ class Outcome:
         return self.slice(start, stop).reasons_in(np.array([0, stop - start]))[0]
 
     def reasons_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """Why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match; empty where all of them may.
-
-        One reason where one evidence sufficed to rule the group out; several for the branches of an OR, where only
-        together they left no row, and where some rows are left.
-        """
+        """Why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match; empty if all of them may. There is one
+        reason if one evidence ruled the group out, and several for the branches of an OR that only together left no
+        row, and if some rows remain."""
         return reasons_in(self.root, self.states, bounds, span=self.span, may=self.may)
 
     def proofs_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
@@ -139,12 +137,11 @@ class Outcome:
 def evaluate(
     root: Bound, evidence: Sequence[Evidence], span: RowSelection, *, prior: Sequence[LeafState] | None = None
 ) -> Outcome:
-    """Hears all evidence on a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
+    """Evaluates all evidence for a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
 
-    ``evidence`` goes from coarse to fine. One after the other it is heard on the whole tree, and only on rows that are
-    still alive there: not ruled out for the leaf, nor by a sibling under AND, nor already sure under OR. Per leaf the
-    answers intersect; AND intersects, OR unites. ``prior`` are the ``states`` of a coarser outcome over the same rows.
-    """
+    ``evidence`` goes from coarse to fine. Each one is asked about the whole tree, and only about rows that are still
+    alive: not ruled out for the leaf or by a sibling under AND, and not already sure under OR. The answers about a leaf
+    are intersected; AND intersects, OR unites. ``prior``: the ``states`` of a coarser outcome over the same rows."""
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
     hearing = _Hearing(states, span)
@@ -158,10 +155,8 @@ def evaluate(
 
 
 class _Hearing:
-    """One walk of the tree after the other; the states belong to the places of the leaves, not to the leaves.
-
-    ``_alive``: the rows that are asked of the node that comes next.
-    """
+    """Walks the tree once for each evidence. The states belong to places in the tree, not to leaves. ``_alive``: the
+    rows that the next node is asked about."""
 
     def __init__(self, states: list[LeafState], span: RowSelection) -> None:
         self.states = states
@@ -172,7 +167,7 @@ class _Hearing:
         self._place = 0
 
     def hear(self, root: Bound, alive: RowSelection, evidence: Evidence | None) -> MayMust:
-        """What may and what must match of the rows that are alive, after this evidence too."""
+        """The alive rows that may match and that must match, after this evidence."""
         self._alive, self._evidence, self._place = alive, evidence, 0
         return self._visit(root)
 
@@ -190,7 +185,7 @@ class _Hearing:
     def _all(self, children: Iterator[MayMust]) -> MayMust:
         asked = must = self._alive
         for may, sure in children:
-            self._alive = may  # the next child is asked of what this one left
+            self._alive = may  # the next child is asked about the rows that this one left
             must = must & sure
         left, self._alive = self._alive, asked
         return left, must
@@ -199,7 +194,7 @@ class _Hearing:
         asked, may, must = self._alive, self._nothing, self._nothing
         for possible, sure in children:
             may, must = may | possible, must | sure
-            self._alive = asked - must  # the next child is asked of what is not sure yet
+            self._alive = asked - must  # the next child is asked about rows that are not sure yet
         self._alive = asked
         return may, must
 

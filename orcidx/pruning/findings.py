@@ -37,12 +37,10 @@ NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off", 
 
 @dataclass(frozen=True)
 class Note:
-    """Why an evidence could not speak, or not as well as it might.
-
-    ``kind``: ``"absent"`` there is none; ``"distrusted"`` it is known to be wrong of this writer; ``"stale"`` the data
-    changed after it was made; ``"damaged"`` it breaks its format or contradicts another; ``"silent"`` it cannot answer
-    this question; ``"off"`` an option, or its cost, turned it off; ``"gone"`` the file was there when it was listed.
-    """
+    """Why an evidence could not answer, or not fully. ``kind``: ``"absent"``: there is none; ``"distrusted"``: it is
+    known to be wrong for this writer; ``"stale"``: the data changed after it was made; ``"damaged"``: it breaks its
+    format or contradicts another; ``"silent"``: it cannot answer this question; ``"off"``: an option or its cost turned
+    it off; ``"gone"``: the file has disappeared since it was listed."""
 
     source: str
     kind: NoteKind
@@ -59,7 +57,7 @@ class Evidence(Protocol):
 
     @property
     def notes(self) -> Iterable[Note]:
-        """What it could not say, and why; grows as it is asked."""
+        """Notes on what it could not answer; the list grows as it is asked."""
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
         """Tests one leaf for the rows of ``alive``; None when it cannot say. Handles ``leaf.negated`` itself."""
@@ -67,7 +65,7 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True)
 class LeafState:
-    """What is known of the leaf at one place of the tree."""
+    """The state of the leaf at one place of the tree."""
 
     may: RowSelection
     must: RowSelection

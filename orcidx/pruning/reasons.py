@@ -1,8 +1,7 @@
-"""Why rows were skipped or kept: the answers that decided, for many groups of rows at once.
+"""Finds why rows were skipped or kept, for many groups of rows at once.
 
-The walk goes over the tree as the evaluation did, once for all groups: each answer narrows a selection, and counting
-that in each group tells which groups it cost rows. Only then are the facts put into words, those of an answer together.
-"""
+The tree is walked once for all groups, as in the evaluation. Each answer narrows a selection, and counting its rows in
+each group shows which groups lost rows by it. Only then are the facts described, those of one answer together."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ Reasons = tuple["Reason", ...]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why rows were skipped, or proved: the question, who answered, and the fact that decided."""
+    """The reason why rows were skipped or proved: the question, the evidence that answered, and the deciding fact."""
 
     source: str
     leaf: str
@@ -41,12 +40,12 @@ _HEARD = (
     "partition", "constant", "file statistics", "index", "stripe statistics", "row-group statistics", "bloom filter",
     "dictionary",
 )  # fmt: skip
-"""Who is asked, coarse to fine, by what is in the name."""
+"""Kinds of evidence from coarse to fine, by a part of the name."""
 
 
 def deciding(reasons: Sequence[Reason]) -> Reason:
-    """Of reasons that only together ruled rows out, as for the branches of an OR, the one that came last: until then
-    there were rows left, whatever the order of the branches."""
+    """Of reasons that only together ruled rows out, as for the branches of an OR, the one that was asked last: before
+    it some rows remained, whatever the order of the branches."""
     last = reasons[0]
     if len(reasons) > 1:
         latest = _heard(last.source)
@@ -67,7 +66,7 @@ _NEVER = Reason("predicate", "", "the predicate can never be true")
 
 @dataclass(frozen=True)
 class _Answer:
-    """One answer that counted in some ``groups``; ``rows``: a row of each for which it did."""
+    """An answer that had an effect in some ``groups``. ``rows``: one row of each group that it affected."""
 
     groups: Int64s
     rows: Int64s
@@ -81,14 +80,15 @@ class _Answer:
         return (Reason(source, leaf, detail) for detail in self.finding.describe(self.rows))
 
     def only(self, wanted: Bools) -> _Answer:
-        """The same in those of its groups that are ``wanted``; one bool for each group there is."""
+        """The same for those of its groups that are ``wanted``, which has one bool for each group."""
         mine = wanted[self.groups]
         return self if mine.all() else _Answer(self.groups[mine], self.rows[mine], self.leaf, self.finding)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What a node of the tree leaves, how many rows of each group those are, and who ruled the others out."""
+    """The rows that a node of the tree leaves, their number in each group, and the answers that ruled out the
+    others."""
 
     left: RowSelection
     counts: Int64s
@@ -119,12 +119,12 @@ def proofs_in(root: Bound, states: Sequence[LeafState], bounds: Int64s) -> list[
 
 
 def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
-    """The answers of each group, in their order, each once."""
+    """The answers of each group in order, without repetitions."""
     found: list[Reasons] = [()] * groups
     heard = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in heard  # only then may a reason be there already
+        again = asked in heard  # a reason may be there already only in this case
         heard.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]
@@ -134,14 +134,14 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
 
 
 def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
-    """The first of the rows in each of these groups, all of which have one."""
+    """The first row in each of these groups, which all have one."""
     runs, starts = rows.runs(), bounds[groups]
     first: Int64s = np.maximum(runs[np.searchsorted(runs[:, 1], starts, "right"), 0], starts)
     return first
 
 
 class _Blame:
-    """Finds who ruled out rows; walks the tree as the evaluation does."""
+    """Finds the answers that ruled out rows, by walking the tree as the evaluation does."""
 
     def __init__(self, states: Sequence[LeafState], span: RowSelection, bounds: Int64s) -> None:
         self._states = iter(states)
@@ -177,7 +177,7 @@ class _Blame:
         return self._part(left, answers)
 
     def _all(self, children: Iterator[_Part]) -> _Part:
-        """AND: where one part leaves nothing of a group, the first such part alone is to blame."""
+        """For AND: if one part leaves nothing of a group, only the first such part is a reason."""
         parts, left, answers = list(children), self._asked, []
         unruled = np.ones(len(self._counts), np.bool_)
         blamed = []
@@ -200,7 +200,7 @@ class _Blame:
             after = narrowed.count_in(self._bounds)
             groups = np.flatnonzero(after < counts)
             if len(groups):
-                # Who left nothing of a group is to blame alone, whoever took rows of it before.
+                # an answer that leaves nothing of a group is the only reason, even if others ruled out some rows before
                 emptied = (after == 0) & (counts > 0)
                 answers = [answer.only(~emptied) for answer in answers]
                 answers.append(_Answer(groups, _first_rows(left - narrowed, self._bounds, groups), text, finding))

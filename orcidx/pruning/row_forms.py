@@ -1,8 +1,7 @@
-"""The two forms in which a set of rows is kept, and what they tell: ``RowSelection`` adds the algebra.
+"""The two forms of a set of rows and their queries; ``RowSelection`` adds the algebra.
 
-Runs ``[start, stop)`` (an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent) or a roaring
-bitmap; the other form is made when it is asked for and kept.
-"""
+The forms are runs ``[start, stop)`` (an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent)
+and a roaring bitmap. The other form is made when it is needed, and kept."""
 
 from __future__ import annotations
 
@@ -21,10 +20,11 @@ BoolArray = npt.NDArray[np.bool_]
 # A bitmap is turned into runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
 _WINDOW_ROWS = 1 << 20
 SHORT_RUN = 4
-"""Rows from which on a run goes into a bitmap by itself: that takes 0.2 us, as long as 4 rows of an array (0113)."""
+"""A run of at least this many rows is added to a bitmap by itself: that takes 0.2 us, as long as adding 4 rows of an
+array (0113)."""
 LONG_RUN = 256
-"""Rows for each run from which on a mask is filled run by run: 0.4 us each, where the sum over edges takes 3.4 ns a row
-(decision 0148)."""
+"""With at least this many rows for each run, a mask is filled run by run, at 0.4 us each; the sum over edges takes 3.4
+ns a row (decision 0148)."""
 _BITMAP_ROWS = 1 << 32
 
 
@@ -37,7 +37,7 @@ NO_RUNS = _frozen(np.empty((0, 2), np.int64))
 
 
 class RowForms:
-    """An immutable set of rows of a span of ``length`` rows, whatever the form it came in."""
+    """An immutable set of rows of a span of ``length`` rows, in either form."""
 
     __slots__ = ("_bitmap", "_count", "_runs", "length")
 
@@ -77,7 +77,7 @@ class RowForms:
     @property
     def is_all(self) -> bool:
         """Whether every row of the span is selected (true of an empty span)."""
-        known = self._count  # asked so often that the call of the property counts
+        known = self._count  # it is read so often that the call of the property would show
         return (self.count if known is None else known) == self.length
 
     @property

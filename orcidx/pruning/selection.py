@@ -20,7 +20,7 @@ from orcidx.pruning.row_forms import NO_RUNS, BoolArray, Int64Array, RowForms, j
 __all__ = ["RowSelection"]
 
 FEW_RUNS = 256
-"""Runs of one side with which a bitmap is still joined as a bitmap: both become runs beyond (decision 0113)."""
+"""A bitmap is combined with at most this many runs as a bitmap; with more, both sides become runs (decision 0113)."""
 
 
 class RowSelection(RowForms):
@@ -181,13 +181,13 @@ class RowSelection(RowForms):
         if first == last:
             return RowSelection(stop - start, NO_RUNS)
         part = runs[first:last] - start
-        # runs ascend and don't touch: no other than the first and the last can reach out of the part
+        # runs ascend and do not touch, so only the first and the last can reach beyond the part
         part[0, 0] = max(int(part[0, 0]), 0)
         part[-1, 1] = min(int(part[-1, 1]), stop - start)
         return RowSelection(stop - start, part)
 
     def shift_into(self, length: int, offset: int) -> RowSelection:
-        """The same rows as part of a longer span of ``length`` rows, moved up by ``offset``."""
+        """The same rows in a longer span of ``length`` rows, moved up by ``offset``."""
         if offset < 0 or offset + self.length > length:
             raise InvalidQuery(f"{self.length} rows at {offset} lie outside the span of {length} rows")
         return RowSelection(length, self.runs() + offset)

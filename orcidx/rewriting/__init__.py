@@ -1,1 +1,1 @@
-"""Files made of files: stripes copied, recompressed or given indexes, rows sorted, clustered and encoded anew."""
+"""Makes ORC files from files: copies and recompresses stripes, adds indexes, and sorts, clusters and encodes rows."""

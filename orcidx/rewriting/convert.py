@@ -1,8 +1,8 @@
-"""Files of other formats into ORC, and back: read by pyarrow and written by orcidx, or the other way round.
+"""Converts files of other formats into ORC, and back: pyarrow reads them and orcidx writes, or the other way round.
+Rows go through batch by batch.
 
-Rows stream through, batch by batch. Columns of CSV and JSON lines get types that hold all of their values as they are;
-what is doubtful stays text. Nothing has its name before it is finished.
-"""
+Columns of CSV and JSON lines get types that hold all of their values unchanged; a column for which that is doubtful
+stays text. No file gets its name before it is finished."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _format(name: str, given: str | None) -> str:
 
 
 class _Counted:
-    """A sink that knows how much went into it."""
+    """A sink that counts the bytes written to it."""
 
     def __init__(self, sink: Sink) -> None:
         self.name = sink.name
@@ -180,7 +180,7 @@ def _read(kind: str, open_file: Callable[[], io.RawIOBase], types: Mapping[str, 
 
 
 def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """The batches; an error of reading is reported as the source's."""
+    """The batches. An error of reading is reported as one of the source."""
     while True:
         try:
             batch = next(batches, None)
@@ -235,7 +235,7 @@ def _to_jsonl(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Count
 
 
 def _repeated(kind: Any) -> str | None:
-    """A name that fields of one struct share, in a schema or a type."""
+    """A name that two fields of one struct share, in a schema or a type."""
     fields = [kind.field(i) for i in range(len(kind) if isinstance(kind, pa.Schema) else kind.num_fields)]
     if isinstance(kind, pa.Schema) or pa.types.is_struct(kind):
         names: list[str] = [field.name for field in fields]
@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Plain:
-    """A sink as pyarrow takes a Python file: one that writes."""
+    """A sink as the writable Python file that pyarrow expects."""
 
     closed = False
 

@@ -1,8 +1,7 @@
-"""Rows of CSV text, with types that change no value: what is doubtful stays text.
+"""Rows of CSV text, with types that change no value; a column for which that is doubtful stays text.
 
-pyarrow takes the types that the first block shows. It reads 01234 as 1234 and 12345678901234567890 as the double beside
-it. Here all values of a column are asked before its type is settled.
-"""
+pyarrow takes the types that the first block suggests: it reads 01234 as 1234, and 12345678901234567890 as the nearest
+double. Here all values of a column are tested before its type is chosen."""
 
 from __future__ import annotations
 
@@ -18,11 +17,11 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 
 __all__ = ["open_csv"]
 
-# pyarrow's own words for null, without those for NaN: a NaN is a value of a double.
+# pyarrow's texts for null, without those for NaN, which is a value of a double.
 _NULL_WORDS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
 _BLANK = "[ \\t]*"
 _INTEGER = f"^{_BLANK}(0|-?[1-9][0-9]{{0,17}}){_BLANK}$"
-"""At most 18 digits: those of 19 may be beyond 64 bits."""
+"""At most 18 digits; a number of 19 digits may be beyond 64 bits."""
 _DOUBLE = f"^{_BLANK}(-?((0|[1-9][0-9]*)(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|NaN|inf|Inf)){_BLANK}$"
 _BOOLEAN = f"^{_BLANK}(true|True|TRUE|false|False|FALSE){_BLANK}$"
 _MANY_DIGITS = "([0-9].?){16}|[0-9][eE]"
@@ -63,7 +62,7 @@ def open_csv(
 
 @dataclass
 class _Column:
-    """Which types hold all values of a column as they are."""
+    """Tests which types hold all values of a column unchanged."""
 
     number: int
     name: str
@@ -112,7 +111,7 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
 
 
 def _are_long_integers(texts: pa.Array) -> bool:
-    """With those of 19 digits, which may be within 64 bits."""
+    """Like the other, with numbers of 19 digits, which may be within 64 bits."""
     pattern = _INTEGER.replace("{0,17}", "{0,18}")
     if not _all_match(texts, pattern):
         return False

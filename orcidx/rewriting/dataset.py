@@ -27,12 +27,14 @@ __all__ = ["DatasetFile", "WrittenDataset", "write_dataset"]
 
 HELD_ROWS = 1 << 14
 HELD_BYTES = 1 << 20
-"""Of a partition, before they are given to its writer: many partitions get few rows of a batch."""
+"""Rows and bytes of a partition that are collected before its writer gets them, because a batch has few rows of each of
+many partitions."""
 
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """``path`` below the directory; ``partition`` values as text by column; ``written``: by this call."""
+    """``path``: below the directory; ``partition``: values as text, by column; ``written``: whether this call wrote
+    it."""
 
     path: str
     partition: Mapping[str, str | None] = field(hash=False)
@@ -43,7 +45,7 @@ class DatasetFile:
 
 @dataclass(frozen=True)
 class WrittenDataset:
-    """All files of the job, those of earlier calls included."""
+    """All files of the job, including those of earlier calls."""
 
     directory: str
     job: str
@@ -176,7 +178,7 @@ def _opened(source: Any) -> tuple[pa.Schema, Any]:
 
 
 def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None:
-    """Rows of each partition, where all rows are here already."""
+    """Rows of each partition, if all rows are in memory already."""
     if not isinstance(source, pa.Table | pa.RecordBatch):
         return None
     found: Counter[PartitionKey] = Counter()
@@ -193,7 +195,8 @@ def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None
 
 @dataclass
 class _Partition:
-    """One directory: the rows that wait, the finished files that are still to be met, and the open file."""
+    """One directory: its waiting rows, the finished files of an earlier call whose rows are still to come, and the open
+    file."""
 
     key: PartitionKey
     folder: str
@@ -214,7 +217,7 @@ class _Partition:
 
 
 class _Writing:
-    """The open files of a call. ``expected``: rows of each partition, where they are known."""
+    """The open files of a call. ``expected``: rows of each partition, if they are known."""
 
     def __init__(
         self,
@@ -269,7 +272,7 @@ class _Writing:
             self._append(part, self._pass(part, batch))
 
     def _pass(self, part: _Partition, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Leaves out the rows that an earlier call has written, once they are seen to be the same."""
+        """Leaves out the rows that an earlier call has written, after checking that they are the same."""
         while part.earlier and batch.num_rows:
             file = part.earlier[0]
             taken = min(batch.num_rows, file.rows - part.passing.rows)
@@ -320,14 +323,14 @@ class _Writing:
         return 0 if part.writer is None else part.writer.bytes_written + part.writer.bytes_buffered
 
     def _room(self, part: _Partition) -> int:
-        """Rows to write before looking at the size again."""
+        """Rows to write before the size is checked again."""
         if part.seen.rows < 1000:
             return 1000
         left = (self._file_bytes - self._bytes(part)) * part.seen.rows // max(1, self._bytes(part))
         return max(1, min(HELD_ROWS, left, self._target_rows(part) - part.seen.rows))
 
     def _target_rows(self, part: _Partition) -> int:
-        """Rows of the file, so that those of the partition spread evenly."""
+        """Rows of each file, so that the rows of the partition spread evenly."""
         if self.expected is None or part.seen.rows < 1000:
             return 1 << 62
         left = self.expected[part.key] - part.rows_seen + part.seen.rows

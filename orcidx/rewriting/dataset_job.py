@@ -1,8 +1,7 @@
-"""What a job of ``write_dataset`` has done: a manifest in ``_orcidx_write/`` beside the data, hidden from readers.
+"""The record of a job of ``write_dataset``: a manifest in ``_orcidx_write/`` beside the data, hidden from readers.
 
-A file counts when the manifest lists it, which happens after it has its name. Whatever else bears the job's name is of
-a run that was killed in between, and is written again under the same name, or deleted.
-"""
+A file counts when the manifest lists it, which happens after the file has its name. Any other file with the job's name
+was left by a killed run. It is written again under the same name, or deleted."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ Mode = Literal["error", "append", "overwrite"]
 FOLDER = "_orcidx_write"
 VERSION = 1
 SAVED_SHARE = 50
-"""The manifest names every file: it is written again when a fiftieth more of them are done, so that ten thousand files
-write it three hundred times. So much at most a run that is killed has to write again."""
+"""The manifest names every file. It is written again when the number of files has grown by a fiftieth, so that ten
+thousand files write it three hundred times. A killed run has to repeat at most that share."""
 
 
 @dataclass(frozen=True)
 class JobFile:
-    """A finished file; ``seen`` tells its rows from others."""
+    """A finished file. ``seen``: a hash that tells its rows from others."""
 
     path: str
     partition: PartitionKey
@@ -44,9 +43,9 @@ class JobFile:
 
 @dataclass
 class DatasetJob:
-    """``name`` of the job, and what it wrote; ``token`` is in the names of its files. ``replaced``: files of others
-    that go when this job is done; ``made_of``: these, and the files that the rows are from, whose readers alone may
-    read what is written. A job without a name of its own (``resumes`` is False) keeps no manifest."""
+    """The job ``name`` and its files. ``token``: a part of the names of its files. ``replaced``: files of others that
+    are deleted when the job is done. ``made_of``: these, and the files that the rows come from; what is written is
+    readable only by their readers. A job without a name (``resumes`` is False) keeps no manifest."""
 
     folder: Folder
     name: str
@@ -110,7 +109,7 @@ class DatasetJob:
             )
 
     def _clean(self) -> None:
-        """Deletes what a killed run left, and checks that what counts is there."""
+        """Deletes what a killed run left, and checks that the listed files are there."""
         listed = {one.path: one for one in self.files}
         for stored in self.folder.list():
             if _is_data(stored.name) and f"-{self.token}." in stored.name:
@@ -130,22 +129,23 @@ class DatasetJob:
         )
 
     def add(self, file: JobFile) -> None:
-        """Takes a finished file in."""
+        """Adds a finished file."""
         self.files.append(file)
         self._unsaved += 1
         if self._unsaved * SAVED_SHARE >= len(self.files):
             self._save()
 
     def finish(self) -> None:
-        """Marks the job as done, then deletes what it replaces: a run that is killed in between leaves both, and the
-        same call deletes the rest."""
+        """Marks the job as done, then deletes the files that it replaces. A run that is killed in between leaves both;
+        the same call deletes the rest."""
         self.done = True
         self._save()
         for name in self.replaced:
             self.folder.delete(name)
 
     def drop(self) -> None:
-        """After an error: a job that cannot be resumed takes its files away. The error that is underway counts."""
+        """After an error, deletes the files of a job that cannot be resumed. Errors of deleting are ignored, because
+        the first error is raised."""
         if not self.resumes and not self.done:
             for one in self.files:
                 with suppress(StorageError, OSError):
@@ -166,7 +166,7 @@ class DatasetJob:
 
 
 def spec_of(*parts: Any) -> str:
-    """A short text for what a job's manifest must agree in."""
+    """A short hash of what must be equal in a job's manifest and a later call."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

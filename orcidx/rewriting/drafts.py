@@ -1,8 +1,6 @@
-"""A file that is written, read again to be verified, and only then gets its name.
-
-A local draft lies under a hidden name beside its place; of other storages, which show or charge for what is uploaded,
-on the local disk until it is uploaded.
-"""
+"""A file that is written, read again to be verified, and only then gets its name. A local draft has a hidden name
+beside its target. For other storages, which show or charge for each upload, the draft is on the local disk until it is
+uploaded."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ class Draft:
         return describe_source(self.path)
 
     def publish(self) -> None:
-        """Gives the file its name, in the place of what has it."""
+        """Gives the file its name, and replaces a file of that name."""
         if self._folder is None:
             with translating(self.target.name):
                 give_name(self.path, self._place, self.target.name)

@@ -1,4 +1,4 @@
-"""Rows of files read and written anew, in their order or in another."""
+"""Reads rows of files and writes them anew, in their order or another."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["encode_rows"]
 
 ORDERED_BLOCK = 1 << 16
-"""Most bytes of a chunk of rows that are put in an order, which is done to find few of them: 10,000 numbers are about
-one such chunk, and packed ones a twelfth of one of 256 KiB. Of six columns a lookup then plans 0.69 MB for 1.33, and
-the file takes 1.014 times as much (decision 0129)."""
+"""The most bytes of a compressed chunk where rows are put in an order, so that lookups read little: 10,000 numbers take
+about one such chunk, and small numbers a twelfth of a chunk of 256 KiB. A lookup among six columns then plans 0.69 MB
+instead of 1.33, and the file takes 1.014 times as much (decision 0129)."""
 
 _COPIED_ONLY = frozenset({TypeKind.GEOMETRY, TypeKind.GEOGRAPHY})
 
@@ -43,7 +43,8 @@ def encode_rows(
     options: ReadOptions,
     advance: Callable[[int], None],
 ) -> RowsSeen:
-    """Writes the file into the sink, and closes it; returns what rows went in. ``advance(rows)`` as they are read."""
+    """Writes the file into the sink, and closes it. Returns a summary of the rows. ``advance(rows)`` is called as rows
+    are read."""
     for node in inputs[0].reader.root.walk():
         if node.kind in _COPIED_ONLY:
             raise Unsupported(
@@ -74,7 +75,7 @@ def encode_rows(
 
 
 def sink_object(sink: Sink) -> _SinkFile:
-    """What ``OrcWriter`` takes for a file object: it only writes."""
+    """A file object for ``OrcWriter`` that can only be written."""
     return _SinkFile(sink)
 
 
@@ -88,7 +89,7 @@ class _SinkFile:
 
 
 def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
-    """The columns in types that differ by field metadata at most."""
+    """The columns, in types that may differ only in field metadata."""
     return [
         column if column.type.equals(field.type, check_metadata=True) or not pa.types.is_nested(field.type)
         else column.cast(field.type)

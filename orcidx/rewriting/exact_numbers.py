@@ -1,4 +1,4 @@
-"""Which numbers a double keeps as their text has them."""
+"""Tests whether a double keeps the text of a number."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["is_exact_double"]
 
 
 def is_exact_double(text: str) -> bool:
-    """Whether ``text`` is a number that a double gives back: by its shortest digits, or by the 17 that C's ``%.17g``
-    prints. 0.1 and 0.10000000000000001 are such numbers, 12345678901234567890 is none."""
+    """Whether a double gives the text of the number back, by its shortest digits or by the 17 that C's ``%.17g``
+    prints. 0.1 and 0.10000000000000001 are such numbers, 12345678901234567890 is not."""
     try:
         value, wanted = float(text), decimal.Decimal(text.strip())
     except (ValueError, decimal.InvalidOperation):

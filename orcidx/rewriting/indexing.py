@@ -1,8 +1,7 @@
-"""Indexes for data that stays as it is: bloom filters added, or all statistics and filters computed anew.
+"""Makes indexes for data that stays unchanged: adds bloom filters, or computes all statistics and filters anew.
 
-The columns in question are decoded and run through the writer's own column writers, of which only what they say of row
-groups is taken; positions come from the index that the file has.
-"""
+The columns are decoded and given to the writer's column writers, of which only the statistics and filters of row groups
+are used. Positions come from the row index of the file."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ __all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trus
 
 _TIMES = frozenset({TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _GREGORIAN_START = -141_427
-"""Days from 1970 to 1582-10-15: earlier days have other numbers in a hybrid calendar."""
+"""1582-10-15 as days from 1970: earlier days have other numbers in a hybrid calendar."""
 
 
 def bloom_nodes(root: OrcType, names: Sequence[str | int]) -> list[OrcType]:
@@ -61,7 +60,7 @@ def has_indexes(reader: OrcReader, stripes: Sequence[int]) -> bool:
 
 
 def is_trusted(node: OrcType, reader: OrcReader) -> bool:
-    """Whether readers would believe a bloom filter of this column under the file's own writer."""
+    """Whether readers would trust a bloom filter of this column under the name of the file's writer."""
     facts = reader.facts
     encoding = ColumnEncoding(EncodingKind.DIRECT, 0, 1)
     if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, ReadOptions()) is not None:
@@ -82,7 +81,7 @@ class Indexer:
     options: ReadOptions
     fpp: float
     everything: bool
-    """All statistics and filters anew, instead of filters alone."""
+    """All statistics and filters are computed anew, instead of filters alone."""
 
     @cached_property
     def _tops(self) -> list[OrcType]:
@@ -112,7 +111,7 @@ class Indexer:
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
-        """Column ids in the writer of these columns alone, to those of the file."""
+        """Maps column ids of a writer of these columns alone to column ids of the file."""
         found = {0: 0}
         for top in self._tops:
             for node in top.walk():
@@ -131,8 +130,8 @@ class Indexer:
         yield from scan
 
     def index(self, stripe: StoredStripe, data: StripeData, framing: Framing) -> tuple[StripeData, list[bytes]]:
-        """``data``, of that stripe, with the indexes, and the new statistics of its columns (none unless everything is
-        anew)."""
+        """``data`` of that stripe with its new indexes, and the new statistics of its columns (only if everything is
+        computed anew)."""
         _, root, options, _ = self._request
         writer = StripeWriter(root, options, None, name=self.reader.name)
         for batch in self._batches(stripe.number):
@@ -194,7 +193,7 @@ class Indexer:
         return [*index, *(s for s in streams if not s.is_index)]
 
     def _joined(self, stripe: StoredStripe, node: OrcType, moved: bytes, fresh: bytes, framing: Framing) -> bytes:
-        """The positions of one index with the statistics of another."""
+        """Joins the positions of one row index with the statistics of another."""
         matrix, _, _ = index_entries(stripe, node, moved, compressed=framing.kind is not CompressionKind.NONE)
         _, _, starts, stops = read_row_index(fresh, max(len(fresh), 1))
         if len(starts) != len(matrix):
@@ -203,7 +202,7 @@ class Indexer:
         return row_index_message(columns, [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 
     def _check_days(self, batch: pa.RecordBatch) -> None:
-        """Data of a hybrid calendar stays under a proleptic one only where the two agree."""
+        """Checks that data of a hybrid calendar may be marked as proleptic: all its days must be equal in both."""
         if not self.everything or not self.reader.facts.hybrid_calendar:
             return
         for name, column in zip(batch.schema.names, batch.columns):

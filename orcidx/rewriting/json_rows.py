@@ -1,8 +1,7 @@
-"""Rows of JSON lines, with types that change no value: numbers that no double holds stay text.
+"""Rows of JSON lines, with types that change no value; numbers that no double holds stay text.
 
-pyarrow parses the lines where its types are exact. Where they are not, or where a caller gives types, Python's parser
-hands out each number as its text.
-"""
+pyarrow parses the lines where its types are exact. Where they are not, or where the caller gives types, Python's parser
+is used, which gives the text of each number."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ __all__ = ["open_json"]
 _CHUNK_BYTES = 1 << 22
 _BATCH_ROWS = 1 << 14
 _SUSPECT = re.compile(rb"[0-9][0-9.]{15}|[0-9][eE]")
-"""Lines without 16 digits in a row and without an exponent have no number that a double changes."""
+"""A line without a match has no number that a double changes: it has no 16 digits in a row and no exponent."""
 Path = tuple[str, ...]
 _ITEM = "[]"
 
@@ -77,7 +76,7 @@ def _has_double(kind: pa.DataType) -> bool:
 
 
 def _retyped(kind: Any, path: Path, doubtful: set[Path]) -> Any:
-    """A type as it is written: text where numbers are doubtful, and where nothing is known but nulls."""
+    """The type in which a column is written: text if its numbers are doubtful or all values are null."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([pa.field(f.name, _retyped(f.type, (*path, f.name), doubtful)) for f in kind])
@@ -92,7 +91,7 @@ def _retyped(kind: Any, path: Path, doubtful: set[Path]) -> Any:
 
 
 def _lines(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, with their numbers from 1."""
+    """Lines that are not blank, numbered from 1."""
     rest = b""
     number = 0
     while True:
@@ -107,7 +106,7 @@ def _lines(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _objects(line: bytes, number: int, name: str) -> Iterator[dict[str, Any]]:
-    """The objects of a line, mostly one."""
+    """The objects of a line, usually one."""
     try:
         text = line.decode().strip()
         at = 0
@@ -178,7 +177,7 @@ def _batch(
 
 
 def _crossing(kind: Any) -> Any:
-    """The type in which Python's values become Arrow's: times cross as text, which Arrow parses."""
+    """The Arrow type into which Python's values are converted first. Times go as text, which Arrow parses."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([pa.field(f.name, _crossing(f.type)) for f in kind])

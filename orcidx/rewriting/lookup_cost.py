@@ -1,8 +1,7 @@
-"""What a lookup of one value reads of files, before and after they were rewritten: said where it is more.
+"""Estimates what a lookup of one value reads, before and after a rewrite, and reports an increase.
 
-Bytes of the data of one row group, times the overlap depth of the column that is asked (``explain/overlap``): about as
-many row groups does a lookup read that nothing else helps.
-"""
+The estimate is the data of one row group in bytes, times the overlap depth of the column (``explain/overlap``), because
+a lookup reads about that many row groups if no other index helps."""
 
 from __future__ import annotations
 
@@ -25,21 +24,21 @@ __all__ = ["LookupCost", "lookup_cost", "lookup_notes", "size_notes"]
 
 MOST_GROUPS = 20_000
 MOST_COLUMNS = 64
-"""Row groups and columns beyond which nothing is said: their indexes would take too long to read."""
+"""The most row groups and columns for which an estimate is made; the indexes of more would take too long to read."""
 
 SAMPLED_STRIPES = 8
-"""Stripes of whose middle row group the bytes are counted."""
+"""The number of stripes whose middle row group is measured."""
 
 READS_MORE = 1.1
 TAKES_MORE = 1.02
-"""Times as many bytes that a lookup reads, and that a file takes, above which it is said. Chunks end elsewhere in every
-file, which moves the bytes of a row group."""
+"""Factors by which a lookup, and a file, must grow before that is reported. Chunks end elsewhere in every file, which
+changes the bytes of a row group."""
 
 
 @dataclass(frozen=True)
 class LookupCost:
-    """``row_group``: bytes of the data of a row group, on average; ``depths``: the overlap depth by column; ``most``:
-    bytes of all data."""
+    """``row_group``: the average data of a row group in bytes; ``depths``: the overlap depth by column; ``most``: all
+    data in bytes."""
 
     row_group: float
     depths: Mapping[str, float]
@@ -51,7 +50,7 @@ class LookupCost:
 
 
 def lookup_cost(readers: Sequence[OrcReader]) -> LookupCost | None:
-    """Of files with row groups; None where there are none, too many, or a damaged index."""
+    """Makes the estimate for files. None if they have no row groups, or too many, or a damaged index."""
     stripes = [(one, number) for one in readers for number, stripe in enumerate(one.stripes) if stripe.rows]
     groups = sum(group_count(one.stripes[number].rows, one.facts.row_index_stride) for one, number in stripes)
     if not stripes or groups > MOST_GROUPS or len(readers[0].root.ids) > MOST_COLUMNS:
@@ -63,7 +62,7 @@ def lookup_cost(readers: Sequence[OrcReader]) -> LookupCost | None:
         sizes = [_middle_bytes(one, number) for one, number in stripes[::step]]
         most = sum(one.stripes[number].data_length for one, number in stripes)
         return LookupCost(sum(sizes) / len(sizes), dict(_depths(readers)), most)
-    except OrcidxError:  # whoever reads the file says where
+    except OrcidxError:  # reading the file reports the place of the damage
         return None
 
 
@@ -89,7 +88,7 @@ def _depths(readers: Sequence[OrcReader]) -> Iterator[tuple[str, float]]:
 
 
 def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[str, ...]:
-    """A sentence on the columns by which a lookup reads more than before; the worst one with its numbers."""
+    """A sentence about the columns by which a lookup reads more than before, with the numbers of the worst one."""
     if before is None or after is None:
         return ()
     reads = {name: (before.by(name), after.by(name)) for name in after.depths if name in before.depths}
@@ -106,7 +105,7 @@ def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[s
 
 
 def size_notes(before: int, after: int) -> tuple[str, ...]:
-    """A sentence where the result is larger."""
+    """A sentence if the result is larger."""
     if after <= TAKES_MORE * before:
         return ()
     return (f"the result is larger: {size_text(after)}, {size_text(before)} before",)

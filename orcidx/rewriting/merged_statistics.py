@@ -1,8 +1,7 @@
-"""ColumnStatistics messages of several files made one, without decoding a value.
+"""Merges ColumnStatistics messages of several files without decoding a value.
 
-Only those of files of one writer are merged: what its bounds mean, and how far they are trusted, stays the same. A
-typed part is written whole or not at all, as ORC Java prunes everything by one without both bounds (0040).
-"""
+Only messages of one writer are merged, because the meaning of its bounds, and whether they are trusted, depend on it. A
+typed part is written with both bounds or not at all: ORC Java skips everything by a part that lacks one (0040)."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ __all__ = ["has_counts", "merge_statistics", "with_bytes_on_disk"]
 COUNT, HAS_NULL, ON_DISK = 1, 10, 11
 LARGEST_SUM = 10**38
 _REPLACED = ("\ufffd".encode(), "\ufffe".encode())
-"""What ORC Java puts where a bound does not decode: such bounds do not order."""
+"""What ORC Java writes in place of a bound that does not decode. Such bounds cannot be compared."""
 
 
 def has_counts(message: bytes) -> bool:
-    """Whether a message says how many values there are, without which nothing can be merged."""
+    """Whether a message has the number of values, without which nothing can be merged."""
     return bool(message) and Message(message, "ColumnStatistics").has(COUNT)
 
 
@@ -97,7 +96,7 @@ def _texts(parts: Sequence[Message]) -> bytes | None:
             if any(mark in text for mark in _REPLACED):
                 return None
             found.append((text, exact))
-        # where an exact bound and a cut one tie, the exact one says more: readers take cut ones as exclusive
+        # of equal bounds the exact one is kept, as readers take truncated ones as exclusive
         best = max(found, key=lambda b: b) if is_upper else min(found, key=lambda b: (b[0], not b[1]))
         sides.append((best, whole, cut))
     message = b"".join(blob(whole if best[1] else cut, best[0]) for best, whole, cut in sides)
@@ -131,7 +130,7 @@ def _decimals(parts: Sequence[Message]) -> bytes | None:
 
 
 def _scaled(value: Decimal, scale: int) -> int:
-    """The value times 10^scale; the methods of ``Decimal`` would round it to 28 digits."""
+    """The value times 10^scale. The methods of ``Decimal`` would round it to 28 digits."""
     sign, digits, exponent = value.as_tuple()
     number: int = int("".join(map(str, digits))) * 10 ** (scale + int(exponent))
     return -number if sign else number
@@ -149,7 +148,7 @@ def _binaries(parts: Sequence[Message]) -> bytes | None:
 
 
 def _timestamps(parts: Sequence[Message]) -> bytes | None:
-    """Of UTC; older ones, of the writer's local time, are not told apart by zone and left out."""
+    """Bounds in UTC. Older ones, in the local time of the writer, are left out, because they do not tell their zone."""
     if not _have(parts, 3, 4):
         return None
     sides = []
@@ -191,7 +190,7 @@ _MERGERS: dict[Part, Any] = {
 
 
 def with_bytes_on_disk(message: bytes, size: int) -> bytes:
-    """The message of a column whose streams take ``size`` bytes now; one that says nothing of them stays."""
+    """The message of a column whose streams now take ``size`` bytes. A message without a size stays as it is."""
     kept, found = [], False
     for number, start, stop in _fields(message):
         if number == ON_DISK:

@@ -1,8 +1,7 @@
-"""Rows in another order: in memory by pyarrow, or in DuckDB where they are more than memory should hold.
+"""Puts rows in another order: by pyarrow in memory, or by DuckDB where they exceed the memory for it.
 
-Nulls come last, NaN before them, in both directions; equal rows keep their order. DuckDB gets what it hands out again
-bit for bit: days and times cross as the integers that they are, and what has no such form (unions) is refused.
-"""
+NaN and then nulls come last in both directions, and equal rows keep their order. DuckDB returns all values bit for bit:
+dates and times are given to it as integers, and types without such a form (unions) are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE, ZOrder
 __all__ = ["Order", "SortKey", "asked_order"]
 
 SORT_ROWS = 1 << 16
-"""Rows of a batch behind a sort."""
+"""Rows of a batch after sorting."""
 _KEY = "orcidx z-order key"
 _ROW = "orcidx row"
 
@@ -103,7 +102,8 @@ def _thinned(table: pa.Table) -> pa.Table:
 def asked_order(
     sort_by: str | Iterable[str | tuple[str, str]] | None, cluster_by: str | Sequence[str] | None, memory: int
 ) -> Order:
-    """From a caller's words: ``sort_by`` names, or (name, "ascending" | "descending") as in pyarrow."""
+    """Makes the order from the caller's arguments: ``sort_by`` has names, or (name, "ascending" | "descending") as in
+    pyarrow."""
     if sort_by and cluster_by:
         raise InvalidQuery("give sort_by or cluster_by: rows have one order")
     columns = tuple([cluster_by] if isinstance(cluster_by, str) else cluster_by or ())
@@ -172,7 +172,7 @@ def _through_duckdb(
 
 
 def _order_term(key: SortKey, schema: pa.Schema) -> str:
-    """As pyarrow sorts. To DuckDB a NaN is the greatest number, which comes first where it sorts downwards."""
+    """Sorts as pyarrow does. DuckDB treats NaN as the greatest number, which would come first in descending order."""
     number = schema.names.index(key.name)
     term = f'"{number}" {"DESC" if key.descending else "ASC"} NULLS LAST'
     return f'isnan("{number}") NULLS LAST, {term}' if pa.types.is_floating(schema.field(number).type) else term
@@ -185,7 +185,7 @@ _SAFE = (
 
 
 def crossing_type(kind: pa.DataType, name: str) -> pa.DataType:
-    """The type in which DuckDB gets a column. Raises ``Unsupported`` for one that it would change."""
+    """The type in which DuckDB gets a column. Raises ``Unsupported`` for a type that DuckDB would change."""
     types = pa.types
     if kind in _SAFE or types.is_decimal128(kind):
         return kind

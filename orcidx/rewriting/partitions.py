@@ -1,4 +1,4 @@
-"""Rows split by the values of partition columns, and the directories that Hive and Spark give these values."""
+"""Splits rows by the values of partition columns, and names the directories of these values as Hive and Spark do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 
 
 def check_partition_columns(schema: pa.Schema, names: Sequence[str]) -> None:
-    """Raises ``InvalidQuery`` for columns that are not there, or whose values have no one text."""
+    """Raises ``InvalidQuery`` for columns that do not exist, or whose values have several texts."""
     for name in names:
         if schema.names.count(name) != 1:
             raise InvalidQuery(f"partition_by: no column {name!r}; there are {', '.join(schema.names)}")
@@ -96,7 +96,7 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
 
 
 def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """These rows. pyarrow takes no views and no runs, but joins them."""
+    """Takes these rows. pyarrow cannot take rows of views and runs, but can join them."""
     return pa.RecordBatch.from_arrays(
         [
             pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])
@@ -109,7 +109,7 @@ def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
 
 
 def _texts(values: pa.Array, name: str) -> list[str | None]:
-    """What the directories of the values are called; None for null."""
+    """The names of the values in directories; None for null."""
     try:
         return _texts_of_years(values, name)
     except (OverflowError, ValueError) as error:  # of Python's dates and times; orcidx's own are not of these

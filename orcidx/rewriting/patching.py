@@ -1,4 +1,4 @@
-"""Files put together of the stripes of others: copied, recompressed, given indexes; no row is encoded."""
+"""Makes files from the stripes of others, which are copied, recompressed or given indexes; no row is encoded."""
 
 from __future__ import annotations
 
@@ -32,11 +32,9 @@ def patch_files(
     fpp: float,
     advance: Callable[[int], None],
 ) -> list[int | dict[tuple[int, int], int]]:
-    """Writes the file, all but closing the sink; ``advance(rows)`` after each stripe. Returns what each stripe must be
-    found to be: the CRC-32 of its bytes, or of each stream before compression.
-
-    Raises ``CannotPatch`` where the rows have to be encoded after all.
-    """
+    """Writes the file, without closing the sink. ``advance(rows)`` is called after each stripe. Returns what verifying
+    each stripe must find: the CRC-32 of its bytes, or of each stream before compression. Raises ``CannotPatch`` where
+    rows have to be encoded after all."""
     layout = FileLayout(
         sink=sink,
         types=inputs[0].reader.tail.footer.types,
@@ -73,7 +71,7 @@ def patch_files(
 
 def _copy(layout: FileLayout, reader: OrcReader, stripe: int) -> int:
     info = reader.stripes[stripe]
-    reader.footer(stripe)  # damage shows here, not when somebody reads the copy
+    reader.footer(stripe)  # finds damage now, not when the copy is read
     digest = 0
 
     def pieces() -> Iterator[bytes | memoryview]:
@@ -102,7 +100,7 @@ def stripe_digest(reader: OrcReader, stripe: int) -> int:
 
 
 def stream_digests(stored: StoredStripe) -> dict[tuple[int, int], int]:
-    """CRC-32 of the data streams as they are stored, under negative column ids: they went over as they are."""
+    """CRC-32 of the stored data streams, under negative column ids, because they were copied."""
     return {(-1 - column, kind): zlib.crc32(data) for (column, kind), data in stored.streams.items() if kind <= 5}
 
 

@@ -38,14 +38,14 @@ __all__ = ["Request", "RewritePlan", "plan_rewrite"]
 ENCODE_OPTIONS = frozenset(
     {"stripe_size", "dictionary_key_size_threshold", "types", "uint64", "time", "null_type", "spark"}
 )
-"""Options that only encoding can follow."""
+"""Options that need all rows to be encoded."""
 _READ_ONLY = frozenset({CompressionKind.LZO, CompressionKind.BROTLI})
 _NAMES = {kind: kind.name.lower() for kind in CompressionKind} | {CompressionKind.NONE: "uncompressed"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked: ``given`` are options of ``WriteOptions`` by name, those that were left out follow the sources."""
+    """The request. ``given``: options of ``WriteOptions`` by name; options that are left out follow the sources."""
 
     order: Order
     given: Mapping[str, Any]
@@ -58,8 +58,8 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class RewritePlan:
-    """``way``: as above, "recompress and index" for both. ``reasons``: why nothing cheaper does; ``notes``: what else
-    is to be known. ``blooms``: column ids that get filters; ``everything``: all indexes anew."""
+    """``way``: one of the above, or "recompress and index". ``reasons``: why no cheaper way is possible; ``notes``:
+    other remarks. ``blooms``: column ids that get filters; ``everything``: all indexes are computed anew."""
 
     way: str
     reasons: tuple[str, ...]
@@ -170,8 +170,8 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
 
 
 def unions_without_nulls(inputs: Sequence[InputFile], request: Request) -> tuple[str, ...]:
-    """What encoding may change of unions, whose nulls Arrow does not have: a null would become one of the first
-    variant. Raises ``Unsupported`` for a union that has nulls; the texts are of those of which nothing is known."""
+    """Notes on unions, whose nulls Arrow does not have: encoded anew, they become nulls of the first variant. Raises
+    ``Unsupported`` for a union that has nulls; the notes are about unions whose statistics do not tell."""
     names: dict[str, None] = {}
     for one in inputs:
         for node in one.reader.root.walk():
@@ -196,7 +196,7 @@ def _is_wanted(dotted: str, schema: pa.Schema | None) -> bool:
 
 
 def _has_nulls(reader: OrcReader, column: int) -> bool | None:
-    """By the statistics of the file; None: they do not tell."""
+    """By the statistics of the file; None if they do not tell."""
     try:
         known = column_statistics(reader, column, None, None)
     except (CorruptFile, Unsupported):  # the data may be sound
@@ -205,7 +205,7 @@ def _has_nulls(reader: OrcReader, column: int) -> bool | None:
 
 
 def without_spark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Without what says that Spark computed the statistics."""
+    """Removes the mark that Spark computed the statistics."""
     return {key: value for key, value in metadata.items() if key != SPARK_VERSION}
 
 
@@ -224,7 +224,8 @@ def _framing(inputs: Sequence[InputFile], request: Request) -> tuple[Compression
 
 
 def _stored() -> Compressor:
-    """For footers of codecs that are not written: their chunks hold the bytes as they are, as any chunk may."""
+    """The codec for footers, if the file has one that is not written. Their chunks are stored uncompressed, as any
+    chunk may be."""
     return Compressor(name="stored", through=lambda raw: bytes(raw))
 
 
@@ -246,7 +247,7 @@ def _why_encode(inputs: Sequence[InputFile], request: Request, strides: set[int]
 
 
 def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) -> str | None:
-    """Why all indexes have to be computed anew; None where those that are there stay."""
+    """Why all indexes have to be computed anew; None if the existing ones can stay."""
     first = inputs[0]
     if not agree:
         return "the files are of several writers"
@@ -268,7 +269,7 @@ def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) 
 
 
 def _user_metadata(inputs: Sequence[InputFile], request: Request) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """What all files say, where none says otherwise; and what the caller adds."""
+    """User metadata on which all files agree, with that of the caller."""
     joined: dict[str, bytes] = {}
     dropped: dict[str, None] = {}
     for one in inputs:

@@ -1,4 +1,4 @@
-"""A bar for long work: rows done of all, on a terminal; nothing in a pipe."""
+"""A progress bar: rows done of all, on a terminal; nothing in a pipe."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["RowProgress"]
 
 
 class RowProgress:
-    """A context manager; ``shown``: True or False, None where standard error is a terminal, and rich is
-    installed, which draws it."""
+    """A context manager. ``shown``: True or False; None shows the bar if standard error is a terminal and rich, which
+    draws it, is installed."""
 
     def __init__(self, title: str, rows: int | None, shown: bool | None = None) -> None:
         self._bar: Any = None

@@ -1,4 +1,4 @@
-"""``orcidx.rewrite``: ORC files made of ORC files, the cheapest way."""
+"""``orcidx.rewrite``: makes ORC files from ORC files in the cheapest way."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _NOT_FOR_REWRITE = frozenset({"bloom_filter_columns"})
 
 @dataclass(frozen=True)
 class RewrittenFile:
-    """One file that was made of others. ``way``: "copy", "recompress", "index", "recompress and index" or "encode";
-    ``reasons``: why no cheaper one would do; ``bytes_after`` and ``stripes``: None in a dry run; ``writer``: whom the
+    """One file of the result. ``way``: "copy", "recompress", "index", "recompress and index" or "encode"; ``reasons``:
+    why no cheaper way was possible; ``bytes_after`` and ``stripes``: None in a dry run; ``writer``: the writer that the
     file names."""
 
     target: str
@@ -60,14 +60,14 @@ class RewrittenFile:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What ``rewrite`` did, or (``dry_run``) would do; ``str()`` tells it a line a file."""
+    """What ``rewrite`` did or (``dry_run``) would do. ``str()`` has a line for each file."""
 
     files: tuple[RewrittenFile, ...]
     dry_run: bool = False
 
     @property
     def way(self) -> str:
-        """The way of all files; those of several ways joined by commas."""
+        """The ways of all files, joined by commas."""
         return ", ".join(dict.fromkeys(one.way for one in self.files))
 
     @property
@@ -77,12 +77,12 @@ class Rewritten:
 
     @property
     def bytes_before(self) -> int:
-        """Of the files that were read."""
+        """Bytes of the files that were read."""
         return sum(one.bytes_before for one in self.files)
 
     @property
     def bytes_after(self) -> int | None:
-        """Of the files that were written; None of a dry run."""
+        """Bytes of the files that were written; None in a dry run."""
         return None if self.dry_run else sum(one.bytes_after or 0 for one in self.files)
 
     def to_dict(self) -> dict[str, Any]:

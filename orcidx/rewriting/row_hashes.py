@@ -1,8 +1,7 @@
-"""A number for a set of rows, whatever their order: so that a rewrite can tell that no row was lost or changed.
+"""Hashes sets of rows whatever their order, so that a rewrite can prove that no row was lost or changed.
 
-Each row is hashed to 64 bits from the bits of its values (NaNs and zeros of either sign are told apart, nulls hide what
-lies under them), and the hashes are added up. That is for finding faults, not against forgery.
-"""
+Each row is hashed to 64 bits from the bits of its values, and the hashes are added. NaNs of different bits and zeros of
+different sign differ; nulls hide the bytes below them. This finds faults, and does not protect against forgery."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ _MASK_64 = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class RowsSeen:
-    """``rows``, the sum of their hashes, and the sum of these by place: equal for the same rows in the same order."""
+    """``rows``, the sum of their hashes, and the sum weighted by place, which is equal only for the same rows in the
+    same order."""
 
     rows: int = 0
     total: int = 0
@@ -134,7 +134,7 @@ def _texts(array: Any, number: type[np.signedinteger[Any]]) -> Words:
 
 
 def _sequences(elements: Words, bounds: npt.NDArray[np.int64]) -> Words:
-    """A hash of each stretch of the elements: the sum of element times place, and its length."""
+    """A hash of each range of elements: the sum of element times place, and its length."""
     lengths = np.diff(bounds)
     places = np.arange(len(elements), dtype=np.int64) - np.repeat(bounds[:-1], lengths)
     weighed = _mixed(elements * _BYTE + places.astype(np.uint64) * _STEP)
@@ -158,13 +158,13 @@ def _lists(array: Any) -> Words:
 
 
 def _other_lists(array: Any) -> Words:
-    """Of fixed size, or as views, which may lie in any order."""
+    """Hashes of values of a fixed size, and of views, which may lie in any order."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     return _sequences(_hash(array.flatten()), np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
 
 
 def _unions(array: Any) -> Words:
-    """Row by row: unions are rare."""
+    """Hashes row by row, because unions are rare."""
     codes = np.frombuffer(array.buffers()[1], np.int8, len(array), array.offset)
     dense = array.type.mode == "dense"
     offsets = np.frombuffer(array.buffers()[2], np.int32)[array.offset : array.offset + len(array)] if dense else None

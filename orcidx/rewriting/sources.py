@@ -1,4 +1,4 @@
-"""The files that a rewrite reads: opened, compared, and refused where rewriting them would lose something."""
+"""Opens and compares the files that a rewrite reads, and refuses those that rewriting would damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["InputFile", "WriterFacts", "find_sources", "open_inputs", "read_opti
 
 
 class InputFile(NamedTuple):
-    """A file that is read; its reader is open while ``open_inputs`` lasts."""
+    """A file that is read. Its reader is open during ``open_inputs``."""
 
     source: Source
     reader: OrcReader
@@ -44,8 +44,8 @@ class InputFile(NamedTuple):
 
 
 class WriterFacts(NamedTuple):
-    """What trust in statistics and bloom filters, and the meaning of days, depend on: stripes may stand in one file
-    without being indexed anew where these agree."""
+    """What the trust in statistics and bloom filters, and the meaning of days, depend on. Stripes of files that agree
+    in it may go into one file with their indexes."""
 
     identity: Identity
     hybrid_calendar: bool
@@ -65,7 +65,7 @@ class WriterFacts(NamedTuple):
 
 
 def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, filesystem: object) -> list[Source]:
-    """The files of paths, lists, directories and globs, hidden and (in directories) empty ones left out."""
+    """The files of paths, lists, directories and globs, without hidden files and, in directories, empty ones."""
     found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
     files = [source for source in found if source.size != 0 or source.root is None]
     if not files:
@@ -133,8 +133,8 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
 
 
 def read_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:
-    """How rows are read so that writing them gives the same file: nothing is converted on the way. Spark keeps
-    microseconds only, whose range no year leaves."""
+    """The options for reading rows so that writing them gives the same file: nothing is converted. Files of Spark are
+    read in microseconds, which is all that Spark keeps, and which hold every year."""
     unit = options.timestamp_unit
     if unit == "ns" and all(SPARK_VERSION in one.reader.tail.footer.user_metadata for one in inputs):
         unit = "us"

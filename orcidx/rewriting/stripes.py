@@ -1,8 +1,7 @@
-"""Stripes as they lie in a file, and the same recompressed: chunk by chunk, without decoding a value.
+"""Reads stripes as they are stored, and recompresses them chunk by chunk, without decoding a value.
 
-A position in a row index names a byte of a stream before compression, in one way or another; that byte stays the same,
-so that only its name changes. What a run or a byte has already given to earlier row groups stays as it is.
-"""
+A position in a row index names a byte of a stream before compression. That byte stays the same, so only the numbers
+that name it change. The counts of values that a run or a byte has already given to earlier row groups stay."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ _INDEX_KINDS = BLOOM_KINDS | {StreamKind.ROW_INDEX}
 
 
 class CannotPatch(OrcidxError):
-    """A stripe's indexes cannot be carried over, and why: its rows have to be encoded anew."""
+    """The indexes of a stripe cannot be kept, so that its rows have to be encoded anew; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class StoredStripe:
     timezone: str | None
     statistics: Sequence[bytes]
     digests: dict[Place, int] = field(default_factory=dict)
-    """CRC-32 of the streams before compression, as far as they were seen."""
+    """CRC-32 of the streams before compression, of those that were read."""
 
     @property
     def rows(self) -> int:
@@ -93,7 +92,7 @@ class StoredStripe:
         )
 
     def recompressed(self, framing: Framing, *, keep_indexes: bool = True) -> StripeData:
-        """The stripe in other chunks. Raises ``CannotPatch`` where the row index does not fit the streams."""
+        """The stripe, recompressed. Raises ``CannotPatch`` where the row index does not fit the streams."""
         codec = open_codec(self.reader.facts.compression)
         block = self.reader.facts.block_size
         outs: dict[Place, _Stream] = {}
@@ -140,8 +139,8 @@ class StoredStripe:
         return row_index_message(columns, [raw[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 
     def layout(self, node: OrcType, *, compressed: bool | None = None) -> dict[StreamKind, tuple[int, Any]]:
-        """Where the positions of each stream of a column are in an entry: of this file, or of one that is compressed or
-        is not."""
+        """The places of each stream's positions in an entry of a column's row index, for a compressed or an
+        uncompressed file."""
         facts = self.reader.facts
         compressed = facts.compressed if compressed is None else compressed
         layout = stream_layout(node, self.encodings[node.id].kind, decimal64=facts.decimal64)
@@ -178,8 +177,8 @@ def index_entries(
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream in its new chunks, and where the old ones were: ``starts`` of their headers, ``bounds`` before
-    compression (one more)."""
+    """A recompressed stream, and the chunks it had: ``starts`` of their headers, ``bounds`` before compression (one
+    more)."""
 
     stream: OutStream
     starts: Int64s
@@ -206,7 +205,8 @@ class _Stream:
 
 
 def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds: Int64s, length: int) -> Int64s:
-    """Positions as bytes of the stream before compression. Raises ``CannotPatch`` for one where no chunk starts."""
+    """Converts positions to offsets in the stream before compression. Raises ``CannotPatch`` for one where no chunk
+    starts."""
     if within is None:
         raw = offsets
     else:
@@ -222,7 +222,7 @@ def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds
 
 
 def stripe_messages(reader: OrcReader, stripe: int) -> list[bytes]:
-    """The ColumnStatistics messages of a stripe, by column id; fewer where the file does not have them all."""
+    """The ColumnStatistics messages of a stripe, by column id; fewer if the file lacks some."""
     bounds, starts, stops = reader.tail.stripe_statistics
     if stripe >= len(bounds) - 1:
         return []

@@ -1,4 +1,4 @@
-"""Reading what was written, before it gets its name: is it what the sources were?"""
+"""Reads what was written before it gets its name, and compares it with the sources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["verify_patched", "verify_rows"]
 
 _SAMPLED_STRIPES = 4
 _SAMPLED_VALUES = 5
-"""How many stripes, and values of each, are asked of new bloom filters."""
+"""The numbers of stripes, and of values of each, that are looked up in new bloom filters."""
 
 
 def _wrong(name: str, what: str) -> StorageError:
@@ -46,8 +46,8 @@ def verify_patched(
     blooms: Sequence[str],
     options: ReadOptions,
 ) -> None:
-    """Raises ``StorageError`` unless each stripe has its source's streams, its rows, and indexes that can be used;
-    ``CorruptFile`` for a source of which a value does not decode, or is not what its statistics and filters say."""
+    """Raises ``StorageError`` unless each stripe has its source's streams and rows, and usable indexes. Raises
+    ``CorruptFile`` for a source of which a value does not decode, or contradicts its statistics or filters."""
     storage = draft.open(options)
     try:
         reader = OrcReader(storage, MetadataLimits.of(options))
@@ -74,10 +74,8 @@ def verify_patched(
 
 
 def _verify_values(draft: Source, origins: Sequence[tuple[str, int]]) -> None:
-    """Bytes that are copied were not decoded: damage would go over into a file that was said to be verified.
-
-    ``origins``: file and stripe of each stripe that was written.
-    """
+    """Decodes stripes that were copied as bytes. Otherwise damage would get into a file that counts as verified.
+    ``origins``: file and stripe of each stripe that was written."""
     problems = check_file(draft).problems
     if not problems:
         return
@@ -106,7 +104,7 @@ def _verify_streams(reader: OrcReader, stripe: int, digests: dict[tuple[int, int
 
 
 def _verify_index(reader: OrcReader, stripe: int, source: OrcReader, number: int, name: str) -> None:
-    """That what could be sought by can be."""
+    """Checks that every row index that the source had can be used."""
     here, there = (_unseekable(one, at) for one, at in ((reader, stripe), (source, number)))
     if here - there:
         raise _wrong(name, f"the row index of column id {min(here - there)} in stripe {stripe} cannot be used")
@@ -122,7 +120,7 @@ def _unseekable(reader: OrcReader, stripe: int) -> set[int]:
 
 
 def _verify_blooms(draft: Source, reader: OrcReader, blooms: Sequence[str], name: str, options: ReadOptions) -> None:
-    """That filters let values through that are there: a sample of each column's."""
+    """Checks that filters contain a sample of each column's values."""
     tops = {top.path[0]: top for top in reader.root.children}
     step = max(1, len(reader.stripes) // _SAMPLED_STRIPES)
     for column in blooms:
@@ -154,7 +152,7 @@ def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
 
 
 def verify_rows(draft: Source, name: str, seen: RowsSeen, *, ordered: bool, options: ReadOptions) -> None:
-    """Raises ``StorageError`` unless the file has the rows that went in; ``ordered``: in their order."""
+    """Raises ``StorageError`` unless the file has the rows that were written. ``ordered``: in their order."""
     scan = make_scan([FileJob(draft)], None, None, limit=None, row_numbers=False, schema=None, options=options)
     try:
         found = rows_seen(scan)

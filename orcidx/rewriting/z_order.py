@@ -1,9 +1,8 @@
-"""Z-order keys: rows that are near in several columns at once get near keys, by which they are then sorted.
+"""Z-order keys: rows with near values in several columns get near keys, and are sorted by them.
 
-Each value becomes its rank among the rows of a sample, and the bits of the ranks are interleaved, the first column's
-first. So each bit halves the rows, and columns of any type and distribution count alike: ranks among distinct values
-would give most of the bits to a long tail of rare ones. Nulls come last.
-"""
+Each value becomes its rank among the rows of a sample, and the bits of the ranks are interleaved, beginning with the
+first column's. Each bit thus halves the rows, and columns of any type and distribution count alike. Ranks among
+distinct values would give most bits to many rare values. Nulls come last."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ Numbers = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class _Ranks:
-    """Ranks of one column's values: ``edges`` are quantiles of its sampled rows, sorted, so that a frequent value comes
-    several times; ``prefix`` is what all sampled texts begin with."""
+    """Ranks of one column's values. ``edges``: sorted quantiles of the sampled rows, in which a frequent value occurs
+    several times; ``prefix``: the common beginning of all sampled texts."""
 
     edges: Numbers
     prefix: bytes
@@ -53,7 +52,8 @@ class _Ranks:
 
 
 def _sortable(array: Any, prefix: bytes) -> Numbers:
-    """Numbers in about the order of the values, exact for integers and times; of texts eight bytes behind a prefix."""
+    """Numbers in approximately the order of the values: exact for integers and times, eight bytes after the prefix for
+    texts."""
     kind, types = array.type, pa.types
     if types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
         binary = array.cast(pa.large_binary())
@@ -96,7 +96,7 @@ class ZOrder:
 
     @staticmethod
     def of(sample: pa.Table, names: Sequence[str]) -> ZOrder:
-        """From a sample with these columns."""
+        """Makes the keys from a sample of rows with these columns."""
         bits = min(MOST_BITS, 64 // len(names))
         return ZOrder(names, [_Ranks.of(_one(sample[name]), bits) for name in names])
 

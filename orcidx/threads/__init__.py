@@ -1,1 +1,1 @@
-"""What threads of the package wait for, hand over and count, without a lock that an interrupt could leave held."""
+"""Waiting, handing over and counting between threads, without a lock that an interrupt could leave held."""

@@ -1,4 +1,5 @@
-"""Tasks of other threads for event loops: awaited on one, or run on one."""
+"""Connects tasks of other threads with event loops: a task is awaited on a loop, or a coroutine runs on another
+thread's loop."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ T = TypeVar("T")
 
 
 async def arrival(task: Task[Any]) -> None:
-    """Waits until a task has ended, whatever its end is."""
+    """Waits until a task has ended, successfully or not."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Future[None] = loop.create_future()
 
     def tell() -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so no caller waits any more
             loop.call_soon_threadsafe(_arrive, arrived)
 
     task.call_when_done(tell)
@@ -34,7 +35,7 @@ def _arrive(arrived: asyncio.Future[None]) -> None:
 
 
 async def awaited(task: Task[T]) -> T:
-    """The result of a task, which is cancelled with who awaits it."""
+    """The result of a task. If the awaiting caller is cancelled, so is the task."""
     try:
         await arrival(task)
     except asyncio.CancelledError:
@@ -44,8 +45,8 @@ async def awaited(task: Task[T]) -> T:
 
 
 def start_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> Task[T]:
-    """Runs the coroutine that ``make`` gives on the loop of another thread. It is made there, so that none is left over
-    that nobody awaits."""
+    """Runs the coroutine that ``make`` returns on the loop of another thread. It is made there, so that no coroutine is
+    left without being awaited."""
     task: Task[T] = Task()
 
     def begin() -> None:
