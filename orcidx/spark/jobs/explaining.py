@@ -87,7 +87,7 @@ def explain(
 
     Examples
     --------
-    >>> print(orcidx.spark.explain(spark, "events", "user_id = 5"))  # doctest: +SKIP
+    >>> orcidx.spark.explain(spark, "events", "user_id = 5")  # doctest: +SKIP
     """
     if where is None:
         raise InvalidQuery("where is None: without a condition nothing is ruled out; describe() shows what is indexed")

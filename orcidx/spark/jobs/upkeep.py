@@ -63,7 +63,7 @@ def describe(
 
     Examples
     --------
-    >>> print(orcidx.spark.describe(spark, "events"))  # doctest: +SKIP
+    >>> orcidx.spark.describe(spark, "events")  # doctest: +SKIP
     """
     return describe_indexes(reached(spark, path, storage_options), verify=verify, storage_options=storage_options)
 
@@ -106,7 +106,7 @@ def clean(
 
     Examples
     --------
-    >>> print(orcidx.spark.clean(spark, "events", dry_run=True))  # doctest: +SKIP
+    >>> orcidx.spark.clean(spark, "events", dry_run=True)  # doctest: +SKIP
     """
     return clean_indexes(
         reached(spark, path, storage_options), older_than=older_than, dry_run=dry_run, storage_options=storage_options
