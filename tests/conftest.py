@@ -31,6 +31,7 @@ REQUIRE_ALL = os.environ.get("ORCIDX_REQUIRE_ALL", "") not in ("", "0")
 BUT_GOLDEN = os.environ.get("ORCIDX_REQUIRE_ALL", "") == "but-golden"
 WITHOUT = os.environ.get("ORCIDX_WITHOUT", "")
 """Levels of ``pruning/levels`` that are off in the whole run, separated by commas; "all"."""
+TURNED_OFF = "which ORCIDX_WITHOUT turns off"
 PAIMON_JAR = "paimon-bundle-1.4.2.jar"
 CONNECTOR_JAR = "paimon-spark-3.5-0.9.0.jar"
 CONNECTOR_SPARK = (3, 5)
@@ -101,6 +102,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _may_skip(reason: object) -> bool:
     """Whether a test that skipped for this reason is not a failure although ``ORCIDX_REQUIRE_ALL`` is set."""
     said = str(reason[-1] if isinstance(reason, tuple) else reason)
+    if WITHOUT and said.endswith(TURNED_OFF):
+        return True
     return BUT_GOLDEN and any(absent(folder) in said for folder in (GOLDEN_ORC, GOLDEN_PAIMON))
 
 
@@ -142,6 +145,29 @@ def levels_off() -> Iterator[None]:
 
     with without(*(LEVELS if WITHOUT == "all" else WITHOUT.split(","))):
         yield
+
+
+def _levels_off(*levels: str) -> list[str]:
+    """Which of these levels are off in the whole run."""
+    from pruning.levels import LEVELS
+
+    assert not set(levels) - set(LEVELS), f"{levels} are no levels"
+    off = LEVELS if WITHOUT == "all" else WITHOUT.split(",")
+    return [level for level in levels if level in off]
+
+
+@pytest.fixture
+def saves() -> Callable[..., bool]:
+    """``if saves("catalog"): assert ...``: what a test says of the work that levels save, or of where a total comes
+    from. It says nothing of that where ``ORCIDX_WITHOUT`` turns one of them off; rows and totals it compares all the
+    same. A test that is about levels alone has the marker ``levels``."""
+    return lambda *levels: not _levels_off(*levels)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("levels"):
+        if off := _levels_off(*marker.args):
+            pytest.skip(f"it is about the {', '.join(off)}, {TURNED_OFF}")
 
 
 @pytest.fixture

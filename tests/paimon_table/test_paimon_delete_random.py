@@ -51,6 +51,7 @@ def test_fractions_of_a_second_count(tmp_path: Path, form: str, zone: str, where
     assert open_table(folder).scan().count_rows() == 4 - rows
 
 
+@pytest.mark.levels("proved rows", "one-call stripes", "stripes in one read")
 def test_statistics_that_are_wrong_make_no_row_match(tmp_path: Path, monkeypatch: Any) -> None:
     """A row group whose statistics prove that all of its rows match is read and tested all the same."""
     folder = empty_table(tmp_path / "t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_random_tables(tmp_path: Path) -> None:
     assert seen["decoded"]
 
 
-def test_where_totals_come_from(tmp_path: Path) -> None:
+def test_where_totals_come_from(tmp_path: Path, saves: Callable[..., bool]) -> None:
     """Partitions give groups, statistics totals; rows are decoded where a deletion vector has taken some."""
     folder = empty_table(tmp_path / "t", {"id": "BIGINT", "day": "DATE"}, partition_keys=["day"])
     for day in (0, 1):
@@ -97,13 +98,15 @@ def test_where_totals_come_from(tmp_path: Path) -> None:
         (100, 4950, 99),
         (100, 14950, 199),
     ]
-    assert origins(found) == {"file statistics": 200}
-    assert origins(first.aggregate({"n": "count(*)"}, by="day")) == {"metadata": 200}
+    if saves("totals from statistics"):
+        assert origins(found) == {"file statistics": 200}
+        assert origins(first.aggregate({"n": "count(*)"}, by="day")) == {"metadata": 200}
     first.delete("id < 10")
     later = open_table(folder)
     found = later.aggregate(asked)
     assert found.to_pylist()[0] == {"n": 190, "total": 19900 - 45, "last": 199}
-    assert origins(found) == {"file statistics": 100, "decoded": 90}
+    if saves("totals from statistics"):
+        assert origins(found) == {"file statistics": 100, "decoded": 90}
     assert first.aggregate({"n": "count(*)"}).to_pylist() == [{"n": 200}]  # its snapshot
     assert later.aggregate({"n": "count(*)"}, by="day")["n"].to_pylist() == [90, 100]
     later.delete("id < 100")
@@ -128,7 +131,7 @@ def test_an_unknown_column(tmp_path: Path) -> None:
         table.aggregate({"n": "count(nowhere)"})
 
 
-def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path) -> None:
+def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path, saves: Callable[..., bool]) -> None:
     """The file index of the manifest or beside the file, with a deletion vector."""
     options = {"file-index.bitmap.columns": "kind", "file-index.bsi.columns": "id"}
     for place, threshold in (("in the manifest", "1 MB"), ("beside the file", "1 B")):
@@ -142,7 +145,9 @@ def test_groups_of_bitmaps_and_sums_of_bit_slices(tmp_path: Path) -> None:
         assert [(row["kind"], row["n"], int(row["total"]), row["last"]) for row in found.to_pylist()] == [
             (kind, 90, sum(range(30 + first, 300, 3)), 297 + first) for first, kind in enumerate(("a", "b", None))
         ]
-        assert origins(found) == {"Paimon bitmap and bsi indexes": 270}
+        if saves("indexes of a table's files"):
+            assert origins(found) == {"Paimon bitmap and bsi indexes": 270}
         found = table.aggregate(asked, "kind = 'b'")
-        assert origins(found) == {"Paimon bsi index": 90}
+        if saves("indexes of a table's files", "Paimon index"):
+            assert origins(found) == {"Paimon bsi index": 90}
         assert found["total"][0].as_py() == sum(range(31, 300, 3))
