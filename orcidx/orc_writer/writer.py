@@ -24,7 +24,7 @@ from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions, WriteOptionsByName
 from orcidx.orc_writer.stripe_writer import StripeWriter, type_records
 from orcidx.storage.given_rows import stream_of
-from orcidx.storage.sink import Target, open_sink, sources_of
+from orcidx.storage.sink import Target, narrow_for, open_sink, sources_of
 from orcidx.storage.sources import describe_target
 from orcidx.storage.stores import Sink
 from orcidx.threads.waiting import Mutex
@@ -166,6 +166,7 @@ class OrcWriter:
             raise InvalidQuery(f"{self._sink.name}: this writer is closed") from self._failure
         before = self._rows
         try:
+            narrow_for(self._sink, data)
             for batch in batches_of(data):
                 self._write_batch(batch)
         except BaseException:

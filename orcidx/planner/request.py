@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -76,6 +76,12 @@ class ScanRequest:
         request = object.__new__(ScanRequest)
         request.__dict__.update(self.__dict__, options=self._options_with(rows), for_table=True)
         return request
+
+    @property
+    def counting(self) -> ScanRequest:
+        """The same without columns; the file's name stays where a condition may ask for it."""
+        name = None if self.where is None else self.file_path
+        return replace(self, columns=(), row_numbers=None, file_path=name)
 
     def _options_with(self, rows: int) -> ReadOptions:
         return self.options if self.options.batch_size >= rows else self.options.override(batch_size=rows)

@@ -1,4 +1,5 @@
-"""Rows of JSON lines, with types that change no value; numbers that no double holds stay text.
+"""Rows of JSON lines, with types that change no value. Numbers that no double holds stay text, and so do times of which
+some have a zone and others have none.
 
 pyarrow parses the lines where its types are exact. Where they are not, or where the caller gives types, Python's parser
 is used, which gives the text of each number."""
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from orcidx.errors import CorruptFile
@@ -24,6 +26,8 @@ _CHUNK_BYTES = 1 << 22
 _BATCH_ROWS = 1 << 14
 _SUSPECT = re.compile(rb"[0-9][0-9.]{15}|[0-9][eE]")
 """A line without a match has no number that a double changes: it has no 16 digits in a row and no exponent."""
+_ZONE = r"[T ][0-9][0-9:.]*(?:Z|[+-][0-9:]+)$"
+"""The end of a time with a zone: Z, +02, +0200 or +02:00."""
 Path = tuple[str, ...]
 _ITEM = "[]"
 
@@ -44,11 +48,14 @@ def open_json(
             if _SUSPECT.search(line):
                 for row in _objects(line, number, name):
                     _find_inexact(row, (), doubtful)
+    zoned = _zones(open_file, [field for field in shown if field.name not in given])
+    doubtful |= {path for path, found in zoned.items() if len(found) > 1}
+    instants = {path for path, found in zoned.items() if found == {True}}
     fields = []
     kept = []
     for field in shown:
-        kind = given.get(field.name) or _retyped(field.type, (field.name,), doubtful)
-        if field.name not in given and kind != _retyped(field.type, (field.name,), set()):
+        kind = given.get(field.name) or _retyped(field.type, (field.name,), doubtful, instants)
+        if field.name not in given and kind != _retyped(field.type, (field.name,), set(), instants):
             kept.append(field.name)
         fields.append(pa.field(field.name, kind))
     fields += [pa.field(column, kind) for column, kind in given.items() if column not in shown.names]
@@ -63,11 +70,57 @@ def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
     return (pyarrow.json.read_json if opened is None else opened)(pa.PythonFile(open_file(), mode="r")).schema
 
 
-def _by_pyarrow(open_file: Callable[[], io.RawIOBase], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(open_file: Callable[[], io.RawIOBase], schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
+    """What pyarrow reads, with the types of ``schema`` where it has a column."""
     opened = getattr(pyarrow.json, "open_json", None)
-    file = pa.PythonFile(open_file(), mode="r")
-    for batch in pyarrow.json.read_json(file).to_batches() if opened is None else opened(file):
+    file, options = pa.PythonFile(open_file(), mode="r"), pyarrow.json.ParseOptions(explicit_schema=schema)
+    if opened is None:
+        yield from pyarrow.json.read_json(file, parse_options=options).to_batches()
+    else:
+        yield from opened(file, parse_options=options)
+
+
+def _by_pyarrow(open_file: Callable[[], io.RawIOBase], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in _batches(open_file):
         yield batch.cast(schema)
+
+
+def _zones(open_file: Callable[[], io.RawIOBase], fields: list[pa.Field]) -> dict[Path, set[bool]]:
+    """Of each place where pyarrow takes texts for times, whether they have zones: it reads them as times of UTC then,
+    and does not say so."""
+    found: dict[Path, set[bool]] = {}
+    with_times = [field for field in fields if any(True for _ in _time_places(field.type, (field.name,)))]
+    if not with_times:
+        return found
+    schema = pa.schema([pa.field(field.name, _times_as_text(field.type)) for field in with_times])
+    for batch in _batches(open_file, schema):
+        for field in with_times:
+            for path, steps in _time_places(field.type, (field.name,)):
+                texts = batch.column(field.name)
+                for step in steps:
+                    texts = texts.flatten() if step is None else pc.struct_field(texts, step)
+                has_zone = pc.match_substring_regex(texts, _ZONE)
+                found.setdefault(path, set()).update(has_zone.unique().drop_null().to_pylist())
+    return found
+
+
+def _time_places(kind: Any, path: Path, steps: tuple[str | None, ...] = ()) -> Iterator[tuple[Path, tuple[Any, ...]]]:
+    """Places of times in a type, each with the steps to it: a field's name, or None for the items of a list."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _time_places(field.type, (*path, field.name), (*steps, field.name))
+    elif pa.types.is_list(kind):
+        yield from _time_places(kind.value_type, (*path, _ITEM), (*steps, None))
+    elif pa.types.is_timestamp(kind):
+        yield path, steps
+
+
+def _times_as_text(kind: Any) -> Any:
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _times_as_text(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_times_as_text(kind.value_type))
+    return pa.string() if pa.types.is_timestamp(kind) else kind
 
 
 def _has_double(kind: pa.DataType) -> bool:
@@ -75,13 +128,15 @@ def _has_double(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or any(map(_has_double, children))
 
 
-def _retyped(kind: Any, path: Path, doubtful: set[Path]) -> Any:
-    """The type in which a column is written: text if its numbers are doubtful or all values are null."""
+def _retyped(kind: Any, path: Path, doubtful: set[Path], instants: set[Path]) -> Any:
+    """The type in which a column is written: text if its values are doubtful or all of them are null."""
     types = pa.types
     if types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _retyped(f.type, (*path, f.name), doubtful)) for f in kind])
+        return pa.struct([pa.field(f.name, _retyped(f.type, (*path, f.name), doubtful, instants)) for f in kind])
     if types.is_list(kind):
-        return pa.list_(_retyped(kind.value_type, (*path, _ITEM), doubtful))
+        return pa.list_(_retyped(kind.value_type, (*path, _ITEM), doubtful, instants))
+    if types.is_timestamp(kind) and path in instants:
+        return pa.timestamp(kind.unit, "UTC")
     if types.is_null(kind) or types.is_time(kind) or path in doubtful:
         return pa.string()
     return kind

@@ -291,10 +291,8 @@ class Scan(RequestNarrowing, ArrowStream):
 
     def count_rows(self) -> int:
         """The number of rows; from metadata and indexes alone where those prove it."""
-        request = replace(self.resolved, columns=(), row_numbers=None)
+        request = self.resolved.counting
         tails_alone = request.where is None
-        if tails_alone:  # else the condition may name it
-            request = replace(request, file_path=None)
         if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
             request = request.as_table(TESTED_ROWS)  # unless the caller wants smaller batches than usual
         metrics = ScanMetrics()

@@ -237,6 +237,13 @@ class LocalSink:
         with translating(self.name):
             self._file.write(data)
 
+    def narrow(self, mode: int) -> None:
+        """Takes from a new file the rights that ``mode`` lacks; a file that is replaced keeps its mode."""
+        if self._place.replaced is None:
+            own = stat.S_IMODE(os.stat(self._temporary).st_mode)
+            if own & ~mode:
+                os.chmod(self._temporary, own & mode)
+
     def close(self) -> None:
         try:
             with translating(self.name):

@@ -23,7 +23,7 @@ from orcidx.storage.stores import Sink, Source, store_of
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["SupportsWrite", "Target", "mode_of", "open_sink", "sources_of", "write_file"]
+__all__ = ["SupportsWrite", "Target", "mode_of", "narrow_for", "open_sink", "sources_of", "write_file"]
 
 PART_BYTES = 8 << 20
 
@@ -76,6 +76,14 @@ def sources_of(data: object) -> list[Source]:
 def mode_of(sources: Sequence[Source]) -> int:
     """The mode of a new local file that is made of these sources."""
     return shared_mode([source.location for source in sources if source.kind == "path"])
+
+
+def narrow_for(sink: Sink, data: object) -> None:
+    """Rows of ``data`` go into the sink: its new local file can then be read only by those who may read the local files
+    that these come from."""
+    if isinstance(sink, LocalSink) and (made_of := sources_of(data)):
+        with translating(sink.name):
+            sink.narrow(mode_of(made_of))
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[Source] = ()) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import random
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import orcidx
@@ -138,3 +140,35 @@ def test_a_field_that_only_a_later_block_of_json_has_is_not_lost(tmp_path):
         from_json(tmp_path, lines)
     schema = pa.schema([("late", pa.int32())])
     assert from_json(tmp_path, lines[-5:], schema=schema)["late"].to_pylist() == [None] * 4 + [2]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["2020-01-01T12:00:00Z", None], pa.timestamp("ns", "UTC")),
+        (["2020-01-01T12:00:00+05:00", "2020-01-01 07:00:00Z"], pa.timestamp("ns", "UTC")),
+        (["2020-01-01T12:00:00-0530"], pa.timestamp("ns", "UTC")),
+        (["2020-01-01T12:00:00Z", "2020-01-01T12:00:00"], pa.string()),
+        (["2020-01-01", "2020-01-01T12:00:00Z"], pa.string()),
+        (["2020-01-01T12:00:00", "2020-01-01 13:00"], pa.timestamp("ns")),
+        (["2020-01-01", None], pa.timestamp("ns")),
+        (["2020-01-01T12:00:00Z", "soon"], pa.string()),
+    ],
+)
+def test_times_of_json_keep_their_zone(tmp_path, texts, kind, nested):
+    """Times with a zone were read as times on a clock, of UTC, also beside those without one."""
+    rows = [{"r": {"l": [{"a": text}]}} if nested else {"a": text} for text in texts]
+    found = from_json(tmp_path, [json.dumps(row) for row in rows])
+    times = pc.struct_field(pc.list_flatten(pc.struct_field(found["r"], "l")), "a") if nested else found["a"]
+    assert times.type == kind
+    if kind != pa.string():
+        texts = [None if text is None else nanoseconds(text) for text in texts]
+        times = times.cast(pa.int64())
+    assert times.to_pylist() == texts
+
+
+def nanoseconds(text: str) -> int:
+    moment = datetime.datetime.fromisoformat(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    return int(moment.timestamp()) * 10**9

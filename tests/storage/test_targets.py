@@ -149,6 +149,24 @@ def test_what_is_made_of_a_private_file_is_private(write: Writer, tmp_path: Path
     assert mode_of(tmp_path / "new.orc") == 0o600
 
 
+def test_rows_that_a_writer_is_given_keep_the_file_private(tmp_path: Path, source: Path) -> None:
+    """A writer is opened before it knows whose rows it gets."""
+    source.chmod(0o640)
+    with orcidx.open(source) as file, orcidx.OrcWriter(tmp_path / "n.orc", TABLE.schema) as writer:
+        writer.write(TABLE)
+        writer.write(file.scan())
+        writer.write(orcidx.scan(source))
+        writer.write(TABLE)
+    assert mode_of(tmp_path / "n.orc") == 0o640
+    assert orcidx.scan(tmp_path / "n.orc").count_rows() == 4 * len(TABLE)
+
+
+def test_what_is_repaired_of_a_private_file_is_private(tmp_path: Path, source: Path) -> None:
+    source.chmod(0o600)
+    assert run(["check", str(source), "--repair", str(tmp_path / "r.orc")]) == 0
+    assert mode_of(tmp_path / "r.orc") == 0o600
+
+
 def test_a_merge_is_for_those_who_may_read_all(tmp_path: Path, source: Path) -> None:
     other = tmp_path / "o.orc"
     orcidx.write_table(TABLE, other)
