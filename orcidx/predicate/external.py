@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.errors import InvalidQuery
+from orcidx.errors import InvalidQuery, ValueOutOfRange
 from orcidx.predicate.literals import convert, domain_of
 from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
 from orcidx.predicate.tried_casts import values_that_fit
@@ -184,7 +184,14 @@ def _floored(array: pa.Array, kind: pa.DataType) -> pa.Array:
     unit = NANOS[kind.unit]
     if pa.types.is_decimal(array.type):
         values = [None if value is None else int(value) // unit for value in array.to_pylist()]
-        return pa.array(values, pa.int64()).cast(kind)
+        try:
+            return pa.array(values, pa.int64()).cast(kind)
+        except OverflowError:
+            far = max((value for value in values if value is not None), key=abs) * unit // NANOS["s"]
+            raise ValueOutOfRange(
+                f"a timestamp {far} seconds from 1970 does not fit {kind}, in which computed values and columns are "
+                "compared; compare the column with a constant"
+            ) from None
     factor = unit // NANOS[array.type.unit]
     if factor <= 1:
         return array.cast(kind)

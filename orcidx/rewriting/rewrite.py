@@ -24,7 +24,7 @@ from orcidx.rewriting.plan import Request, RewritePlan, encoded, plan_rewrite, u
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
 from orcidx.rewriting.stripes import CannotPatch
-from orcidx.rewriting.verifying import verify_patched, verify_rows
+from orcidx.rewriting.verifying import verify_patched, verify_rows, verify_sources
 from orcidx.spellings import counted
 from orcidx.storage import OneSource, Source, Sources
 from orcidx.storage.sources import describe_target
@@ -133,7 +133,8 @@ def rewrite(
     schema : pyarrow.Schema, optional
         All files are read into it.
     verify : bool
-        The result is read, before it gets its name, and compared with the sources; what is copied is decoded, too.
+        The result is read, before it gets its name, and compared with the sources. The sources are decoded once more,
+        too: a value that contradicts their statistics is an error.
     overwrite : bool
         A target that is there is replaced.
     dry_run : bool
@@ -274,6 +275,8 @@ class _Job:
             sink = draft.open_sink()
             try:
                 if plan.way == "encode":
+                    if self.verify:
+                        verify_sources(inputs)
                     seen = encode_rows(inputs, plan, self.request, sink, options=options, advance=shown.advance)
                 else:
                     fpp = self.request.option("bloom_filter_fpp")

@@ -26,7 +26,7 @@ from orcidx.scanner.file import make_scan
 from orcidx.spellings import counted
 from orcidx.storage import Source
 
-__all__ = ["verify_patched", "verify_rows"]
+__all__ = ["verify_patched", "verify_rows", "verify_sources"]
 
 _SAMPLED_STRIPES = 4
 _SAMPLED_VALUES = 5
@@ -73,15 +73,22 @@ def verify_patched(
     _verify_values(draft, [(one.name, stripe) for one in inputs for stripe in one.stripes])
 
 
-def _verify_values(draft: Source, origins: Sequence[tuple[str, int]]) -> None:
-    """Decodes stripes that were copied as bytes. Otherwise damage would get into a file that counts as verified.
-    ``origins``: file and stripe of each stripe that was written."""
-    problems = check_file(draft).problems
+def verify_sources(inputs: Sequence[InputFile]) -> None:
+    """Raises ``CorruptFile`` for a source of which a value does not decode, or contradicts its statistics or filters.
+    Those of the file that is encoded from it would hide that."""
+    for one in inputs:
+        _verify_values(one.source, [(one.name, stripe) for stripe in range(len(one.reader.stripes))])
+
+
+def _verify_values(made: Source, origins: Sequence[tuple[str, int]]) -> None:
+    """Decodes stripes that were copied as bytes, or will be encoded. Otherwise damage would get into a file that counts
+    as verified. ``origins``: file and stripe of each stripe."""
+    problems = check_file(made).problems
     if not problems:
         return
     first = problems[0]
     several = f", and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
-    file, stripe = (origins[0][0], None) if first.stripe is None else origins[first.stripe]
+    file, stripe = (origins[0][0] if origins else made.name, None) if first.stripe is None else origins[first.stripe]
     text = f"{replace(first, stripe=stripe)}{several}; nothing was published: orcidx check tells more"
     raise CorruptFile(text, file=file)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import orcidx
-from orcidx import InvalidQuery, col
+from orcidx import InvalidQuery, ValueOutOfRange, col
 from orcidx.scanner import small_filter
 
 
@@ -187,6 +187,18 @@ def test_a_field_of_a_struct_of_which_others_are_not_read(tmp_path):
 def test_an_expression_of_pyarrow_keeps_its_meaning(path):
     for nan in NANS:
         assert orcidx.scan(path, where=pc.field("f") + 0 > 1, nan=nan).count_rows() == 0
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+@pytest.mark.parametrize("where", ["v = v", "year(v) = 1970", "CAST(v AS DATE) = DATE '1970-01-01'", "v + 0 IS NULL"])
+def test_times_beyond_nanoseconds_are_an_error_of_ours(tmp_path, where, unit):
+    """It was Python's OverflowError; compared with a constant they are exact."""
+    table = pa.table({"id": [0, 1, 2], "v": pa.array([1 << 40, 5, None], pa.timestamp("s"))})
+    orcidx.write_table(table, tmp_path / "a.orc")
+    with pytest.raises(ValueOutOfRange, match="1099511627776 seconds from 1970 does not fit"):
+        orcidx.scan(tmp_path / "a.orc", ["id"], where, timestamp_unit=unit).to_table()
+    plain = orcidx.scan(tmp_path / "a.orc", ["id"], "v > '2020-01-01'", timestamp_unit=unit)
+    assert plain.to_table()["id"].to_pylist() == [0]
 
 
 def test_functions_by_name():

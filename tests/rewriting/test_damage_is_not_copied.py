@@ -51,6 +51,22 @@ def test_a_copy_that_is_verified_is_of_sound_values(tmp_path: Path, how: dict[st
     assert orcidx.read_table(target)["x"][-1500].as_py() == 9e9
 
 
+@pytest.mark.parametrize("how", [{"sort_by": "x"}, {"cluster_by": ["x"]}, {"merge": True, "sort_by": "x"}])
+def test_rows_that_are_encoded_anew_are_of_sound_values(tmp_path: Path, how: dict[str, Any]) -> None:
+    """The new file's statistics would hide that a value is another than was written."""
+    sources = [tmp_path / "b.orc", damaged(tmp_path / "a.orc")] if how.get("merge") else damaged(tmp_path / "a.orc")
+    if isinstance(sources, list):
+        orcidx.write_table(pa.table({"x": [1.0]}), sources[0])
+    target = tmp_path / "out.orc"
+    problem = r"stripe 1, row group 1, column x\): the maximum is 4999.0, and there is 9000000000.0"
+    with pytest.raises(orcidx.CorruptFile, match=problem) as caught:
+        orcidx.rewrite(sources, target, **how)
+    assert caught.value.file == str(tmp_path / "a.orc")
+    assert not target.exists()
+    orcidx.rewrite(sources, target, verify=False, **how)
+    assert orcidx.read_table(target)["x"].to_pylist()[-1] == 9e9
+
+
 def test_a_repair_leaves_out_what_statistics_disprove(tmp_path: Path, capsys: Any) -> None:
     source = damaged(tmp_path / "a.orc")
     found = check_file(describe_source(source))
