@@ -29,5 +29,5 @@ def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:
 
 
 def is_acid_directory(name: str) -> bool:
-    """Whether a directory of this name holds the files of one of its transactions."""
+    """Whether a directory of this name belongs to one transaction of an ACID table."""
     return _DIRECTORY.fullmatch(name) is not None

@@ -319,7 +319,8 @@ class _Column:
         return point.exact or (self.domain is Domain.FLOAT and point.below == point.above)
 
     def _edge(self, op: Op, value: Any) -> Bound:
-        """``LE`` or ``GE`` a value that may lie beyond every value of a domain without infinities."""
+        """A comparison by ``LE`` or ``GE``, in a domain without infinities, with a value that may lie beyond all values
+        of the domain."""
         if self.domain is not Domain.FLOAT and isinstance(value, float):
             return self.always((value > 0) is (op is Op.LE))
         return self.make(op, value)

@@ -34,7 +34,7 @@ def new_mask(rows: int) -> BoolArray:
 
 
 def compared(compare: np.ufunc, one: npt.NDArray[Any], other: np.generic | float) -> BoolArray:
-    """``compare(one, other)`` of an array of values, as np.less, into a new mask."""
+    """``compare(one, other)``, a ufunc such as np.less, on an array of values, with a new mask as its output."""
     found = new_mask(len(one))
     compare(one, other, out=found)
     return found

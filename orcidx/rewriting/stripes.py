@@ -111,7 +111,7 @@ class StoredStripe:
                 streams.append(StreamData(column, kind, framing.frame(moved)))
             elif kind in BLOOM_KINDS:
                 streams.append(StreamData(column, kind, framing.frame(self.unframed((column, kind)))))
-        # bytes of their own: a view of a stream dies with it
+        # copies the bytes, because a view would end with its stream
         streams += [StreamData(column, kind, bytes(out.stream.finish())) for (column, kind), out in outs.items()]
         return replace(self.data(), streams=streams, statistics=self._resized(streams))
 
