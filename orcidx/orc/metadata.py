@@ -178,8 +178,8 @@ class FileTail:
         return self.footer.rows
 
     @cached_property
-    def stripe_columns(self) -> dict[int, Any]:
-        """Statistics of all stripes, decoded, by column id; see ``statistics.stripe_statistics``."""
+    def decoded_statistics(self) -> dict[tuple[str, int], Any]:
+        """Statistics of the file and of all stripes, decoded, by level and column id; see ``statistics``."""
         return {}
 
     @property

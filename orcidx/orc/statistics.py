@@ -73,8 +73,8 @@ MILLIS_PER_DAY = 86_400_000
 LAST_NANO = 999_999
 """The last nanosecond of a millisecond, which an absent ``maximumNanos`` means."""
 KEPT_UNITS = 1 << 12
-"""The most statistics of stripes that are kept decoded with one tail, at some 256 bytes each; one column is kept
-always."""
+"""The most statistics of stripes and the file that are kept decoded with one tail, at some 256 bytes each; those of one
+column are kept always."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,7 +140,25 @@ def decode_statistics(
 
 
 def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
-    """Statistics of a column over the whole file: one unit."""
+    """Statistics of a column over the whole file: one unit. They are kept with the tail, of a few columns."""
+    return _kept(tail, node, "file", _file_statistics)
+
+
+def _kept(
+    tail: FileTail, node: OrcType, level: Level, decode: Callable[[FileTail, OrcType], RawStatistics]
+) -> RawStatistics:
+    kept = tail.decoded_statistics
+    found: RawStatistics | None = kept.get((level, node.id))
+    if found is None or found.node is not node:
+        found = decode(tail, node)
+        others = tuple(kept.values())  # at once: other threads may add some
+        if sum(map(len, others)) + len(found) > KEPT_UNITS:
+            kept.clear()
+        kept[level, node.id] = found
+    return found
+
+
+def _file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
     with located(file=tail.name):
         raw = tail.footer.raw_statistics(node.id)
     extents = np.zeros(1, np.int64), np.array([len(raw)], np.int64)
@@ -156,17 +174,10 @@ def stripe_statistics(tail: FileTail, node: OrcType, *, stripes: Sequence[int] |
     """
     if stripes is not None:
         return _stripe_statistics(tail, node, stripes)
-    kept = tail.stripe_columns
-    found: RawStatistics | None = kept.get(node.id)
-    if found is None or found.node is not node:
-        found = _stripe_statistics(tail, node, None)
-        if (1 + len(kept)) * len(found) > KEPT_UNITS:
-            kept.clear()
-        kept[node.id] = found
-    return found
+    return _kept(tail, node, "stripe", _stripe_statistics)
 
 
-def _stripe_statistics(tail: FileTail, node: OrcType, stripes: Sequence[int] | None) -> RawStatistics:
+def _stripe_statistics(tail: FileTail, node: OrcType, stripes: Sequence[int] | None = None) -> RawStatistics:
     bounds, starts, stops = tail.stripe_statistics
     wanted = np.arange(len(tail.footer.stripes)) if stripes is None else np.array(stripes, np.int64)
     first, last = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)

@@ -53,12 +53,14 @@ class BloomChoice:
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
         believed: dict[Path, npt.NDArray[np.bool_]] = {}
         bounds = index.bounds
-        saved = self.columns.data_bytes(stripe) * float(may.any_in(bounds).mean())
+        saved = -1.0
         for leaf in leaves:
             node = self.columns.leaf_nodes.get(leaf.path)
             if node is None or not bloom_answers(leaf, node, options) or leaf.path in chosen:
                 continue
             found = self._stream(stripe, node)
+            if found is not None and saved < 0:
+                saved = self.columns.data_bytes(stripe) * float(may.any_in(bounds).mean())
             if isinstance(found, str):
                 ignored[leaf.path] = "distrusted", found
             elif found is not None and found[1] > BLOOM_SHARE * saved and not self.at_any_cost:

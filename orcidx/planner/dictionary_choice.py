@@ -36,14 +36,13 @@ class DictionaryChoice:
     def fetch(self, stripe: int, leaves: Iterable[BoundLeaf]) -> Generator[Fetch, Any, DictionaryEvidence | None]:
         """The dictionaries of open string leaves, where they are small compared with the data; None if there are
         none."""
-        data = self.columns.data_bytes(stripe)
         chosen: dict[Path, OrcType] = {}
         for leaf in leaves:
             node = self.columns.leaf_nodes.get(leaf.path)
             if node is None or node.kind not in (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR):
                 continue
             size = self.columns.dictionary_bytes(stripe, node)
-            if 0 < size <= min(LARGEST_DICTIONARY, DICTIONARY_SHARE * data):
+            if 0 < size <= LARGEST_DICTIONARY and size <= DICTIONARY_SHARE * self.columns.data_bytes(stripe):
                 chosen[leaf.path] = node
         if not chosen:
             return None

@@ -63,8 +63,6 @@ def schema_plan(
     # different things.
     key: Hashable = (
         schema_key,
-        secret,
-        id(request.where),
         id(request.schema),
         request.columns,
         request.match,
@@ -73,19 +71,17 @@ def schema_plan(
         options.key,
         tuple(constants.items()),
         dictionaries,
-        leaves_rows,
     )
-    plan: SchemaPlan | None = PLANS.get(key)
+    own: Hashable = (key, id(request.where), secret, leaves_rows)
+    plan: SchemaPlan | None = PLANS.get(own)
     if plan is None:
-        plan = SchemaPlan(root, request, constants, secret, dictionaries, leaves_rows)
-        PLANS.put(key, plan, _weight_of(plan))
+        columns: SchemaColumns | None = PLANS.get(key)
+        if columns is None:
+            columns = SchemaColumns(root, replace(request, where=None), constants, dictionaries)
+            PLANS.put(key, columns, columns.weight)
+        plan = SchemaPlan(columns, request, secret, leaves_rows)
+        PLANS.put(own, plan, columns.weight + weight_of(request.where))
     return plan
-
-
-def _weight_of(plan: SchemaPlan) -> int:
-    wanted = plan.request.schema
-    columns = len(plan.root.names) + (0 if wanted is None else len(wanted.names)) + len(plan.constants)
-    return PLAN_BYTES + COLUMN_BYTES * columns + weight_of(plan.request.where)
 
 
 def _type_of(value: Any) -> pa.DataType:
@@ -93,26 +89,23 @@ def _type_of(value: Any) -> pa.DataType:
 
 
 @dataclass(frozen=True, eq=False)
-class SchemaPlan:
-    """A request applied to one schema. Parts are computed when they are used; errors name no file.
+class SchemaColumns:
+    """What a request means for one schema, but for its predicate, which has no part in the key.
 
-    ``root``: the tree of types; ``constants``: types of the columns with one value a file, by name; ``secret``: what is
-    encrypted, where that is an error; ``leaves_rows``: rows may be left out although there is no predicate.
+    ``root``: the tree of types; ``constants``: types of the columns with one value a file, by name.
     """
 
     root: OrcType
     request: ScanRequest
     constants: Mapping[str, pa.DataType]
-    secret: Any
     dictionaries: frozenset[int]
-    leaves_rows: bool
-    _column_plans: dict[tuple[bool, ...], ColumnPlan] = field(default_factory=dict, init=False, repr=False)
 
     @property
-    def options(self) -> ReadOptions:
-        return self.request.options
-
-    # ------------------------------------------------------------------ columns
+    def weight(self) -> int:
+        """What it is taken to weigh in memory, and so is a plan beside its predicate."""
+        wanted = self.request.schema
+        columns = len(self.root.names) + (0 if wanted is None else len(wanted.names)) + len(self.constants)
+        return PLAN_BYTES + COLUMN_BYTES * columns
 
     def _map(self, columns: Any, options: ReadOptions, dictionaries: frozenset[int]) -> tuple[FieldSource, ...]:
         mapped = map_columns(
@@ -131,7 +124,7 @@ class SchemaPlan:
     @cached_property
     def fields(self) -> tuple[FieldSource, ...]:
         """The wanted columns and where each comes from; values of constants are the file's business."""
-        return self._map(self.request.columns, self.options, self.dictionaries)
+        return self._map(self.request.columns, self.request.options, self.dictionaries)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -139,14 +132,69 @@ class SchemaPlan:
         return self.request.with_row_numbers(pa.schema([source.field for source in self.fields]))
 
     @cached_property
-    def _askable(self) -> dict[str, FieldSource]:
-        """Every column that the predicate may name, by name: what the file, the wanted schema and the job know."""
-        exact = replace(self.options, strings="string", timestamp_unit="ns", calendar="proleptic")
+    def askable(self) -> dict[str, FieldSource]:
+        """Every column that a predicate may name, by name: what the file, the wanted schema and the job know."""
+        exact = replace(self.request.options, strings="string", timestamp_unit="ns", calendar="proleptic")
         found: dict[str, FieldSource] = {}
         for source in self._map(None, exact, frozenset()):
             kind = source.field.type if source.column is None else arrow_type(source.column, exact)
             found.setdefault(source.field.name, replace(source, field=source.field.with_type(kind)))
         return found
+
+    @cached_property
+    def asked_schema(self) -> pa.Schema:
+        """The schema of what a predicate may name."""
+        return pa.schema([source.field for source in self.askable.values()])
+
+    @cached_property
+    def char_lengths(self) -> dict[Path, int]:
+        """The lengths of CHAR columns that a predicate may name, and of fields of that type."""
+        return {
+            (name, *path): node.max_length
+            for name, source in self.askable.items()
+            if source.column is not None
+            for path, node in _named_below(source.column)
+            if node.kind is TypeKind.CHAR
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaPlan:
+    """A request applied to one schema. Parts are computed when they are used; errors name no file.
+
+    ``mapped``: what does not depend on the predicate; ``secret``: what is encrypted, where that is an error;
+    ``leaves_rows``: rows may be left out although there is no predicate.
+    """
+
+    mapped: SchemaColumns
+    request: ScanRequest
+    secret: Any
+    leaves_rows: bool
+    _column_plans: dict[tuple[bool, ...], ColumnPlan] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def options(self) -> ReadOptions:
+        return self.request.options
+
+    @cached_property
+    def root(self) -> OrcType:
+        """The tree of types."""
+        return self.mapped.root
+
+    @cached_property
+    def dictionaries(self) -> frozenset[int]:
+        """Ids of the columns that are read as dictionaries."""
+        return self.mapped.dictionaries
+
+    @cached_property
+    def fields(self) -> tuple[FieldSource, ...]:
+        """The wanted columns and where each comes from; values of constants are the file's business."""
+        return self.mapped.fields
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self.mapped.schema
 
     # ------------------------------------------------------------------ the predicate
 
@@ -160,10 +208,10 @@ class SchemaPlan:
             predicate = rewritten(predicate, partial(self._without_missing, wanted=self.request.askable_schema))
         return bind(
             predicate,
-            self._asked_schema,
+            self.mapped.asked_schema,
             nan=self.options.nan,
             case_sensitive=self.options.case_sensitive,
-            char_lengths=self._char_lengths,
+            char_lengths=self.mapped.char_lengths,
         )
 
     def bind_keys(self, path: Path, keys: Sequence[Any]) -> BoundKeys:
@@ -171,31 +219,17 @@ class SchemaPlan:
         return bind_keys(
             path,
             keys,
-            self._asked_schema,
+            self.mapped.asked_schema,
             nan=self.options.nan,
             case_sensitive=self.options.case_sensitive,
-            char_lengths=self._char_lengths,
+            char_lengths=self.mapped.char_lengths,
         )
-
-    @property
-    def _asked_schema(self) -> pa.Schema:
-        return pa.schema([source.field for source in self._askable.values()])
-
-    @property
-    def _char_lengths(self) -> dict[Path, int]:
-        return {
-            (name, *path): node.max_length
-            for name, source in self._askable.items()
-            if source.column is not None
-            for path, node in _named_below(source.column)
-            if node.kind is TypeKind.CHAR
-        }
 
     def _without_missing(self, node: Part, wanted: pa.Schema) -> Any:
         """A part of the predicate, or the answer to a question about a field that the file's structs lack."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
-            column = self._askable[path[0]].column
+            column = self.mapped.askable[path[0]].column
             if column is not None and _below(column, path[1:]) is None:
                 return node.of_null()
         return node
@@ -205,14 +239,14 @@ class SchemaPlan:
         """The file's column for each path that the predicate reads; None for a constant or missing one."""
         places: dict[Path, OrcType | None] = {}
         for path in self.where.columns if self.where is not None else ():
-            column = self._askable[path[0]].column
+            column = self.mapped.askable[path[0]].column
             places[path] = None if column is None else _below(column, path[1:])
         return places
 
     @cached_property
     def asked_constants(self) -> dict[Path, FieldSource]:
         """Parts of the predicate that are not columns of the file, by path."""
-        return {path: self._askable[path[0]] for path, node in self.places.items() if node is None}
+        return {path: self.mapped.askable[path[0]] for path, node in self.places.items() if node is None}
 
     @cached_property
     def predicate(self) -> tuple[tuple[str, OrcType], ...]:
@@ -223,7 +257,7 @@ class SchemaPlan:
                 asked.setdefault(path[0], []).append(path)
         columns = []
         for name, paths in asked.items():
-            column = self._askable[name].column
+            column = self.mapped.askable[name].column
             assert column is not None
             if column.id != self.root.id:
                 column = project(replace(self.root, children=(column,), names=(name,)), paths).root.children[0]

@@ -219,12 +219,16 @@ class FilePruner:
         """Evaluates the stripe's own evidence, each kind only while some leaf is undecided."""
         if index is not None and self.columns.options.row_index:
             outcome = self._hear(outcome, self._statistics.of_groups(stripe, index))
-        if self.columns.options.bloom_filters and index is not None and not outcome.proved:
-            blooms = yield from self._blooms.fetch(stripe, self._open_leaves(outcome), outcome.may, index)
+        if outcome.proved:
+            return outcome
+        leaves = self._open_leaves(outcome)
+        if self.columns.options.bloom_filters and index is not None:
+            blooms = yield from self._blooms.fetch(stripe, leaves, outcome.may, index)
             if blooms is not None:
                 outcome = self._hear(outcome, blooms)
+                leaves = self._open_leaves(outcome)
         if self.columns.options.row_index and not outcome.proved:
-            dictionaries = yield from self._dictionaries.fetch(stripe, self._open_leaves(outcome))
+            dictionaries = yield from self._dictionaries.fetch(stripe, leaves)
             if dictionaries is not None:
                 outcome = self._hear(outcome, dictionaries)
         return outcome
