@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
@@ -117,7 +116,7 @@ class DecodeAhead:
 
     def take(
         self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
-    ) -> list[list[Any]] | None:
+    ) -> list[list[pa.Array | KeptColumn]] | None:
         """The rows of all columns, by group; None where they must be read in order, in which case nothing is decoded
         ahead. ``kept``: those of them that are wanted, as ``KeptColumn``; they are decoded now, and spans of other
         columns stay ahead."""
