@@ -276,12 +276,17 @@ def _filtered_by_spark(
     spark: SparkSession, query: Query, text: TextCondition, facts: SessionFacts, reason: str
 ) -> DataFrame:
     """The rows that may match, read by orcidx's tasks and filtered by Spark, then cut to ``limit`` or ``top``. Raises
-    ``InvalidQuery`` for a path into a struct."""
+    ``InvalidQuery`` for a path into a struct, and ``Unsupported`` for a condition on the file that Spark reads."""
     shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
     if any(not isinstance(one, str) for one in shown or ()):
         raise InvalidQuery(
             f"Spark computes a part of {text.text!r:.200}, but only orcidx cuts paths out of structs: name the whole "
             "columns, and select from the DataFrame"
+        )
+    if text.last.of_files:
+        raise Unsupported(
+            f"{text.text!r:.200} asks which file Spark's reader is reading, but orcidx's tasks read the files here: "
+            "leave that part out, or filter spark.read.orc(path) by it"
         )
     columns = None if shown is None or named is None else [*shown]
     for one in () if columns is None else (*(named or ()), *(key.column for key in order)):

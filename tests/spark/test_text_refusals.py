@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
-from orcidx.errors import InvalidQuery
+import orcidx
+from orcidx import spark as orcidx_spark
+from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.predicate import col
 from orcidx.spark.conditions.query_text import may_mean_otherwise, parse_text
 
@@ -52,3 +58,15 @@ def test_other_texts_are_read(text: str) -> None:
 
 def test_predicates_may_hold_anything() -> None:
     assert parse_text(col("t") == "a\\b") is not None
+
+
+@pytest.mark.parametrize("where", ["length(input_file_name()) > 0", "id >= 0 AND input_file_block_start() >= 0"])
+def test_the_file_that_spark_reads_is_asked_of_its_own_reader(spark: Any, tmp_path: Path, where: str) -> None:
+    """Orcidx's tasks read nothing that Spark knows of: no row was found, or all."""
+    orcidx.write_table(pa.table({"id": range(5)}), tmp_path / "a.orc")
+    path = str(tmp_path)
+    assert spark.read.orc(path).where(where).count() == orcidx_spark.read(spark, path, where=where).count() == 5
+    for more in ({"engine": "orcidx"}, {"limit": 3}, {"top": ["id"], "limit": 3}):
+        with pytest.raises(Unsupported, match="which file Spark's reader is reading"):
+            orcidx_spark.read(spark, path, where=where, **more).collect()
+    assert orcidx_spark.read(spark, path, where="'input_file_name()' <> '' AND id > 2", engine="orcidx").count() == 2

@@ -53,6 +53,8 @@ _COMPARISONS = {
     "Contains": Op.CONTAINS,
 }
 _TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
+_OF_FILES = frozenset({"InputFileName", "InputFileBlockStart", "InputFileBlockLength"})
+"""Functions that only Spark's own reader of files gives a value."""
 _QUERIES = frozenset({"Exists", "ListQuery", "OuterReference"})
 _ANY = Constant(True)
 
@@ -136,30 +138,31 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
 
 def carried_of(
     filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
-) -> tuple[Predicate, bool, frozenset[str]]:
+) -> tuple[Predicate, bool, frozenset[str], bool]:
     """Returns a predicate that holds wherever the condition is true (as in ``analysed``, with fields of structs),
-    whether it holds nowhere else, and the columns that the condition names. ``once``: functions of the current time are
-    evaluated now and never again."""
+    whether it holds nowhere else, the columns that the condition names, and whether it asks which file Spark's reader
+    is reading. ``once``: functions of the current time are evaluated now and never again."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":
-        return _ANY, False, columns
+        return _ANY, False, columns, False
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
     parts, named = conjuncts(before), _named_by(condition, before, columns)
+    of_files = any(_name(node) in _OF_FILES for node in before)
     reasons = _unjudged(condition, parts, columns)
     if None not in reasons:
-        return _ANY, False, named
+        return _ANY, False, named, of_files
     plan = _folded(plan, condition, jvm)
     nodes = with_values(_nodes(plan.condition(), columns, collated), plan.condition())
     clock = load_zone(clock_zone)
     if not any(reasons) and (once or not _asks_the_time(before)):
         truth = _truth(nodes, clock, whole=True)
-        return truth.true, truth.exact, named
+        return truth.true, truth.exact, named, of_files
     folded = conjuncts(nodes)
     if len(folded) != len(parts):
-        return _ANY, False, named
-    return _judged(parts, folded, reasons, clock), False, named
+        return _ANY, False, named, of_files
+    return _judged(parts, folded, reasons, clock), False, named, of_files
 
 
 def _judged(before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[str | None], clock: Zone) -> Predicate:

@@ -34,12 +34,13 @@ __all__ = ["Carried", "TextCondition", "filtered_by", "predicate_of_text"]
 class Carried:
     """``where``: a predicate that is true for every row for which the text is. ``exact``: it is true for no other row.
     ``columns``: those that the text names, None where Spark does not tell. ``chars``: those among them that hold a
-    CHAR."""
+    CHAR. ``of_files``: the text asks which file Spark's reader is reading."""
 
     where: Predicate
     exact: bool
     columns: frozenset[str] | None
     chars: frozenset[str] = frozenset()
+    of_files: bool = False
 
 
 @dataclass
@@ -76,9 +77,11 @@ class TextCondition:
     def _analysed(self, schema: StructType) -> Carried:
         filtered = filtered_by(self.spark.createDataFrame([], schema), self.text)
         names = frozenset(schema.fieldNames())
-        may, exact, columns = carried_of(filtered, names, self.clock_zone, collated=collated(schema), once=self.once)
+        may, exact, columns, of_files = carried_of(
+            filtered, names, self.clock_zone, collated=collated(schema), once=self.once
+        )
         chars = frozenset(one.name for one in schema.fields if one.metadata)
-        return Carried(rewritten(may, _in_micros), exact, columns, chars & columns)
+        return Carried(rewritten(may, _in_micros), exact, columns, chars & columns, of_files)
 
     def _on_connect(self, schema: StructType) -> Carried:
         filtered_by(self.spark.createDataFrame([], schema), self.text)
