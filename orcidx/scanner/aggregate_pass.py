@@ -361,7 +361,7 @@ class _RangeTotals:
         if must.all() and units.take_whole("file statistics", int(rows.sum()), self.file.of_file):
             return True
         taken = units.take("stripe statistics", rows, partial(stripe_statistics, self.reader.tail), must)
-        for stripe in np.flatnonzero(may & ~taken & (rows > 0)).tolist():
+        for stripe in (may & ~taken & (rows > 0)).nonzero()[0].tolist():
             if not self._add_groups(stripe):
                 self.file.add_stripe(stripe, by_index=False)
         return True

@@ -108,7 +108,7 @@ class UnitTotals:
         unit whether all rows match."""
         known = self._known(statistics) if self.key is not None and np.count_nonzero(asked) else None
         if known is None:
-            return np.zeros_like(asked)
+            return np.zeros(len(asked), np.bool_)
         assert self.key is not None
         taken = asked.copy()
         for name, totals in known.items():
