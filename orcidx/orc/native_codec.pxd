@@ -1,7 +1,6 @@
 from libc.stdint cimport uint8_t
 
-cdef enum:
-    CONTEXT_SLOTS = 32
+from orcidx.orc.context_slots cimport CONTEXT_SLOTS
 
 
 cdef class NativeCodec:

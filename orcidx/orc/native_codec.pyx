@@ -10,18 +10,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    static void* orcidx_exchange(void** slot, void* value) { return _InterlockedExchangePointer(slot, value); }
-    #else
-    static void* orcidx_exchange(void** slot, void* value) {
-        return __atomic_exchange_n(slot, value, __ATOMIC_ACQ_REL);
-    }
-    #endif
-    """
-    void* orcidx_exchange(void** slot, void* value) noexcept nogil
+from orcidx.orc.context_slots cimport orcidx_exchange, put_context, take_context
 
 ctypedef void* (*create_t)() noexcept nogil
 ctypedef void (*destroy_t)(void*) noexcept nogil
@@ -61,11 +50,7 @@ cdef class NativeCodec:
         cdef void* context = NULL
         cdef size_t consumed = 0, written = 0
         cdef bint failed
-        cdef int i
-        for i in range(CONTEXT_SLOTS):
-            context = orcidx_exchange(&self.slots[i], NULL)
-            if context != NULL:
-                break
+        context = take_context(self.slots)
         if context == NULL:
             context = (<create_t> self.create)()
             if context == NULL:
@@ -76,10 +61,7 @@ cdef class NativeCodec:
         else:
             # a place for both sizes makes trailing bytes and a shorter output legal
             failed = (<deflate_t> self.call)(context, chunk, length, out, capacity, &consumed, &written) != 0
-        for i in range(CONTEXT_SLOTS):
-            context = orcidx_exchange(&self.slots[i], context)
-            if context == NULL:
-                break
+        context = put_context(self.slots, context)
         if context != NULL:
             (<destroy_t> self.destroy)(context)
         return -1 if failed else <Py_ssize_t> written

@@ -8,18 +8,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy
 
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    static void* orcidx_exchange(void** slot, void* value) { return _InterlockedExchangePointer(slot, value); }
-    #else
-    static void* orcidx_exchange(void** slot, void* value) {
-        return __atomic_exchange_n(slot, value, __ATOMIC_ACQ_REL);
-    }
-    #endif
-    """
-    void* orcidx_exchange(void** slot, void* value) noexcept nogil
+from orcidx.orc.context_slots cimport put_context, take_context
 
 ctypedef void* (*create_zstd_t)() noexcept nogil
 ctypedef void* (*create_deflate_t)(int level) noexcept nogil
@@ -81,16 +70,12 @@ cdef class Compressor:
     cdef Py_ssize_t compress(self, const uint8_t* raw, size_t length, uint8_t* out) except -1 nogil:
         cdef void* context = NULL
         cdef size_t written
-        cdef int i
         if length < 2:
             return 0
         if self.call == NULL:
             with gil:
                 return self._through_python(raw, length, out)
-        for i in range(CONTEXT_SLOTS):
-            context = orcidx_exchange(&self.slots[i], NULL)
-            if context != NULL:
-                break
+        context = take_context(self.slots)
         if context == NULL:
             context = self._new_context()
             if context == NULL:
@@ -106,10 +91,7 @@ cdef class Compressor:
                 written = 0
         else:
             written = (<deflate_t> self.call)(context, raw, length, out, length - 1)
-        for i in range(CONTEXT_SLOTS):
-            context = orcidx_exchange(&self.slots[i], context)
-            if context == NULL:
-                break
+        context = put_context(self.slots, context)
         if context != NULL:
             (<destroy_t> self.destroy)(context)
         return <Py_ssize_t> written
