@@ -4,7 +4,7 @@ When a column is read alone, one thread does all the work, and most of that is d
 the next stored chunks in a ring of bounded memory. Threads without other work decompress them into memory of the ring,
 and the window takes them from there. No thread ever waits::
 
-      first                first + DISTANCE                                    last
+      first                first + CHUNKS_APART                                last
       | taken next ......  | others begin here, and go on to the end ......... | staged next
 
 The reader decompresses chunks that no other thread has begun directly to their destination. If another thread is
@@ -53,11 +53,11 @@ cdef extern from *:
 cdef int64_t ALL = 1LL << 62
 
 cdef enum:
-    HEADER = 3
-    MOST = 64               # slots
-    USUAL = 1 << 17         # bytes of a slot of a file with blocks of 64 KiB
-    DISTANCE = 8            # chunks before those that others begin with
-    WORTH = 3               # chunks that nobody has begun, from which on others are asked: that takes as long as one
+    HEADER_BYTES = 3
+    MOST_SLOTS = 64
+    USUAL_SLOT_BYTES = 1 << 17      # of a file with blocks of 64 KiB
+    CHUNKS_APART = 8                # between the first chunk and those that other threads begin with
+    LEAST_UNBEGUN = 3               # chunks; with fewer, asking other threads takes longer than it saves
 
 cdef enum:
     FREE = 0
@@ -76,7 +76,7 @@ cdef void* spare_room(int64_t size) noexcept nogil:
     cdef void* room
     cdef int i
     for i in range(32):
-        room = orcidx_swap(&SPARE[i], NULL) if size == USUAL and SPARE[i] != NULL else NULL
+        room = orcidx_swap(&SPARE[i], NULL) if size == USUAL_SLOT_BYTES and SPARE[i] != NULL else NULL
         if room != NULL:
             return room
     return malloc(size)
@@ -85,7 +85,7 @@ cdef void* spare_room(int64_t size) noexcept nogil:
 cdef void leave_room(void* room, int64_t size) noexcept nogil:
     cdef int i
     for i in range(32):
-        if size == USUAL and room != NULL and SPARE[i] == NULL:
+        if size == USUAL_SLOT_BYTES and room != NULL and SPARE[i] == NULL:
             room = orcidx_swap(&SPARE[i], room)
     free(room)
 
@@ -103,7 +103,7 @@ cdef class ChunksAhead:
         self.whole = whole
         self.ask = ask
         self.stopped = True
-        self.room = min(most, <int> MOST)
+        self.room = min(most, <int> MOST_SLOTS)
         self.slots = <Slot*> calloc(self.room, sizeof(Slot))
         if self.slots == NULL:
             raise MemoryError
@@ -118,7 +118,7 @@ cdef class ChunksAhead:
         """Decompresses up to so many chunks, in any thread; returns whether there was one."""
         cdef int done = 0
         with nogil:
-            while done < most and self.work(orcidx_load(&self.first), min(<int> DISTANCE, self.room // 4)):
+            while done < most and self.work(orcidx_load(&self.first), min(<int> CHUNKS_APART, self.room // 4)):
                 done += 1
             orcidx_store(&self.asked, False)
         return done > 0
@@ -177,7 +177,7 @@ cdef class ChunksAhead:
         cdef int number, last = self.last + (self.left > 0)
         cdef int64_t length
         for number in range(self.first, last):
-            if self.slots[number % self.room].start == offset + HEADER:
+            if self.slots[number % self.room].start == offset + HEADER_BYTES:
                 length = self.slots[number % self.room].length
                 header[0], header[1], header[2] = length << 1 & 0xFF, length >> 7 & 0xFF, length >> 15 & 0xFF
                 return True
@@ -197,8 +197,8 @@ cdef class ChunksAhead:
                 if not self.take_header(slot, bytes, n):
                     self.stopped = True
                     return
-                bytes += HEADER
-                n -= HEADER
+                bytes += HEADER_BYTES
+                n -= HEADER_BYTES
             if slot.stored == NULL:
                 slot.stored = <uint8_t*> spare_room(2 * self.block_size)
                 if slot.stored == NULL:
@@ -220,18 +220,18 @@ cdef class ChunksAhead:
     cdef bint take_header(self, Slot* slot, const uint8_t* header, int64_t n) noexcept nogil:
         # Whether a compressed chunk follows; the window handles everything else, including a header in two pieces.
         cdef int64_t length
-        if n < HEADER or header[0] & 1:
+        if n < HEADER_BYTES or header[0] & 1:
             return False
         length = (header[0] | header[1] << 8 | header[2] << 16) >> 1
-        if not 0 < length <= min(self.block_size, self.stream_length - self.at - HEADER):
+        if not 0 < length <= min(self.block_size, self.stream_length - self.at - HEADER_BYTES):
             return False
-        self.at += HEADER
+        self.at += HEADER_BYTES
         self.left = length
         slot.start, slot.length = self.at, length
         return True
 
     cdef int call(self) except -1 nogil:
-        if orcidx_load(&self.unbegun) < WORTH or orcidx_load(&self.asked):
+        if orcidx_load(&self.unbegun) < LEAST_UNBEGUN or orcidx_load(&self.asked):
             return 0
         orcidx_store(&self.asked, True)
         with gil:

@@ -13,7 +13,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from orcidx.errors import CorruptFile, OrcidxError
-from orcidx.orc.compression import BLOCK_SIZE_LIMIT as MOST, check_block_size
+from orcidx.orc.compression import BLOCK_SIZE_LIMIT, check_block_size
 from orcidx.storage.local_file cimport fill_parts
 
 cdef extern from "Python.h":
@@ -34,7 +34,9 @@ cdef class StoredStream:
         self.codec = codec
         self.native = None if codec is None else codec.native
         self.framed = codec is not None
-        self.block_size = 0 if codec is None else block_size if 0 < block_size <= MOST else check_block_size(block_size)
+        self.block_size = 0
+        if codec is not None:
+            self.block_size = block_size if 0 < block_size <= BLOCK_SIZE_LIMIT else check_block_size(block_size)
         self.name = name
         self.length = source.length
         self.read_stored = getattr(source, "read_into", None)

@@ -171,8 +171,8 @@ cdef extern from *:
     int64_t length8 "orcidx_length8"(const void* offsets, int64_t rows) nogil
 
 cdef enum:
-    SHORT = 16              # bytes of a string that are copied in one move
-    SPARE = 32              # bytes behind the copies, so that short ones go in one or two moves
+    SHORT_BYTES = 16        # of a string that is copied in one move
+    SPARE_BYTES = 32        # behind the copies, so that short ones go in one or two moves
 
 ctypedef fused offset_t:
     int32_t
@@ -328,13 +328,13 @@ def fill_offsets(offset_t[::1] out not None, int64_t length):
 
 def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not None,
                const offset_t[::1] places not None, int64_t count, bint merged, uint8_t[::1] out not None):
-    """Copies the bytes of ``count`` strings; ``out`` has ``SPARE`` bytes more. ``merged``: many of them are
+    """Copies the bytes of ``count`` strings; ``out`` has ``SPARE_BYTES`` bytes more. ``merged``: many of them are
     adjacent."""
     cdef int64_t k = 0, last, size, begin, to, length = data.shape[0], room = out.shape[0]
     cdef bint fits = True
     if count < 0 or starts.shape[0] < count or places.shape[0] <= count or places[0] != 0:
         raise ValueError("a start of each string, and one offset more")
-    if places[count] < 0 or room < SPARE or places[count] > room - SPARE:
+    if places[count] < 0 or room < SPARE_BYTES or places[count] > room - SPARE_BYTES:
         raise ValueError("no room for the strings")
     if not count:
         return
@@ -345,13 +345,13 @@ def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not 
                 while last < count and starts[last] == begin + (places[last] - to):
                     last += 1
             size = places[last] - to
-            if size < 0 or begin < 0 or begin + size > length or to + size > room - SPARE:
+            if size < 0 or begin < 0 or begin + size > length or to + size > room - SPARE_BYTES:
                 fits = False
                 break
-            if size <= SHORT and begin + SHORT <= length:
-                memcpy(&out[to], &data[begin], SHORT)
-            elif size <= 2 * SHORT and begin + 2 * SHORT <= length:
-                memcpy(&out[to], &data[begin], 2 * SHORT)
+            if size <= SHORT_BYTES and begin + SHORT_BYTES <= length:
+                memcpy(&out[to], &data[begin], SHORT_BYTES)
+            elif size <= 2 * SHORT_BYTES and begin + 2 * SHORT_BYTES <= length:
+                memcpy(&out[to], &data[begin], 2 * SHORT_BYTES)
             elif size:
                 memcpy(&out[to], &data[begin], size)
             k = last
