@@ -119,12 +119,13 @@ cdef class Chains:
         self.waiters = Waiters()
         self.forks = forks()
 
-    def add(self, chains, tasks):
-        """Adds a task to the end of each of some chains; returns the ``Round`` of these tasks."""
+    def add(self, chains, tasks, *, bint urgent=False):
+        """Adds a task to the end of each of some chains; returns the ``Round`` of these tasks. ``urgent``: they are
+        wanted before the tasks of other rounds, which must be of other chains."""
         cdef list named = list(chains)
         begin = sorted(range(len(named)), key=lambda place: -self.weights[named[place]])
         added = Round(named, list(tasks), begin)
-        self.rounds.append(added)
+        self.rounds.insert(0 if urgent else len(self.rounds), added)
         return added
 
     cdef bint caller_first(self):

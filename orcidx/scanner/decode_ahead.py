@@ -65,6 +65,7 @@ class DecodeAhead:
         self._most = most
         self._batch_bytes = batch_bytes
         self._spans: deque[_Span] = deque()
+        self._behind: list[_Span] = []
         self._goes_on = False
         self._threads = threads
         self.wasted: Work = (0, 0)
@@ -86,11 +87,9 @@ class DecodeAhead:
         if self._is_alone and not self._chains.caller_is_back():
             return
         known = len(self._spans)
-        used = sum(span.reserved for span in list(self._spans)[1:])
+        used = sum(span.reserved for span in [*list(self._spans)[1:], *self._behind])
         for number, (start, stop) in enumerate(spans):
-            reserved = self._batch_bytes
-            if number:
-                reserved = min(reserved, max(LEAST, int((stop - start) * row_bytes * SLACK)))
+            reserved = min(self._batch_bytes, _reserved(stop - start, row_bytes)) if number else self._batch_bytes
             if number < known:
                 continue
             if number and used + reserved > self._most:
@@ -98,6 +97,15 @@ class DecodeAhead:
             used += reserved if number else 0
             self._begin(columns, start, stop - start, reserved)
         self._chains.start_early()
+
+    def begin(self, columns: Columns, start: int, kept: KeptRows, row_bytes: float) -> None:
+        """Begins with rows of other columns than those that are decoded ahead, of which some are kept, if there is
+        memory for them; ``take`` gives them later."""
+        reserved = min(self._batch_bytes, _reserved(len(kept), row_bytes))
+        if sum(span.reserved for span in self._behind) + reserved <= self._most and not self._is_alone:
+            self._behind.append(self._begin(columns, start, len(kept), reserved, kept))
+            self._spans.pop()
+            self._chains.start_early()
 
     def decompress(self, columns: Columns, *, whole: bool) -> None:
         """Makes threads without a column decompress the next chunks. ``whole``: all rows will be read."""
@@ -118,9 +126,9 @@ class DecodeAhead:
         self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
     ) -> list[list[pa.Array | KeptColumn]] | None:
         """The rows of all columns, by group; None where they must be read in order, in which case nothing is decoded
-        ahead. ``kept``: those of them that are wanted, as ``KeptColumn``; they are decoded now, and spans of other
-        columns stay ahead."""
-        if not self._spans and rows * sum(map(len, groups)) < FEW_VALUES:
+        ahead. ``kept``: those of them that are wanted, as ``KeptColumn``; they are decoded now unless they were begun,
+        and spans of other columns stay ahead."""
+        if not (self._spans or self._behind) and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
         if not self._spans and self._is_alone and kept is None:
             return self._read_here(groups, start, rows)
@@ -151,7 +159,12 @@ class DecodeAhead:
             self._chains.caller_leaves()
 
     def _of(self, columns: Columns, start: int, rows: int, kept: KeptRows | None) -> _Span:
-        """The announced span if it is the next one, else one that is begun now."""
+        """The announced span if it is the next one, or the one that was begun, else one that is begun now."""
+        for place, span in enumerate(self._behind):
+            if kept is not None and span.kept is kept:
+                return self._behind.pop(place)
+        if any(span.columns is columns for span in self._behind):  # halves of a span that is too large after all
+            self.drop()
         if kept is None and self._spans and self._spans[0].columns is columns:
             span = self._spans[0]
             if (span.start, span.rows) == (start, rows):
@@ -167,7 +180,8 @@ class DecodeAhead:
         tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
-        span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks)
+        urgent = kept is not None  # where the caller waits for one of few columns, it is begun before later spans
+        span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks, urgent=urgent)
         self._spans.append(span)
         return span
 
@@ -185,13 +199,14 @@ class DecodeAhead:
     def drop(self) -> None:
         """Drops what is decoded ahead, after all tasks have ended; the next reads seek."""
         self._chains.close()
-        for span in self._spans:
+        for span in (*self._spans, *self._behind):
             chunks, size = self.wasted
             self.wasted = chunks + sum(one for one, _ in span.done), size + sum(one for _, one in span.done)
             if span.round is not None:
                 span.round.errors.clear()
                 span.round = None  # the chain has tasks, and these have the span
         self._spans.clear()
+        self._behind.clear()
         for cursor in self._numbers:
             cursor.lose_place()
 
@@ -201,3 +216,7 @@ class DecodeAhead:
         self._chains.chunks = ()
         for cursor in self._numbers:
             cursor.close()
+
+
+def _reserved(rows: int, row_bytes: float) -> int:
+    return max(LEAST, int(rows * row_bytes * SLACK))

@@ -269,7 +269,7 @@ class FileScan:
             constants=self.constants,
             requests=requests,
             share=share,
-            goes_on=lambda: count is not None or self.metrics.rows_returned > 0,
+            goes_on=lambda: count is not None or self.request.for_table or self.metrics.rows_returned > 0,
             count=count,
         )
         answer = None

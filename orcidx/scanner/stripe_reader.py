@@ -32,7 +32,9 @@ from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.narrow_decimals import narrow_columns, widened
+from orcidx.scanner.other_columns import OtherColumns
 from orcidx.scanner.row_width import RowWidth
+from orcidx.scanner.span_behind import SpanBehind
 from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
@@ -72,7 +74,7 @@ class StripeReader:
     dense: bool = False
     together: bool = False
     spans: SpanPlan = field(init=False)
-    ahead: DecodeAhead | None = field(init=False)
+    behind: SpanBehind = field(init=False)
 
     def __post_init__(self) -> None:
         plan = self.columns
@@ -83,7 +85,8 @@ class StripeReader:
         self.alive = self.rows.may.any_in(self.rows.bounds)
         most = FIRST_ROWS if self.filter.tests else self.options.batch_size
         self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
-        self.ahead = self._decode_ahead()
+        others = OtherColumns(self.rest, self.width, self._decode_ahead(), alone=not self.first.columns)
+        self.behind = SpanBehind(others, self._batches)
 
     def _open_groups(self) -> None:
         plan, stripe = self.columns, self.stripe
@@ -143,21 +146,25 @@ class StripeReader:
             others = (lambda: self.rest.plan(self.alive)) if self.rest.columns else None
             yield from self.fetches.fetch_first(self.first.plan(self.alive), others)
         while planned := self.spans.plan(self.width.next_rows(), dense=self.dense or self.count is not None):
-            if self.ahead is not None and self.ahead.has_room and (self.goes_on() or self.spans.taken >= IN_VAIN):
+            if self.ahead is not None and self.ahead.has_room and self._goes_on:
                 self._expect(self.ahead, planned)
             start, stop = self.spans.take()
-            for found in self._filtered(start, stop):
+            for found in self.behind.before_an_error(self._filtered(start, stop)):
+                if isinstance(found, pa.RecordBatch):
+                    yield found
+                    continue
                 if self.count is not None:
                     self.count(found.rows)
                     continue
                 if self.dense:
-                    yield from self._batches(found)
+                    yield from self.behind.after(found, may_wait=self._goes_on)
                     continue
                 self.waiting.append(found)
                 if self._is_dense(stop):
                     yield from self._turn_dense()
                 elif self._waited_enough():
                     yield from self._turn_dense() if self.fetches.requests == 1 else self._flush(most=1)
+        yield from self.behind.rest()
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
@@ -172,6 +179,14 @@ class StripeReader:
         sizes = [size for size in map(self.width.row_bytes, groups) if size is not None]
         if planned and len(sizes) == len(groups):
             ahead.expect(columns, planned, sum(sizes))
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.goes_on() or self.spans.taken >= IN_VAIN
+
+    @property
+    def ahead(self) -> DecodeAhead | None:
+        return self.behind.others.ahead
 
     @property
     def _is_joint(self) -> bool:
@@ -276,7 +291,7 @@ class StripeReader:
             return
         if self.width.fits(self.rest, found.rows):
             try:
-                rest = self._read_rest(found)
+                rest = self.behind.others.read(found)
             except BatchTooLarge:
                 self._was_too_large()
             else:
@@ -284,32 +299,6 @@ class StripeReader:
                 return
         for half in found.halves():
             yield from self._batches(half)
-
-    def _read_rest(self, found: Survivors) -> list[pa.Array]:
-        if not self.rest.columns:
-            return []
-        if found.kept is None:
-            self.rest.seek(found.start)
-            arrays = self.rest.read(found.stop - found.start, self.ahead)
-            self.width.saw(self.rest, arrays, found.stop - found.start)
-            return arrays
-        first, last = found.kept.reach
-        runs = found.kept.runs()
-        if len(runs) == 1 or (not found.kept.are_scattered and found.kept.count * 2 < last - first):
-            return self._read_runs(found.start, runs)
-        self.rest.seek(found.start + first)
-        arrays, size = self.rest.read_kept(found.kept.narrowed(), self.ahead)
-        self.width.saw_bytes(self.rest, size, last - first)
-        return arrays
-
-    def _read_runs(self, start: int, runs: list[list[int]]) -> list[pa.Array]:
-        pieces: list[list[pa.Array]] = []
-        for first, last in runs:
-            self.rest.seek(start + first)
-            pieces.append(self.rest.read(last - first, self.ahead))
-        if len(pieces) == 1:
-            return pieces[0]
-        return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
 
 
 def read_stripe(

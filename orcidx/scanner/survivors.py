@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,17 @@ class Survivors:
     arrays: list[pa.Array | None]
     rows: int
     others: list[pa.Array] | None = None
+
+    @cached_property
+    def reach(self) -> tuple[int, KeptRows] | None:
+        """The first row that is kept, and which rows are, from there to the last one; None where all are, or where the
+        other columns read them run by run."""
+        if self.kept is None:
+            return None
+        first, last = self.kept.reach
+        if len(self.kept.runs()) == 1 or (not self.kept.are_scattered and self.kept.count * 2 < last - first):
+            return None
+        return self.start + first, self.kept.narrowed()
 
     def halves(self) -> Iterator[Survivors]:
         """The halves of the span that have rows."""
