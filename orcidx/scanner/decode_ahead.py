@@ -5,6 +5,9 @@ own pace: a column is a chain, and a span is a round of tasks, one for each colu
 result: spans are planned by the rows that came before (``stripe_reader``). If a task of a span fails, or its columns
 together are too large, everything ahead is dropped and the caller's thread reads the span in order.
 
+The columns behind a filter are begun when it is known which of their rows survive (``begin``), and go before later
+spans of the predicate's columns, which nobody waits for yet.
+
 If there are fewer columns than threads, threads without a column first decompress the next chunks of the columns
 (``orc/chunks_ahead``). They begin a span only when no chunk is left, that is, when the caller is slower than they are.
 """

@@ -1,4 +1,5 @@
-"""``SpanBehind``: the span of a stripe whose other columns are decoded while the next span is filtered.
+"""``SpanBehind``: the span of a stripe whose other columns are decoded while the next span is filtered; and
+``OtherColumns``, those behind the filter.
 
 As soon as it is known which rows of a span survive, threads begin with the columns behind the filter, while the caller
 decodes and filters the predicate's columns of the next span. So the batches of a span are given one span later, with
@@ -12,10 +13,61 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from orcidx.scanner.other_columns import OtherColumns
-from orcidx.scanner.survivors import Survivors
+from orcidx.scanner.column_group import ColumnGroup
+from orcidx.scanner.decode_ahead import DecodeAhead
+from orcidx.scanner.row_width import RowWidth
+from orcidx.scanner.survivors import Survivors, picked
 
-__all__ = ["SpanBehind"]
+__all__ = ["OtherColumns", "SpanBehind"]
+
+
+@dataclass
+class OtherColumns:
+    """``alone``: there are no columns of a predicate, so these are the ones that are decoded ahead, whole."""
+
+    group: ColumnGroup
+    width: RowWidth
+    ahead: DecodeAhead | None
+    alone: bool
+
+    def begin(self, found: Survivors) -> None:
+        """Makes threads begin with the rows, where that pays and there is memory for them."""
+        size = self.width.row_bytes(self.group)
+        if self.ahead is None or size is None or found.reach is None or self.alone or not self.group.cursors:
+            return
+        if self.ahead.has_room and self.width.fits(self.group, found.rows):
+            self.ahead.begin(self.group.cursors, *found.reach, size)
+
+    def read(self, found: Survivors) -> list[pa.Array]:
+        """The columns of the rows. Raises ``BatchTooLarge`` where all rows of the span are too many."""
+        if not self.group.columns:
+            return []
+        if found.kept is None:
+            self.group.seek(found.start)
+            return self._whole(found.stop - found.start)
+        if found.reach is None:
+            return self._runs(found.start, found.kept.runs())
+        start, kept = found.reach
+        self.group.seek(start)
+        if self.ahead is not None and self.alone:
+            return [array for array in picked(self._whole(len(kept)), kept, owned=True) if array is not None]
+        arrays, size = self.group.read_kept(kept, self.ahead)
+        self.width.saw_bytes(self.group, size, len(kept))
+        return arrays
+
+    def _whole(self, rows: int) -> list[pa.Array]:
+        arrays = self.group.read(rows, self.ahead)
+        self.width.saw(self.group, arrays, rows)
+        return arrays
+
+    def _runs(self, start: int, runs: list[list[int]]) -> list[pa.Array]:
+        pieces: list[list[pa.Array]] = []
+        for first, last in runs:
+            self.group.seek(start + first)
+            pieces.append(self.group.read(last - first, self.ahead))
+        if len(pieces) == 1:
+            return pieces[0]
+        return [pa.concat_arrays(list(column)) for column in zip(*pieces)]
 
 
 @dataclass
@@ -26,11 +78,11 @@ class SpanBehind:
     batches: Callable[[Survivors], Iterator[pa.RecordBatch]]
     waiting: Survivors | None = None
 
-    def after(self, found: Survivors, *, may_wait: bool) -> Iterator[pa.RecordBatch]:
-        """The batches of the span before, and those of the next span unless they ``may_wait``: then its other columns
-        are begun, before the caller uses the batches."""
+    def after(self, found: Survivors) -> Iterator[pa.RecordBatch]:
+        """The batches of the span before, and those of the next span where its other columns are not read in one pass;
+        else these are begun, before the caller uses the batches."""
         before = list(self.rest())
-        if may_wait and found.others is None and found.reach is not None:
+        if found.others is None and found.reach is not None:
             self.others.begin(found)
             self.waiting = found
         yield from before

@@ -32,9 +32,8 @@ from orcidx.scanner.decode_ahead import DecodeAhead
 from orcidx.scanner.decode_pool import thread_count
 from orcidx.scanner.kept_arrays import KeptRows
 from orcidx.scanner.narrow_decimals import narrow_columns, widened
-from orcidx.scanner.other_columns import OtherColumns
 from orcidx.scanner.row_width import RowWidth
-from orcidx.scanner.span_behind import SpanBehind
+from orcidx.scanner.span_behind import OtherColumns, SpanBehind
 from orcidx.scanner.span_plan import FIRST_ROWS, SpanPlan
 from orcidx.scanner.stripe_filter import Constants, StripeFilter
 from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
@@ -85,8 +84,7 @@ class StripeReader:
         self.alive = self.rows.may.any_in(self.rows.bounds)
         most = FIRST_ROWS if self.filter.tests else self.options.batch_size
         self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
-        others = OtherColumns(self.rest, self.width, self._decode_ahead(), alone=not self.first.columns)
-        self.behind = SpanBehind(others, self._batches)
+        self._decode_ahead()
 
     def _open_groups(self) -> None:
         plan, stripe = self.columns, self.stripe
@@ -105,11 +103,14 @@ class StripeReader:
         )
         self.both = [*self.first.cursors, *self.rest.cursors]
 
-    def _decode_ahead(self) -> DecodeAhead | None:
-        """The decoder in threads, if the stripe has enough rows for cursors."""
+    def _decode_ahead(self) -> None:
+        """Makes the decoder in threads, if the stripe has enough rows for cursors, and what it is begun with."""
         threads = thread_count(use_threads=self.options.use_threads)
-        if threads < 2 or not self.both:
-            return None
+        self.ahead = self._decoder(threads) if threads > 1 and self.both else None
+        others = OtherColumns(self.rest, self.width, self.ahead, alone=not self.first.columns)
+        self.behind = SpanBehind(others, self._batches)
+
+    def _decoder(self, threads: int) -> DecodeAhead:
         most = self.options.ahead_bytes if self.stripe.needs_no_gil else 0
         ahead = DecodeAhead(self.both, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
         whole = self.rows.may.is_all and (self.rows.must.is_empty or not self.filter.tests)
@@ -134,9 +135,9 @@ class StripeReader:
         try:
             yield from self._run()
         finally:
-            if self.ahead is not None:
-                self.ahead.close()
-                self.stripe.wasted = self.ahead.wasted
+            if (ahead := self.ahead) is not None:
+                ahead.close()
+                self.stripe.wasted = ahead.wasted
 
     def _run(self) -> Step:
         if not self.filter.tests:
@@ -145,11 +146,13 @@ class StripeReader:
         else:
             others = (lambda: self.rest.plan(self.alive)) if self.rest.columns else None
             yield from self.fetches.fetch_first(self.first.plan(self.alive), others)
+        ahead, behind = self.ahead, self.behind
         while planned := self.spans.plan(self.width.next_rows(), dense=self.dense or self.count is not None):
-            if self.ahead is not None and self.ahead.has_room and self._goes_on:
-                self._expect(self.ahead, planned)
+            if ahead is not None and ahead.has_room and self._goes_on:
+                self._expect(ahead, planned)
             start, stop = self.spans.take()
-            for found in self.behind.before_an_error(self._filtered(start, stop)):
+            filtered = self._filtered(start, stop)
+            for found in behind.before_an_error(filtered) if self.dense and self.filter.tests else filtered:
                 if isinstance(found, pa.RecordBatch):
                     yield found
                     continue
@@ -157,14 +160,16 @@ class StripeReader:
                     self.count(found.rows)
                     continue
                 if self.dense:
-                    yield from self.behind.after(found, may_wait=self._goes_on)
+                    waits = self.filter.tests and self._goes_on
+                    yield from behind.after(found) if waits else self._batches(found)
                     continue
                 self.waiting.append(found)
                 if self._is_dense(stop):
                     yield from self._turn_dense()
                 elif self._waited_enough():
                     yield from self._turn_dense() if self.fetches.requests == 1 else self._flush(most=1)
-        yield from self.behind.rest()
+        if behind.waiting is not None:
+            yield from behind.rest()
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
@@ -183,10 +188,6 @@ class StripeReader:
     @property
     def _goes_on(self) -> bool:
         return self.goes_on() or self.spans.taken >= IN_VAIN
-
-    @property
-    def ahead(self) -> DecodeAhead | None:
-        return self.behind.others.ahead
 
     @property
     def _is_joint(self) -> bool:

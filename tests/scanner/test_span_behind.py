@@ -15,8 +15,7 @@ import orcidx
 from orcidx.errors import CorruptFile
 from orcidx.scanner import decode_ahead
 from orcidx.scanner.kept_arrays import KeptRows
-from orcidx.scanner.other_columns import OtherColumns
-from orcidx.scanner.span_behind import SpanBehind
+from orcidx.scanner.span_behind import OtherColumns, SpanBehind
 from orcidx.scanner.survivors import Survivors
 
 ROWS = 300_000
@@ -44,8 +43,8 @@ class Told:
 
 def test_a_span_is_given_after_the_next_one_has_begun() -> None:
     told = Told()
-    assert list(told.behind.after(survivors(0), may_wait=True)) == []
-    second = told.behind.after(survivors(1), may_wait=True)
+    assert list(told.behind.after(survivors(0))) == []
+    second = told.behind.after(survivors(1))
     assert next(second) == 0
     assert told.calls == ["begin 0", "read 0", "begin 100"]
     assert list(second) == []
@@ -55,15 +54,14 @@ def test_a_span_is_given_after_the_next_one_has_begun() -> None:
 
 def test_spans_that_do_not_wait_come_after_the_one_that_does() -> None:
     told = Told()
-    list(told.behind.after(survivors(0), may_wait=True))
-    assert list(told.behind.after(survivors(1, scattered=False), may_wait=True)) == [0, 100]
-    assert list(told.behind.after(survivors(2), may_wait=False)) == [200]
-    assert told.calls == ["begin 0", "read 0", "read 100", "read 200"]
+    list(told.behind.after(survivors(0)))
+    assert list(told.behind.after(survivors(1, scattered=False))) == [0, 100]
+    assert told.calls == ["begin 0", "read 0", "read 100"]
 
 
 def test_a_span_is_given_before_the_error_of_the_next_one() -> None:
     told = Told()
-    list(told.behind.after(survivors(0), may_wait=True))
+    list(told.behind.after(survivors(0)))
 
     def failing() -> Iterator[Survivors]:
         raise CorruptFile("a damaged span")
