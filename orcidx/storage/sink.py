@@ -68,8 +68,10 @@ def open_sink(
 
 def sources_of(data: object) -> list[Source]:
     """The files that rows come from, if ``rows`` is a scan, a table's scan, or an open file."""
-    jobs = getattr(data, "jobs", None) or [task.file for task in getattr(getattr(data, "plan", None), "tasks", ())]
-    found = [getattr(one, "source", None) for one in (*jobs, data)]
+    jobs, plan, own = getattr(data, "jobs", None), getattr(data, "plan", None), getattr(data, "source", None)
+    if not jobs and plan is None:  # as of Arrow's tables and batches
+        return [own] if isinstance(own, Source) else []
+    found = [*(getattr(one, "source", None) for one in jobs or [task.file for task in getattr(plan, "tasks", ())]), own]
     return [one for one in found if isinstance(one, Source)]
 
 

@@ -88,7 +88,7 @@ SHORT_CUTS: dict[str, tuple[Patch, ...]] = {
         (small_files, "read_at_once", _gives(None)),
     ),
     "stripes in one read": ((file_scan, "held_stripe", _no_steps),),
-    "decoding ahead": ((StripeReader, "_decode_ahead", _gives(None)),),
+    "decoding ahead": ((StripeReader, "_decoder", _gives(None)),),
     "chunks ahead": ((DecodeAhead, "decompress", _gives(None)),),
     "codes of dictionaries": ((coded_strings, "ENABLED", False),),
     "small files filtered": ((small_filter, "ENABLED", False),),

@@ -89,7 +89,7 @@ def test_a_new_file_of_a_replaced_name_counts(directory):
 
 def test_a_listing_between_two_moments_is_made_again(directory, monkeypatch):
     """Without the new file, and without an old one: neither has all rows."""
-    monkeypatch.setattr(unfinished_swaps, "_PAUSE", 0.0)
+    monkeypatch.setattr(unfinished_swaps, "_PAUSE_SECONDS", 0.0)
     os.unlink(directory / "a.orc")
     with pytest.raises(StorageError, match="the directory changes while it is listed"):
         rows(directory)
