@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,16 @@ __all__ = ["modules_called", "python_calls"]
 
 
 def _profiled(call: Callable[[], Any], note: Callable[[Any, str, Any], None]) -> None:
-    """Runs ``call``, of whose Python functions ``note`` is told."""
+    """Runs ``call``, of whose Python functions ``note`` is told. Garbage of other tests is not collected meanwhile: its
+    finalizers would be told of as well."""
     before = sys.getprofile()
+    gc.disable()
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(before)
+        gc.enable()
 
 
 def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
