@@ -310,14 +310,16 @@ def read_file_index(
     if isinstance(source, (bytes, bytearray, memoryview)):
         return FileIndex(read_container(Body.of(source)), types, strict=strict, rows=rows)
     known = source.size if isinstance(source, Source) else None
-    if isinstance(source, Source) and known is not None and source.kind != "path":
-        reader = source.open(expected=Fingerprint(known))  # some storages are not asked for its size then
+    at_once = known is not None and known <= _READ_AT_ONCE
+    if isinstance(source, Source) and known is not None and at_once and source.kind != "path":
+        # Some storages are not asked for the size then. Several reads would also need the version, to compare it.
+        reader = source.open(expected=Fingerprint(known))
     else:
         reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)
     own = reader is not source
     try:
         with located(file=str(source) if isinstance(source, (str, os.PathLike)) else None):
-            if known is not None and known <= _READ_AT_ONCE:
+            if at_once:
                 data, size = reader.read_tail(_READ_AT_ONCE)
             else:
                 size = reader.size()

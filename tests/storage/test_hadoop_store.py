@@ -11,7 +11,7 @@ from memory_files import MemoryFiles
 
 from orcidx import paimon
 from orcidx.errors import StorageError, Unsupported
-from orcidx.paimon import read_file_index
+from orcidx.paimon import file_index, read_file_index
 from orcidx.storage import describe_source
 from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_roads import HdfsRoad, NoRoad, S3Road
@@ -48,6 +48,20 @@ def test_an_index_of_known_size_is_read_without_asking_for_its_status() -> None:
         assert (files.ways == []) is (size is not None)
     with pytest.raises(StorageError, match="changed"):
         read_file_index(replace(source, size=len(data) + 1), types={"id": "BIGINT"})
+
+
+def test_a_large_index_that_is_replaced_between_two_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size alone is known at first, and the size does not change."""
+    monkeypatch.setattr(file_index, "_READ_AT_ONCE", 100)
+    files = MemoryFiles()
+    data = paimon.build_file_index(pa.table({"id": range(100_000)}), {"bitmap": {"id": {}}}).to_bytes()
+    files.held["s3a://bucket/t/x.index"] = data
+    source = replace(hadoop_source("s3a://bucket/t/x.index", files), size=len(data))
+    with read_file_index(source, types={"id": "BIGINT"}) as index:
+        assert not index.evaluate("id = 99000").is_empty
+        files.held["s3a://bucket/t/x.index"] = data[:-1] + b"\0"
+        with pytest.raises(StorageError, match="changed"):
+            index.evaluate("id = 5")
 
 
 def test_s3a_creates_by_a_condition_that_is_tried_out() -> None:
