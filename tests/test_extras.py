@@ -1,4 +1,4 @@
-"""What works without the packages of the extras, and what the others say that need one (decision 0124)."""
+"""What works without the packages of the extras, and what the others say that need one (decision 0010)."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_the_contracts_show_this_picture() -> None:
 
 
 def test_few_modules_stand_alone() -> None:
-    """Beside the rooms: the public names, errors, options, extras, the command line (docs/decisions/0018, 0124)."""
+    """Beside the rooms: the public names, errors, options, extras, the command line (docs/decisions/0001, 0010)."""
     alone = {path.name for path in PACKAGE.iterdir() if path.suffix in (".py", ".pyx")}
     assert alone == {
         "__init__.py",

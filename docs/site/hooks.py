@@ -25,20 +25,12 @@ LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 def on_files(files: Files, config: Any) -> Files:
     for source, place in ELSEWHERE.items():
         files.append(File.generated(config, place, content=(ROOT / source).read_text(encoding="utf-8")))
-    for place, content in (("reference/commands.md", command_pages.page()), ("decisions/README.md", decisions())):
-        stand_in = files.get_file_from_path(place)
-        if stand_in is not None:
-            files.remove(stand_in)
-        files.append(File.generated(config, place, content=content))
+    place = "reference/commands.md"
+    stand_in = files.get_file_from_path(place)
+    if stand_in is not None:
+        files.remove(stand_in)
+    files.append(File.generated(config, place, content=command_pages.page()))
     return files
-
-
-def decisions() -> str:
-    """The page of decisions, with a line for each."""
-    folder = ROOT / "docs" / "decisions"
-    titles = {path.name: path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for path in folder.glob("0*.md")}
-    lines = "\n".join(f"* [{title}]({name})" for name, title in sorted(titles.items()))
-    return f"{(folder / 'README.md').read_text(encoding='utf-8')}\n{lines}\n"
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

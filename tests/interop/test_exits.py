@@ -1,7 +1,7 @@
 """Scripts that end in the middle of a pass, each run as a process: it must exit with 0 and say nothing.
 
 What reads ahead behind a consumer's back on a thread of somebody else's wants the interpreter's lock while the
-interpreter ends, and aborts or hangs the process (docs/decisions/0025).
+interpreter ends, and aborts or hangs the process (docs/decisions/0012).
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Statistics and positions as record 0040 has them, read from the bytes by a decoder of the tests' own."""
+"""Statistics and positions as record 0041 has them, read from the bytes by a decoder of the tests' own."""
 
 from __future__ import annotations
 
