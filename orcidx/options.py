@@ -203,6 +203,7 @@ _CHANGED: dict[tuple[Any, ...], tuple[ReadOptions, dict[str, Any], ReadOptions]]
 reads small files one by one asks for the same each time, and to look at the options again takes as long as decoding a
 column of such a file."""
 MOST_CHANGED = 16
+"""Changed copies of options that are kept, for callers that change options again and again."""
 _IMMUTABLE = frozenset({bool, int, str, type(None)})
 
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -338,39 +338,77 @@ def is_number(value: ast.AST) -> bool:
     return is_plain and bool(constants) and all(type(one) in (int, float) for one in constants)
 
 
-def numbers_of_modules() -> Iterator[str]:
-    """Numbers, alone or several in one line, that have a name at the top of a module, as ``room/module.NAME``."""
-    for path in sources(".py"):
-        module = path.relative_to(PACKAGE).with_suffix("")
-        for node in ast.parse(path.read_text()).body:
-            value = getattr(node, "value", None)
-            for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
-                pairs = [(target, value)]
-                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                    pairs = list(zip(target.elts, value.elts))
-                for one, given in pairs:
-                    if isinstance(one, ast.Name) and one.id.isupper() and given is not None and is_number(given):
-                        yield f"{module}.{one.id}"
+PLAIN_NUMBERS = {
+    *("CHUNK_HEADER", "DAY", "FOUR_CENTURIES", "INT64_MAX", "INT64_MIN", "_INT64_MAX", "_INT64_MIN", "_KIB", "_MIB"),
+    *("_NANOS_PER_MILLI", "_NANOS_PER_SECOND", "MAGIC", "VERSION", "_MASK_64", "_LAST_CHARACTER", "_COMPRESSED_FOOTER"),
+    *("DEFAULT_BLOCK_SIZE", "DEFAULT_CHUNK_SIZE", "DEFAULT_FPP", "DEFAULT_ITEMS", "_C1", "_C2", "_MOST", "MOST_ROWS"),
+    *("LARGEST_BITS", "LARGEST_IDENTIFIER", "LARGEST_INT", "LARGEST_LONG", "LARGEST_PRECISION", "LARGEST_SUM"),
+    *("_LARGEST_FIXED_DECIMAL", "_LARGEST_FIXED_TIMESTAMP", "_LARGEST_SUM", "MOST_SLICES"),
+}
+"""Constants of formats, units and widths of numbers, which were not chosen here. The list may only shrink."""
 
 
-def recorded_numbers() -> set[str]:
-    """The knobs of the tables in 0113, and the constants in its list."""
-    found = set()
-    for line in (ROOT / "docs" / "decisions" / "0113-knobs.md").read_text().splitlines():
-        knobs = line.split(" | ")[0] if line.startswith("| `") else ""
-        found.update(re.findall(r"`([\w/]+\.\w+)`", knobs))
-        if constants := re.fullmatch(r"\* `([\w/]+)`: (.*)", line):
-            found.update(f"{constants[1]}.{name}" for name in re.findall(r"`(\w+)`", constants[2]))
-    return found
+def unexplained_numbers(text: str) -> Iterator[str]:
+    """Numbers, alone or several in one line, that have a name at the top of a module, and neither a docstring nor a
+    comment. Both may explain several assignments that stand together."""
+    lines, body = text.splitlines(), ast.parse(text).body
+    places = {node.lineno: at for at, node in enumerate(body)}
+
+    def is_assignment(at: int) -> bool:
+        return 0 <= at < len(body) and isinstance(body[at], ast.Assign | ast.AnnAssign)
+
+    for at, node in enumerate(body):
+        names = []
+        for target in [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", []):
+            given = getattr(node, "value", None)
+            pairs = [(target, given)]
+            if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple):
+                pairs = list(zip(target.elts, given.elts))
+            names += [
+                one.id
+                for one, value in pairs
+                if isinstance(one, ast.Name) and one.id.isupper() and value is not None and is_number(value)
+            ]
+        first = last = at
+        while is_assignment(first - 1) and body[first - 1].end_lineno == body[first].lineno - 1:
+            first -= 1
+        while is_assignment(last + 1) and body[last + 1].lineno == (body[last].end_lineno or 0) + 1:
+            last += 1
+        behind = body[places.get((body[last].end_lineno or 0) + 1, last)]
+        has_docstring = isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant)
+        has_comment = "# " in lines[node.lineno - 1] or any(
+            lines[one.lineno - 2].startswith("# ") for one in body[first : at + 1]
+        )
+        if not has_docstring and not has_comment:
+            yield from names
 
 
-def test_knobs_have_a_record() -> None:
-    """Each number at the top of a module has its place in a decision: a knob with what was measured, or why it is what
-    it is; or among the constants of formats and units."""
-    numbers, recorded = set(numbers_of_modules()), recorded_numbers()
-    silent, gone = sorted(numbers - recorded), sorted(recorded - numbers)
-    assert not silent, f"{silent}: add them to docs/decisions/0113-knobs.md"
-    assert not gone, f"{gone} are no numbers at the top of a module any more: take them out of 0113"
+def test_numbers_say_what_they_are() -> None:
+    """docs/decisions/0113: a number at the top of a module has its unit and reason beside it."""
+    found = {str(path.relative_to(PACKAGE)): list(unexplained_numbers(path.read_text())) for path in sources(".py")}
+    silent = [f"{path}: {name}" for path, names in found.items() for name in names if name not in PLAIN_NUMBERS]
+    assert not silent, f"{silent}: say in a docstring what they are, and what set them"
+    gone = PLAIN_NUMBERS - {name for names in found.values() for name in names}
+    assert not gone, f"{gone}: take them out of PLAIN_NUMBERS"
+
+
+def test_a_number_without_a_word_is_found() -> None:
+    text = 'A = 1\n"""Said."""\nB, C = 2, 3 << 4\n\nD = 5  # said\n# Said.\nE = 6\nF = 7\n\nG = (8, 9)\n'
+    assert list(unexplained_numbers(text)) == ["B", "C", "G"]
+
+
+def test_the_index_of_decisions_is_whole() -> None:
+    """Each record has a row in the index, a title with its number, and a log of dates at its end."""
+    folder = ROOT / "docs" / "decisions"
+    rows = re.findall(r"^\| \[(\d{4})\]\((\d{4}-[a-z0-9-]+\.md)\) \|", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [name for _, name in rows] == sorted(path.name for path in folder.glob("0*.md"))
+    for number, name in rows:
+        text = (folder / name).read_text()
+        assert name[:4] == number, name
+        assert text.startswith(f"# {number} "), name
+        assert re.search(r"\n## Log\n\n\| date \| change \|\n\|---\|---\|\n(\| 20\d\d-\d\d-\d\d \| .+ \|\n)+$", text), (
+            name
+        )
 
 
 def test_test_files_have_names_of_their_own() -> None:

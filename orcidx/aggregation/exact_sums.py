@@ -25,6 +25,7 @@ _HALF = 27
 """Bits of the lower part of a mantissa. Sums of 2**26 such parts are exact in a double, in which ``bincount`` adds."""
 
 _MOST_AT_ONCE = 1 << 24
+"""Values that are added at once, below the 2**26 that are exact."""
 
 
 @dataclass

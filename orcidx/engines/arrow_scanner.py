@@ -2,7 +2,7 @@
 
 ``Scanner.from_batches`` reads ahead on a thread of Arrow's. If Python makes the batches, that thread needs the
 interpreter's lock, even when a script ends before it has read all batches; the process then aborts or hangs
-(``docs/decisions/0025``). This class reads only while a caller waits: columns and filters are applied to each batch in
+(``docs/decisions/0012``). This class reads only while a caller waits: columns and filters are applied to each batch in
 the thread that asks for it."""
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ MOST_CELLS = 1500
 MOST_ROWS = 40
 MOST_TILES = 40
 MOST_BUCKETS = 240
+"""The most cells, rows, tiles and buckets of a picture, which has to fit on a page. If there are more, they
+are joined."""
 
 Group = RowGroupExplanation
 

@@ -46,6 +46,7 @@ _OTHER = ("o", "#a06cd5")
 _KEPT, _PARTLY = ("█", "#2e8b57"), ("▓", "#8fce9f")
 _MAP_WIDTH = 100
 _MAP_LINES = 10
+"""Characters of a line, and lines, of a map in a text."""
 _SHOWN_LINES = 12
 _SHOWN_STRETCHES = 5
 """Lines of a list, and stretches of numbers, that a text shows; it counts the others."""
@@ -304,6 +305,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { body .orcidx { color: #dde3ea; } .orcidx .bar { background: #39424e; } }
 """
 _CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
+"""Pixels of a cell, between two cells, of a line, and of its label in a picture."""
 _CELLS_IN_LINE = 80
 """Row groups that stand side by side in the picture of a stripe."""
 _DETAILED_STRIPES = 200

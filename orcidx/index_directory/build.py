@@ -33,6 +33,7 @@ __all__ = ["EMBEDDED_BYTES", "INDEXED", "IndexSpec", "index_file"]
 EMBEDDED_BYTES = 500
 """Paimon's file-index.in-manifest-threshold."""
 _LONGEST_NAME = 200
+"""Bytes of a name, below the 255 of file systems, which leaves room for the ending of an index."""
 _TICK, _COARSE_TICK = 100_000_000, 2_000_000_000
 """Nanoseconds within which a file may be written twice with the same modification time, on file systems with times in
 whole seconds."""

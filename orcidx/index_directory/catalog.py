@@ -63,11 +63,14 @@ VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
 """The options by which the statistics were read. The bounds are not valid for a scan that reads values differently."""
 MOST_COLUMNS = 32
+"""The most columns of a file with statistics in a catalog; 100,000 files are then planned within a second."""
 LONGEST_BOUND = 64
+"""The most bytes of a bound; longer ones are cut."""
 _NANOS_PER_SECOND = 1_000_000_000
 _FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _NANOS_PER_SECOND
 """Local times beyond this might overflow 64 bits when they are converted to instants."""
 _MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT, _ATTAINED, _COUNTED = 1, 2, 4, 8, 16, 32, 64
+"""Bits of the flags of a column in a row of the catalog."""
 
 _INDEX = pa.struct([("column", pa.string()), ("kind", pa.string()), ("bytes", pa.int64()), ("type", pa.string())])
 FILE_FIELDS = pa.schema(

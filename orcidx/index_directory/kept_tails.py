@@ -33,6 +33,7 @@ __all__ = ["LONGEST_TAIL", "TAILS", "TAIL_FIELDS", "TailPlaces", "keep_tails", "
 
 TAILS = "tails"
 LONGEST_TAIL = 32 << 10
+"""The most bytes of a tail that is kept: half of what one request for a tail brings (decision 0070)."""
 TAIL_FIELDS = pa.schema(
     [("tails", pa.string()), ("tail_at", pa.int64()), ("tail_length", pa.int64()), ("tail_crc", pa.int64())]
 )

@@ -83,8 +83,11 @@ MOST_PARTS = 8
 REWRITTEN_AT_ONCE = 1 << 20
 """A catalog of at most this many files is written again to drop a single file."""
 READ_AT_ONCE = 32 << 20
+"""Bytes of one request for a catalog in a store."""
 COMMIT_ATTEMPTS = 16
+"""How often a commit is tried. A try fails if another job commits at the same time."""
 MANY_FILES = 100_000
+"""With more files than this, memory that Arrow has freed is returned to the system after planning (decision 0070)."""
 
 LONGEST_CHAIN = 1000
 """The most catalogs after the last whole one; writers write a whole one long before."""
@@ -394,7 +397,7 @@ class IndexStore:
 
 
 def _give_back(files: int) -> None:
-    """Returns memory that Arrow has freed to the system after planning many files: a tenth of the peak (0251)."""
+    """Returns memory that Arrow has freed to the system after planning many files: a tenth of the peak."""
     if files > MANY_FILES:
         pa.default_memory_pool().release_unused()
 

@@ -13,6 +13,7 @@ __all__ = ["MOST_READ", "describe_hole", "find_hole"]
 BLOCK = 4096
 """Zeros are looked for in whole blocks of a file system, because single zeros are also values."""
 _AT_ONCE = 8 << 20
+"""Bytes of one read, as the largest read of a local file."""
 MOST_READ = 1 << 30
 """The most bytes that are looked at. The report is only a hint, which is not worth reading a terabyte."""
 

@@ -24,6 +24,7 @@ from orcidx.storage import Source
 __all__ = ["report_page"]
 
 MOST_BANDS = 12
+"""Bands of a picture: what fits a page."""
 MOST_LOOKED_INTO = 200
 """The most files whose footers and row indexes are read for the bytes and the ranges; the first ones are taken."""
 MOST_READ = 256 << 20

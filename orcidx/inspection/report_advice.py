@@ -22,6 +22,7 @@ _MUCH_SHARE = 0.5
 _SPREAD = 2
 """Overlap depth of row groups above which sorting pays."""
 _SMALL_FILE = 4 << 20
+"""Bytes below which a file counts as small."""
 _EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 
 

@@ -16,6 +16,7 @@ __all__ = ["MOST_PADDING", "Unowned", "unowned_stretches"]
 MOST_PADDING = 1 << 30
 """Bytes of zeros that are taken for padding: blocks of HDFS have 128 or 256 MiB."""
 _AT_ONCE = 8 << 20
+"""Bytes of one read, as the largest read of a local file."""
 
 
 @dataclass(frozen=True)

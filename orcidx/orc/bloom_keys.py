@@ -53,6 +53,7 @@ OLD_CLOCKS = -2_145_916_800_000
 FARTHEST_ZONE = 15 * 3_600_000
 """The largest offset of a time zone from UTC, in milliseconds."""
 LONGEST_CHAR = 65535
+"""Characters of the longest CHAR."""
 REPLACEMENT = "\ufffd".encode()
 
 

@@ -17,6 +17,7 @@ GREGORIAN_START = -141427
 """1582-10-15 in days since 1970-01-01; the day before it was the Julian 1582-10-04."""
 
 EPOCH_JULIAN_DAY = 2440588
+"""The Julian day number of 1970-01-01."""
 
 Int64s = npt.NDArray[np.int64]
 

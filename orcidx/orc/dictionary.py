@@ -21,6 +21,8 @@ from orcidx.orc.types import OrcType
 __all__ = ["Dictionaries", "StreamData", "fetch_dictionaries"]
 
 READ_AHEAD = 1 << 20
+"""Bytes of each of a dictionary's streams that are read by one request, as
+``planner.dictionary_choice.LARGEST_DICTIONARY``."""
 
 StreamData = dict[tuple[int, StreamKind], Any]
 """The stored bytes of whole streams by column id and kind."""

@@ -7,6 +7,7 @@ import re
 __all__ = ["HEAD_BYTES", "ZEROS", "describe_foreign", "describe_head"]
 
 HEAD_BYTES = 64
+"""Bytes of the start of a file, by which its format is recognized."""
 
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "Parquet", "read it with pyarrow.parquet"),

@@ -51,6 +51,8 @@ __all__ = [
 
 MAGIC = b"ORC"
 TAIL_REQUEST = 64 << 10
+"""Bytes of the first request: a round trip costs more than these. The rest of a larger footer takes a second request
+(decision 0017)."""
 DEFAULT_BLOCK_SIZE = 256 << 10
 LARGEST_BLOCK_SIZE = 1 << 23
 """A chunk header holds 23 bits of length."""
@@ -248,7 +250,7 @@ OWN_SOFTWARE = "orcidx "
 
 
 def is_own(software_version: str) -> bool:
-    """Whether orcidx wrote a file. It takes ORC C++'s writer number, since the format has none for it (0040), but has
+    """Whether orcidx wrote a file. It takes ORC C++'s writer number, since the format has none for it (0041), but has
     none of the defects for which that writer is distrusted."""
     return software_version.startswith(OWN_SOFTWARE)
 

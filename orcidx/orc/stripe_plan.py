@@ -16,6 +16,7 @@ from orcidx.orc.row_index import StreamPositions
 __all__ = ["group_ranges", "group_runs"]
 
 LONGEST_RUN = 4400
+"""Bytes of the longest run, which may end that far behind its row group."""
 CHUNK_HEADER = 3
 
 Int64s = npt.NDArray[np.int64]

@@ -27,6 +27,7 @@ ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
 ReadInto = Callable[[int, Sequence[memoryview]], None]
 
 DEMAND_BYTES = 8 << 10
+"""Bytes of a read that the plan did not foresee: the gap that local reads close, as only some runs are missing then."""
 CHUNK_HEADER = 3
 
 

@@ -202,7 +202,7 @@ def _entry_bytes(array: Any) -> int:
         return 0
     if not texts:
         return len(array) * longest
-    # Counting the rows, several times each while batches are cut, took a tenth of the time of writing (decision 0300).
+    # Counting the rows, several times each while batches are cut, took a tenth of the time of writing (decision 0129).
     offsets = (8 if str(values.type).startswith("large") else 4) * len(values)
     mean: int = math.ceil((values.nbytes - offsets) / len(values))
     return len(array) * mean if longest <= 4 * mean else _named_bytes(array)

@@ -1,7 +1,7 @@
 """Gathers the texts of an Arrow dictionary's rows, and keeps what is known about its entries.
 
 Entries may be anywhere in memory. They are prefetched some hundred rows ahead, and copied to a buffer that stays in the
-cache. Arrow's take of all rows at once takes up to four times as long (decision 0300).
+cache. Arrow's take of all rows at once takes up to four times as long (decision 0129).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -119,7 +119,7 @@ cdef class Entries:
     """The entries of one Arrow dictionary, from one batch to the next.
 
     Short texts get slots, where a row takes one place of memory instead of two, the offsets and the bytes (decision
-    0300). Texts of one length have slots as they lie; others are brought into some once many rows name them."""
+    0129). Texts of one length have slots as they lie; others are brought into some once many rows name them."""
 
     def __init__(self, dictionary):
         cdef int64_t shortest

@@ -7,7 +7,7 @@ may be shorter. One scan of a block (least, greatest, differences, all vectorise
     DELTA          equal steps, or values that only rise or only fall: the steps in bits
     DIRECT         each value in as many bits as the widest needs; widths are the tight ones of the format, not the
                    byte-aligned ones of other writers' default (45 % smaller before a codec, 7 % behind zstd), but for
-                   few-valued ones in front of an entropy coder (see 0190)
+                   few-valued ones in front of an entropy coder (see 0129)
     PATCHED_BASE   the distance from the least value in few bits, with a list of the high bits of the few that need more
 
 Where at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
@@ -15,7 +15,7 @@ repeat at the end of a block is left to the next block, which may continue it.
 
 Because runs end with row groups, row groups can be encoded in parallel. In a plain sequence (row numbers) these shorter
 runs would make up most of the file, as the runs of each row group begin at another place in a block. So when all values
-of a stripe are one sequence, its runs are written again, all but the last one with 512 values (see 0076).
+of a stripe are one sequence, its runs are written again, all but the last one with 512 values (see 0041).
 """
 
 import os

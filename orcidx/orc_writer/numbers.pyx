@@ -209,7 +209,7 @@ cdef class FloatColumn(Column):
         if not count:
             return None
         if totals.has_nan:
-            # With this form no current reader prunes rows that it must not prune (see 0040).
+            # With this form no current reader prunes rows that it must not prune (see 0041).
             return (totals.least if totals.least < INFINITY else -INFINITY), INFINITY, NAN
         # Java takes -0.0 as less than 0.0, so a bound of zero must cover both.
         return (

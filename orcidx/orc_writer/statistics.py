@@ -1,7 +1,7 @@
 """Column statistics of row groups, stripes and the file. They are merged upwards, and written so that no reader prunes
 wrongly.
 
-Rules with reasons outside the specification (record 0040 has the table):
+Rules with reasons outside the specification (record 0041 has the table):
 
 * ``hasNull`` and ``numberOfValues`` are always written: ORC C++ refuses to prune without the first (ORC-1813).
 * Java skips everything where the typed part lacks a bound. So that part is either complete or left out, except where a
@@ -23,6 +23,7 @@ from orcidx.orc_writer.messages import blob, double, packed, sint, uint
 __all__ = ["NO_STATISTICS", "ColumnSummary", "statistics_message"]
 
 LONGEST_BOUND = 1024
+"""Bytes of a bound of texts; longer ones are cut, as by ORC Java."""
 LARGEST_SUM = 10**38
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})

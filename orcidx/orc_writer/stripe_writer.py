@@ -32,7 +32,10 @@ from orcidx.threads.tasks import Pool
 __all__ = ["StripeWriter", "type_records"]
 
 SLICE_BYTES = 8 << 20
+"""Bytes of Arrow data that are encoded at once: slices of 1 MiB take 1.23 of the time, of 2 MiB 1.11; slices of 32 MiB
+0.94, with four times the memory (decision 0113)."""
 SMALLEST_SLICE = 4 << 10
+"""The least bytes of a slice, so that wide rows are written whatever ``max_memory`` says."""
 SMALLEST_TASK = 64 << 10
 """Bytes of Arrow data below which a slice is encoded without threads."""
 

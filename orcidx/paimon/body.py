@@ -18,7 +18,10 @@ from orcidx.paimon.roaring import read_bitmap
 __all__ = ["Body", "RangeSource", "checked_rows", "is_within", "rows_of"]
 
 WHOLE_BELOW = 64 << 10
+"""Bytes of an index below which all of it is read: a round trip costs as much as one or two megabytes (decision
+0017)."""
 FIRST_READ = 16 << 10
+"""Bytes of the first read of a larger index."""
 
 
 class RangeSource(Protocol):

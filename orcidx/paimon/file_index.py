@@ -28,6 +28,7 @@ __all__ = ["Answer", "FileIndex", "read_file_index"]
 
 _ORDER = {kind: place for place, kind in enumerate(FORMATS)}
 _READ_AT_ONCE = 1 << 20
+"""Bytes of an index container up to which it is read by one request, for the same reason (decision 0017)."""
 
 
 @dataclass(frozen=True)

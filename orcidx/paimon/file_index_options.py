@@ -23,6 +23,7 @@ _COLUMNS = "columns"
 _THRESHOLD = "in-manifest-threshold"
 _READ = "read.enabled"
 _DEFAULT_THRESHOLD = 500
+"""Bytes, Paimon's default of the option."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ __all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
 Rows = npt.NDArray[np.uint32]
 MOST_ROWS = (1 << 31) - 2
 _BLOCK_VALUES = 1 << 20
+"""Values that are converted at once: 8 MiB of working memory."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _SAFE_PRECISION = 6  # of timestamps; beyond it keys lose digits, and every reader knows
 

@@ -69,6 +69,7 @@ _ROOTS = {
     Domain.TIMESTAMP: ("TIMESTAMP", "TIMESTAMP_LTZ"),
 }
 _MOST_SPACES = 64
+"""The most trailing spaces with which a literal of CHAR is looked up; with more the index says nothing."""
 _NANOS = {"TIME": 1_000_000, "TIMESTAMP": 1_000, "TIMESTAMP_LTZ": 1_000}
 _SAFE_PRECISION = 6  # of a timestamp: nanoseconds do not show in its key
 _BEYOND = 1 << 140  # above the absolute value of every key

@@ -54,6 +54,7 @@ SLICES_HEAD = struct.Struct(">iBBii")  # header length, version, slices, existen
 SLICE = struct.Struct(">ii")  # offset, length
 LENGTH = INT.size  # of a header length, which does not count itself
 SLICES_WITHOUT_VALUES = 64
+"""The bit slices that an index without values has, and the most of any index."""
 DEFAULT_CHUNK_SIZE = 16 << 10
 
 _SMALL = ("BOOLEAN", "TINYINT", "SMALLINT")

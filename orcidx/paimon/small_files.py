@@ -15,6 +15,7 @@ __all__ = ["read_part", "read_whole"]
 _LARGEST_FILE = 1 << 31
 """Bytes of the largest file that is read whole."""
 _FIRST_REQUEST = 1 << 20
+"""Bytes of the first request; only a larger file needs a second."""
 
 
 def read_whole(source: Source) -> memoryview:

@@ -19,6 +19,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 # A bitmap is turned into runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
 _WINDOW_ROWS = 1 << 20
+"""Rows of such a window, of which an array takes 8 MiB."""
 SHORT_RUN = 4
 """A run of at least this many rows is added to a bitmap by itself: that takes 0.2 us, as long as adding 4 rows of an
 array (0113)."""
@@ -26,6 +27,7 @@ LONG_RUN = 256
 """With at least this many rows for each run, a mask is filled run by run, at 0.4 us each; the sum over edges takes 3.4
 ns a row (decision 0148)."""
 _BITMAP_ROWS = 1 << 32
+"""Rows that a bitmap of 32 bits can number."""
 
 
 def _frozen(runs: Int64Array) -> Int64Array:

@@ -20,6 +20,7 @@ from orcidx.storage.writers import temporary_name
 __all__ = ["Draft", "exists"]
 
 _PIECE_BYTES = 8 << 20
+"""Bytes that are copied at once: a part of an upload."""
 
 
 class Draft:

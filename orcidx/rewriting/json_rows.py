@@ -23,7 +23,9 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 __all__ = ["open_json"]
 
 _CHUNK_BYTES = 1 << 22
+"""Bytes that are read at once; parsing takes most of the time, whatever their number."""
 _BATCH_ROWS = 1 << 14
+"""Rows of a batch."""
 _SUSPECT = re.compile(rb"[0-9][0-9.]{15}|[0-9][eE]")
 """A line without a match has no number that a double changes: it has no 16 digits in a row and no exponent."""
 _ZONE = r"[T ][0-9][0-9:.]*(?:Z|[+-][0-9:]+)$"

@@ -1,7 +1,7 @@
 """Merges ColumnStatistics messages of several files without decoding a value.
 
 Only messages of one writer are merged, because the meaning of its bounds, and whether they are trusted, depend on it. A
-typed part is written with both bounds or not at all: ORC Java skips everything by a part that lacks one (0040)."""
+typed part is written with both bounds or not at all: ORC Java skips everything by a part that lacks one (0041)."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["patch_files", "stripe_digest"]
 
 _PIECE_BYTES = 8 << 20
+"""Bytes that are copied at once: a part of an upload."""
 
 
 def patch_files(

@@ -32,6 +32,7 @@ from orcidx.storage.sources import describe_target
 __all__ = ["Rewritten", "RewrittenFile", "rewrite"]
 
 SORT_MEMORY = 1 << 30
+"""The default of the option: bytes that sorting may take before another engine has to sort."""
 _NOT_FOR_REWRITE = frozenset({"bloom_filter_columns"})
 
 

@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 __all__ = ["MOST_COLUMNS", "ZOrder"]
 
 MOST_COLUMNS = 8
+"""Columns of a key of 64 bits, of which each then has 8 bits."""
 MOST_BITS = 16
+"""The most bits of a column in a key."""
 SAMPLE = 1 << 17
 """Rows of a sample: twice as many as there are ranks."""
 

@@ -1,7 +1,7 @@
 """The rows of arrays that a mask keeps, by one compiled pass over each (``kept_values``).
 
 pyarrow filters by runs or row numbers, which takes longer the more the surviving rows are scattered. A pass that writes
-every value takes the same time whatever is kept (decision 0280). Types without such a pass, for example nested ones,
+every value takes the same time whatever is kept (decision 0379). Types without such a pass, for example nested ones,
 are filtered by pyarrow. ``ENABLED`` turns the passes off for tests: pyarrow then filters everything.
 """
 

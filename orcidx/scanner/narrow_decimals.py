@@ -25,6 +25,7 @@ __all__ = ["narrow_columns", "widened"]
 ENABLED = hasattr(pa, "decimal64")  # which came with pyarrow 19
 
 MOST_DIGITS = 18
+"""Digits that 64 bits hold."""
 
 
 def narrow_columns(

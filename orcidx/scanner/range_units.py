@@ -4,7 +4,7 @@ of numbers.
 The general way (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and keeps the
 reasons. For a condition that compares numbers and dates with literals only statistics are evidence, and they decide on
 whole units. An aggregation needs no reasons. Then two masks of units are enough, for a third of the calls (decision
-0270). Both ways use the same table of bounds (``pruning/bounds``), under the same conditions.
+0152). Both ways use the same table of bounds (``pruning/bounds``), under the same conditions.
 """
 
 from __future__ import annotations

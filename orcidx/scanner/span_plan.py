@@ -18,7 +18,7 @@ __all__ = ["FIRST_ROWS", "SpanPlan"]
 
 FIRST_ROWS = 4096
 """Rows of the first read of a stripe whose row width is not known yet. It limits memory; the time is the same (decision
-0108)."""
+0113)."""
 
 GROWTH = 8
 """Until it is decided whether the other columns are read in parallel, each read has at most this many times the rows of

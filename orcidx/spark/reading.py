@@ -50,6 +50,7 @@ __all__ = ["read", "why"]
 DRIVER_FILES = 256
 """The most files whose metadata the driver reads itself, at about a millisecond each. For more files tasks read it."""
 CHUNKS_PER_SLOT = 4
+"""Parts of the planning for each slot, so that its tasks end at about the same time."""
 _CHOICE = "_orcidx_choice"
 _ROW_BYTES, _NUMBER_BYTES = 8, 8
 """Bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and that it estimates for a number of a

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["disable", "enable", "last_scans", "sql"]
 
 _REMEMBERED_SCANS = 100
+"""Scans that ``why`` tells of: more than a query has."""
 WITHOUT_SECONDS = 10.0
 """Seconds for which a remote directory without an index is assumed to have none. Looking for one takes a request for
 each directory above it, and each scan would wait for these."""

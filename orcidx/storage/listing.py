@@ -25,6 +25,7 @@ __all__ = ["expand_objects", "glob_base", "is_hidden", "is_pattern", "is_visible
 
 _MAGIC = re.compile(r"[*?\[]")
 _LISTED_AT_ONCE = 16
+"""Directories that are listed at the same time, as many as requests may be in flight."""
 
 
 def is_pattern(path: str) -> bool:

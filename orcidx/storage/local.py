@@ -40,6 +40,7 @@ __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
 # Linux reads at most 0x7ffff000 bytes in one call; with this limit a call is one read on every system.
 _LARGEST_READ = 1 << 30
+"""Bytes of one read, below what one call of Linux reads."""
 _NANOS_PER_SECOND = 1_000_000_000
 SMALL_FILE = 256 << 10
 """Bytes of a file that is read whole with its tail: one read, and everything is served from memory."""

@@ -28,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 JOINED_BYTES = 1 << 20
+"""Bytes of the buffer that joins small writes."""
 _NEW = 0o666
 """The mode of a new file, from which the system removes the bits of the umask."""
 _NOT_HERE = frozenset(

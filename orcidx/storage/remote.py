@@ -41,6 +41,7 @@ __all__ = ["Answer", "Backend", "RemoteReader", "ThreadBackend"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
+"""Requests that run at the same time: four for each of two stripes, and tails of the next files (decision 0017)."""
 # The ranges of one call are read in this many requests if that over-reads no more than this many bytes. A limit of the
 # caller on requests holds whatever is over-read.
 _FEW_REQUESTS = 2

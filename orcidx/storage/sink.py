@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SupportsWrite", "Target", "mode_of", "narrow_for", "open_sink", "sources_of", "write_file"]
 
 PART_BYTES = 8 << 20
+"""Bytes of a part of an upload: S3 takes 5 MiB and more, and at most 10,000 parts, which is 80 GB."""
 
 
 class SupportsWrite(Protocol):

@@ -28,6 +28,7 @@ been read."""
 MOST_ENTRIES = 1 << 26
 DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
+"""Entries whose offsets are allocated at first; a larger dictionary doubles the number with each read."""
 LONGEST_CHAR = 1 << 16
 """Characters up to which CHAR values are padded; Hive allows 255."""
 

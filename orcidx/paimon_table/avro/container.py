@@ -36,18 +36,20 @@ SYNC = 16
 """Bytes of the marker behind each block."""
 _LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
 _PIECE_BYTES = 1 << 18
+"""Bytes that are decompressed at once, so that a block stops where it becomes too large."""
 _LEAST_MEMORY = 64 << 20
 _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
 """The most bytes of memory that the values of a file may take: for each byte of the file, and for each decompressed
 byte, and in any case ``_LEAST_MEMORY``. An entry for a data file takes some 3 KiB. That is 14 bytes for each
 decompressed byte, and 140 to 830 for each byte of a compressed manifest, most where one writer has named all files
-(decision 0090)."""
+(decision 0002)."""
 _DEEPEST = 32
 """How many types of a schema may nest in each other."""
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
 """How many parsed schemas are kept, and the most bytes of a schema's text. The texts of manifests' schemas have 1 to 5
 KB; parsed they take twenty times as much."""
 _XZ_MEMORY = 1 << 27
+"""Bytes that the decoder of xz may take."""
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
 

@@ -54,6 +54,7 @@ KIND = "COMPACT"
 Unit = Literal["s", "ms", "us", "ns"]
 _UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
 _BATCH_ROWS = 65536
+"""Rows that are read at once, as by default."""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ __all__ = [
 _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 _VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
+"""The versions of snapshots, manifests and index manifests that are written."""
 
 _MOST_READS = 5
 """How often the newest snapshot is looked for and read, as one may expire while it is read."""

@@ -21,6 +21,7 @@ from orcidx.storage.given_rows import stream_of
 __all__ = ["arrow_batches", "conformed", "placed"]
 
 _BATCH_ROWS = 65536
+"""Rows of a batch of a table, as by default."""
 
 
 def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

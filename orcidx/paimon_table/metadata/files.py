@@ -20,7 +20,9 @@ T = TypeVar("T")
 _READ_AT_ONCE = 8
 """How many files of metadata are read at the same time."""
 _HINT_READS = 3
+"""How often a hint is read, which another process may overwrite meanwhile."""
 _MOST_PROBES = 100_000
+"""The most snapshots that are looked for one by one where no hint leads to them."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from orcidx.predicate.fold import conjuncts
 __all__ = ["BucketFilter", "bucket_filter"]
 
 _MOST_KEYS = 1000
+"""The most bucket keys of one condition that are hashed; with more, no bucket is ruled out."""
 # Equal values of these types can have different bytes: zeros of both signs, and blanks at the end of CHAR.
 _AMBIGUOUS = frozenset({"FLOAT", "DOUBLE", "CHAR"})
 

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 POSTPONE_BUCKET = -2
+"""The bucket of files that no reader shows before a compaction has moved their rows."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 PROBED_FILES = 20
+"""Files among which a readable one is looked for, at about a millisecond each."""
 DRIVER_FILES = 32
 """At most this many files are examined on the driver."""
 _INDEX = ("index", "embedded", "indexes", "tail")

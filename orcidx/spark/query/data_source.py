@@ -2,7 +2,7 @@
 
 Spark hands it the whole schema and, since 4.1, the filters that it can express; it never says which columns a query
 uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters is off by
-default; ``register`` says why (see docs/decisions/0014-values-in-spark.md)."""
+default; ``register`` says why (see docs/decisions/0014-spark-values-and-engines.md)."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Counters", "Progress"]
 
 _INTERVAL_SECONDS = 0.2
+"""Seconds between two updates of a progress bar."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ PIECE_BYTES = 6000
 kB, and the second piece waits 40 ms for an acknowledgement. It sends bytes as text, 10 MB a second
 (docs/decisions/0240)."""
 _TIMEOUT_SECONDS = 30.0
+"""Seconds after which a JVM that sends nothing counts as stopped."""
 ITEM, _PART = "\x01", "\x02"
 _ESCAPED = re.compile("\x03([123])")
 

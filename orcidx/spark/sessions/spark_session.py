@@ -37,6 +37,7 @@ __all__ = [
 JAVA_PACKAGE = "openjdk-17-jre-headless"
 OLDEST_JAVA = 17
 OLDEST_SPARK = (3, 5)
+"""The oldest versions of Java and Spark that are supported."""
 
 
 @dataclass(frozen=True)
