@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["FOOTERS", "INDEXES", "KINDS", "PARSED", "PLANS", "forget_metadata", "read_tail_cached"]
 
 PARSED = 8
-"""The estimated bytes of memory for each stored byte of metadata once it is parsed."""
+"""The estimated bytes of memory for each stored byte of metadata once it is parsed. If the estimate is off, the caches
+hold more or less."""
 
 _TAILS: IdentityCache[tuple[FileTail, OrcType]] = IdentityCache(64 << 20)
 

@@ -21,7 +21,8 @@ EXPANSION = 16
 ITEM_BYTES = 4
 COLUMN_BYTES = 100
 STRIPE_BYTES = 1 << 10
-"""For each so many stored bytes a file may have one more item, column and stripe than the option says."""
+"""For each so many stored bytes a file may have one more item, column and stripe than the option says. Files of real
+writers have more bytes for each."""
 
 
 @dataclass(frozen=True, slots=True)

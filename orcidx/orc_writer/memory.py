@@ -10,7 +10,7 @@ from orcidx.errors import InvalidQuery
 __all__ = ["WriterMemory"]
 
 LEAST_BYTES = 1 << 20
-"""The smallest limit that the open files may be given."""
+"""The smallest limit that the open files may be given; below it no stripe would have a whole row group."""
 
 
 class Holder(Protocol):

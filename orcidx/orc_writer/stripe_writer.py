@@ -37,7 +37,8 @@ SLICE_BYTES = 8 << 20
 SMALLEST_SLICE = 4 << 10
 """The least bytes of a slice, so that wide rows are written whatever ``max_memory`` says."""
 SMALLEST_TASK = 64 << 10
-"""Bytes of Arrow data below which a slice is encoded without threads."""
+"""Bytes of Arrow data below which a slice is encoded without threads: it takes less than a millisecond, and a thread
+starts 50 us after it was asked."""
 
 ENCODERS = Pool(pa.cpu_count())
 

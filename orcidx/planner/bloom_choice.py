@@ -32,7 +32,8 @@ __all__ = ["BloomChoice"]
 Path = tuple[str, ...]
 
 BLOOM_SHARE = 1.0
-"""A bloom filter is fetched when its bytes are at most this share of the data that it may save."""
+"""A bloom filter is fetched when its bytes are at most this share of the data that it may save; a larger one saves
+nothing."""
 
 
 @dataclass(frozen=True)

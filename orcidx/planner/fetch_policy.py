@@ -27,7 +27,7 @@ request."""
 STRIPE_REQUESTS = 4
 """Requests for each stripe that its own and the file's statistics leave alive."""
 FOOTERS_AHEAD = 8
-"""Stripes whose footers are read at once."""
+"""Stripes whose footers, which are small, are read at once."""
 LARGEST_INDEX = 4 << 20
 """The most bytes of an index section that is read whole with the footer, rather than stream by stream after it, because
 unneeded bytes cost less than further requests and a second wait. All sections together stay within a quarter of

@@ -30,7 +30,8 @@ __all__ = ["verify_patched", "verify_rows", "verify_sources"]
 
 _SAMPLED_STRIPES = 4
 _SAMPLED_VALUES = 5
-"""The numbers of stripes, and of values of each, that are looked up in new bloom filters."""
+"""The numbers of stripes, and of values of each, that are looked up in new bloom filters. A wrong filter fails at
+once."""
 
 
 def _wrong(name: str, what: str) -> StorageError:

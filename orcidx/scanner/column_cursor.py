@@ -21,7 +21,7 @@ __all__ = ["ColumnCursor"]
 Work = tuple[int, int]
 
 LEAST_CHUNKS = 4
-"""Fewer bytes ahead than this are not worth another thread's time."""
+"""With fewer chunks ahead, there is none between the reader's chunk and the one of another thread."""
 
 
 class ColumnCursor:

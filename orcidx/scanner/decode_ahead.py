@@ -38,7 +38,8 @@ FEW_VALUES = 1 << 16
 """A last span of fewer values than this, which take less than a millisecond, is left to the caller."""
 
 CHUNK_BYTES = 4 << 20
-"""Of the bytes that may be decoded ahead, the most that threads without a column may use for chunks (decision 0060)."""
+"""Of the bytes that may be decoded ahead, the most that threads without a column may use for chunks. For texts 2 MiB
+are 2 % slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
 
 Columns = Sequence[ColumnCursor]
 

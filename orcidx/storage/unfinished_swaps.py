@@ -32,7 +32,8 @@ UNDER_WAY = ".swap"
 MARK = "_orcidx_swap-"
 _MOST_LISTINGS = 20
 _PAUSE_SECONDS = 0.05
-"""How often a directory is listed while files move in it, and the time between."""
+"""How often a directory is listed while files move in it, and the time between: one second in all, as the swap of a
+file is a rename and some deletions."""
 
 
 @dataclass(frozen=True)

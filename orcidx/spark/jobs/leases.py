@@ -17,7 +17,7 @@ __all__ = ["Lease", "leased_until"]
 LEASE_SECONDS = 60.0
 """Seconds for which a killed job blocks the next one. The clocks of two drivers must differ by less than this."""
 _RENEWALS = 4
-"""How often a job renews its lease before it would end."""
+"""How often a job renews its lease before it would end, so that three renewals may fail."""
 
 
 def leased_until(folder: Folder, name: str) -> float:

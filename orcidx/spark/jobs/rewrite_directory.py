@@ -47,7 +47,8 @@ __all__ = ["RESULT", "recover", "rewrite"]
 
 
 SMALL_SHARE = 0.75
-"""Files below this share of the target are merged with others."""
+"""Files below this share of the target are merged with others. Two larger ones would only become one of the target and
+a rest."""
 OPTIONS = ReadOptions(use_threads=False)
 """A task has one core."""
 
