@@ -15,9 +15,9 @@ from columns.raw_column import (
     raw_column,
     values,
 )
-from streams.encoders import direct, encode_bits, encode_bytes, fixed_delta, short_repeat
+from streams.encoders import Run, delta, direct, encode_bits, encode_bytes, fixed_delta, short_repeat
 
-from orcidx.errors import CorruptFile, Unsupported
+from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.columns.base import Limits
@@ -287,6 +287,25 @@ def test_lengths_that_add_up_to_too_much_to_skip() -> None:
     reader.skip(1)
     with pytest.raises(CorruptFile):
         reader.read(0)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        short_repeat(1 << 31, 5, signed=True),
+        direct([7, -(1 << 31) - 1, 7, 7], signed=True),
+        fixed_delta(0, 1 << 29, 20, signed=True),
+        fixed_delta((1 << 31) - 10, 1, 20, signed=True),
+        delta(0, 1 << 29, [1 << 29] * 8, signed=True),
+        delta(-(1 << 31) + 5, -1, [2] * 8, signed=True),
+    ],
+    ids=["repeated", "direct", "long steps", "short steps", "long differences", "short differences"],
+)
+def test_days_beyond_32_bits_are_refused_in_runs_of_every_form(run: Run) -> None:
+    rows = len(run.values) + 64
+    column = raw_column(TypeKind.DATE, {DATA: run.data + direct(range(64), signed=True).data}, rows)
+    with pytest.raises(ValueOutOfRange, match="millions of years"):
+        column.read()
 
 
 def test_map_keys_that_are_null() -> None:

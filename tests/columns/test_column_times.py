@@ -62,6 +62,13 @@ def test_every_unit_holds_years_1_and_9999_but_one() -> None:
     assert exact.read(4).to_pylist() == [Decimal(second * 10**9 + nanos) for second, nanos in moments]
 
 
+def test_seconds_before_1970_are_those_of_java_from_a_millisecond_on() -> None:
+    """Its writer truncates milliseconds towards 1970: up to 999,999 ns nothing was cut off."""
+    stored = [(-SINCE_2015 - 9, nanos << 3) for nanos in (0, 999_999, 1_000_000)]
+    expected = [-9 * 10**9, -9 * 10**9 + 999_999, -10 * 10**9 + 1_000_000]
+    assert nanoseconds(times(*stored).read()) == expected
+
+
 def test_the_ends_of_64_bits() -> None:
     """2262-04-11 23:47:16.854775807 and 1677-09-21 00:12:43.145224192 are the last and the first in nanoseconds."""
     last, first = (1 << 63) - 1, -(1 << 63)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pyroaring import BitMap, BitMap64
 
-from orcidx.errors import CorruptFile, OrcidxError, Unsupported, ValueOutOfRange
+from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported, ValueOutOfRange
 from orcidx.paimon.deletion_vector import (
     DeletionVector,
     Range,
@@ -29,6 +29,7 @@ from orcidx.paimon.deletion_vector import (
     read_deletion_vectors,
     write_deletion_vectors,
 )
+from orcidx.planner.request import deleted_rows
 from orcidx.pruning.selection import RowSelection
 
 LARGEST64 = 9223372030412324864
@@ -402,3 +403,12 @@ def test_puffin_damage(tmp_path: Path) -> None:
     path.write_bytes(b"PFA1PFA1" + deep + struct.pack("<iI", len(deep), 0) + b"PFA1")
     with pytest.raises(CorruptFile, match="not JSON"):
         read_deletion_vectors(path)
+
+
+@pytest.mark.parametrize("kind", [BitMap, BitMap64])
+def test_a_bitmap_that_reaches_past_the_file_is_refused(kind: Any) -> None:
+    assert deleted_rows(kind([3, 9]), 10, "f").positions().tolist() == [3, 9]
+    assert deleted_rows(kind([]), 10, "f").is_empty
+    for past in (10, 11, 1 << 20):
+        with pytest.raises(InvalidQuery, match="reaches past the 10 rows of f"):
+            deleted_rows(kind([3, past]), 10, "f")

@@ -20,11 +20,11 @@ from work_done import python_calls
 import orcidx
 from orcidx import CorruptFile, ReadOptions
 from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
-from orcidx.orc.bloom_keys import distrust_bloom, literal_hashes
+from orcidx.orc.bloom_keys import LONGEST_CHAR, distrust_bloom, each_hash, literal_hashes, many_hashes
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, unframe
 from orcidx.orc.stripe_footer import ColumnEncoding
-from orcidx.orc.timezones import load_zone
+from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, load_zone
 from orcidx.orc.types import OrcType
 
 K = TypeKind
@@ -263,7 +263,10 @@ def longs(*values: int) -> list[int]:
 
 def test_keys_of_numbers() -> None:
     assert hashes_of(K.INT, 11) == longs(11)
-    assert hashes_of(K.LONG, 2**63) == []
+    for outside in (2**63, -(2**63) - 1, 2**64, 2**70):
+        assert hashes_of(K.LONG, outside) == []
+    for inside in (2**63 - 1, -(2**63)):
+        assert hashes_of(K.LONG, inside) == longs(inside)
     assert hashes_of(K.FLOAT, 1.1) == longs(double_bits(1.1))
     assert hashes_of(K.DOUBLE, 0.0) == longs(0, -(2**63))
     assert hashes_of(K.DOUBLE, math.nan) is None
@@ -306,6 +309,9 @@ def test_keys_of_wall_clocks_of_other_tables() -> None:
     assert keys("Europe/Oslo", 2040) is None
     assert keys("UTC", 2040) is not None
     assert keys(None, 1990) is None
+    oslo = load_zone("Europe/Oslo")
+    for second, is_known in ((CALM_FROM - 1, False), (CALM_FROM, True), (CALM_UNTIL - 1, True), (CALM_UNTIL, False)):
+        assert (literal_hashes(column, second * 10**9, FACTS, OPTIONS, zone=oslo) is not None) == is_known
     instant = OrcType(id=1, kind=K.TIMESTAMP_INSTANT)
     assert literal_hashes(instant, june * 10**6, FACTS, OPTIONS, zone=None) == longs(june)
 
@@ -316,6 +322,36 @@ def test_keys_of_texts() -> None:
     assert hashes_of(K.STRING, "\ufffd".encode(), utf8="replace") is None
     assert hashes_of(K.CHAR, "ü ".encode(), node={"max_length": 3}) == text_hashes(["ü".encode(), "ü  ".encode()])
     assert hashes_of(K.CHAR, b"abc", node={"max_length": 3}) == text_hashes([b"abc"])
+    padded = b"a".ljust(LONGEST_CHAR + 1)
+    assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_CHAR + 1}) == text_hashes([b"a", padded])
+    assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_CHAR + 2}) == text_hashes([b"a"])
+
+
+def test_keys_of_many_literals() -> None:
+    """Of which literal each is; those of which a filter cannot tell are not taken for absent."""
+
+    def each(kind: TypeKind, literals: list[Any], **fields: Any) -> tuple[list[int], list[int], list[bool]]:
+        hashes, owners, unknown = each_hash(OrcType(id=1, kind=kind, **fields), literals, FACTS, OPTIONS, zone=None)
+        return hashes.tolist(), owners.tolist(), unknown.tolist()
+
+    assert each(K.LONG, [5, -7]) == (longs(5, -7), [0, 1], [False, False])
+    assert each(K.LONG, [5, 2**63, -(2**63) - 1, -7]) == (longs(5, -7), [0, 3], [False] * 4)
+    assert each(K.STRING, [b"hello", b""]) == (text_hashes([b"hello", b""]), [0, 1], [False, False])
+    numbers = (longs(double_bits(1.5), 0, -(2**63)), [0, 2, 2], [False, True, False])
+    assert each(K.DOUBLE, [1.5, math.nan, 0.0]) == numbers
+    assert each(K.TIMESTAMP, [10**15, 2 * 10**15]) == ([], [], [True, True])
+    assert each(K.BOOLEAN, [True]) == ([], [], [True])
+    assert many_hashes(OrcType(id=1, kind=K.DOUBLE), [1.5], OPTIONS) is None
+
+    def many(kind: TypeKind, *literals: int, **options: Any) -> list[int] | None:
+        found = many_hashes(OrcType(id=1, kind=kind), literals, OPTIONS.override(**options))
+        return None if found is None else found.tolist()
+
+    ends = (-(2**63), 2**63 - 1, 0)
+    assert many(K.LONG, 5, *ends, 2**63, -(2**63) - 1, 2**64) == longs(5, *ends)
+    assert many(K.DATE, -141427, 7, 2**40 - 1) == longs(-141427, 7, 2**40 - 1)
+    assert many(K.DATE, -141428, 7) is None
+    assert many(K.DATE, 2**40) is None
 
 
 def test_keys_of_decimals() -> None:

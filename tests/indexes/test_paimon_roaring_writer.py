@@ -41,6 +41,14 @@ def test_bytes_are_those_of_the_library(name: str, rng: np.random.Generator) -> 
     assert sizes.tolist() == [len(data)]
 
 
+@pytest.mark.parametrize("containers", [1, 3, 4, 7, 8, 9, 15, 16, 17])
+def test_runs_in_any_number_of_containers_are_read(containers: int) -> None:
+    """One bit for each container tells which are runs."""
+    rows = np.concatenate([np.arange(i << 16, (i << 16) + 99) for i in range(containers)]).astype(np.uint32)
+    data, _ = write_groups(rows, np.array([0, len(rows)]))
+    assert read_bitmap(b"before" + data + b"behind", 6) == (BitMap(rows), 6 + len(data))
+
+
 @settings(max_examples=50)
 @given(st.lists(st.sets(st.integers(0, 200_000), min_size=1, max_size=30), max_size=6))
 def test_groups(groups: list[set[int]]) -> None:
@@ -100,6 +108,9 @@ def test_wrong_arguments() -> None:
         write_slices(np.array([1, 4]), some, 2)
     with pytest.raises(ValueError, match="does not fit"):
         write_slices(np.array([1, -1]), some, 2)
+    for rows in ([2, 1], [2, 2]):
+        with pytest.raises(ValueError, match="does not ascend"):
+            write_slices(np.array([1, 1]), np.array(rows, np.uint32), 2)
     with pytest.raises(ValueError, match="ascend"):
         write_slices(np.array([1, 1]), np.array([2, 1], np.uint32), 2)
     with pytest.raises(ValueError, match="slices"):

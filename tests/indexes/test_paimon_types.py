@@ -6,9 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from columns.column_encoder import node
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.orc.kinds import TypeKind
 from orcidx.paimon.data_types import DataType, parse_field, parse_type
+from orcidx.planner.index_evidence import paimon_types
 
 
 @pytest.mark.parametrize(
@@ -81,3 +84,21 @@ def test_types_without_an_arrow_form() -> None:
     for text in ("VARIANT", "BLOB", "ARRAY<VARIANT>"):
         with pytest.raises(Unsupported, match=r"VARIANT|BLOB"):
             _ = parse_type(text).arrow_type
+
+
+def test_columns_of_an_orc_file_that_have_one_type_of_paimon() -> None:
+    columns = {
+        "n": node(TypeKind.INT),
+        "d": node(TypeKind.DECIMAL, precision=9, scale=2),
+        "old": node(TypeKind.DECIMAL),  # Hive 0.11 wrote no precision
+        "c": node(TypeKind.CHAR, max_length=3),
+        "v": node(TypeKind.VARCHAR, max_length=5),
+        "t": node(TypeKind.TIMESTAMP),
+        "l": node(TypeKind.LIST, node(TypeKind.INT)),
+    }
+    assert paimon_types(columns, columns.values()) == {
+        "n": "INT",
+        "d": "DECIMAL(9, 2)",
+        "c": "CHAR(3)",
+        "v": "VARCHAR(5)",
+    }

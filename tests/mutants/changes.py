@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Mutant", "mutants_of"]
+__all__ = ["Mutant", "first_line", "mutants_of"]
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -107,7 +107,7 @@ def _inside_functions(tree: ast.Module) -> Iterator[tuple[list[str], int, ast.AS
             name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
             body = [node.body] if isinstance(node, ast.Lambda) else _without_docstring(node.body)
             for part in body:
-                yield from below(part, [*names, name], unit or _first_line(node))
+                yield from below(part, [*names, name], unit or first_line(node))
         elif isinstance(node, ast.AnnAssign):
             if node.value is not None:
                 yield from below(node.value, names, unit)
@@ -121,7 +121,7 @@ def _inside_functions(tree: ast.Module) -> Iterator[tuple[list[str], int, ast.AS
         yield from below(node, [], 0)
 
 
-def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+def first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
     """As its code has it: that of its first decorator."""
     return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
 

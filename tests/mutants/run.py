@@ -3,8 +3,11 @@
 ``PYTHONPATH=.:tests python tests/mutants/run.py --count 500 --seed 1 --log build/mutants.jsonl``
 
 The package and the tests are imported once. Each mutant is tried in a fork, in which the changed function gets the code
-of the mutant; the tests that run the function follow, the shortest first, until one fails or their time is up. Which
-tests run a function, and how long they take, is found once, and kept in the file ``--map``.
+of the mutant; the tests that run the function follow until one fails or their time is up. Those that killed another
+mutant of the function, or of its module, come first, then the shortest. Which tests run a function, and how long they
+take, is found once, and kept in the folder ``--map``: a file for each file of tests.
+
+Two processes share the work: ``--part 1/2`` and ``--part 2/2``, each with a log of its own.
 
 The log has a line of JSON for each mutant: ``killed`` (by which test), ``survived``, ``hung``, ``not run`` (no test
 runs the function) or ``same code``. ``judged.toml`` has the verdict on each survivor.
@@ -13,8 +16,10 @@ runs the function) or ``same code``. ``judged.toml`` has the verdict on each sur
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import gc
+import importlib
 import json
 import os
 import random
@@ -22,15 +27,14 @@ import resource
 import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from mutants.changes import Mutant, mutants_of
+from mutants.changes import Mutant, first_line, mutants_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODULES = [
@@ -69,10 +73,12 @@ TESTS = [
     "tests/pruning",
     "tests/planner",
     "tests/orc",
+    "tests/paimon_table/test_paimon_refusals.py",
     "tests/paimon_table/test_paimon_table_plan.py",
     "tests/paimon_table/test_paimon_table_scan.py",
     "tests/paimon_table/test_paimon_statistics.py",
     "tests/paimon_table/test_paimon_totals.py",
+    "tests/index_directory/test_fresh_catalog.py",
     "tests/index_directory/test_plan_many_files.py",
     "tests/index_directory/test_scan_with_indexes.py",
     "tests/index_directory/test_index_lookup.py",
@@ -81,8 +87,11 @@ TESTS = [
     "tests/indexes/test_paimon_file_index.py",
     "tests/scanner/test_asking.py",
     "tests/scanner/test_conditions.py",
+    "tests/scanner/test_constant_conditions.py",
+    "tests/scanner/test_many_files.py",
     "tests/scanner/test_may_contain.py",
     "tests/scanner/test_read_bytes.py",
+    "tests/scanner/test_span_plan.py",
     "tests/scanner/test_split.py",
     "tests/scanner/test_top_scan.py",
     "tests/fetching",
@@ -91,6 +100,11 @@ TESTS = [
 ]
 SUITE_SECONDS = 20.0
 """Of the processor: what a mutant's tests may take as measured without it."""
+FILE_SECONDS = 25.0
+"""Of the processor: what the tests of one file may take while it is found what they run; the others are left out."""
+NO_PROGRESS_SECONDS = 90.0
+"""By the clock: a mutant is hung whose tests get no further for so long."""
+SEEN = "__function_called__"
 
 
 class MutantRun:
@@ -103,23 +117,31 @@ class MutantRun:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Find what each test runs, then try each mutant."""
         items = {item.nodeid: item for item in session.items if not item.get_closest_marker("java")}
-        if not Path(self.given.map).exists():
-            find_what_tests_run(list(items.values()), Path(self.given.map))
-        runs = [json.loads(line) for line in Path(self.given.map).read_text().splitlines()]
-        done = {json.loads(line)["name"] for line in self.log.read_text().splitlines()} if self.log.exists() else set()
+        code = Code()
+        gc.freeze()
+        runs = what_tests_run(list(items.values()), Path(self.given.map), code)
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        done = {(one["name"], one["line"]) for one in map(json.loads, lines)}
         sampled = sample(self.given.count, self.given.seed, self.given.modules or MODULES)
         if self.given.only:
             sampled = [one for one in sampled if one.name in set(Path(self.given.only).read_text().splitlines())]
-        for mutant in sampled:
-            if mutant.name in done:
+        part, _, parts = self.given.part.partition("/")
+        killers: dict[str, list[str]] = {}
+        for mutant in sampled[int(part) - 1 :: int(parts)]:
+            if (mutant.name, mutant.line) in done:
                 continue
             began = time.monotonic()
-            suite = suite_of(mutant, runs, self.given.seconds)
-            outcome, by = tried(mutant, [items[name] for name in suite if name in items], self.given.seconds)
+            unit = f"{mutant.module}:{mutant.unit}"
+            suite = suite_of(mutant, runs, self.given.seconds, killers.get(unit, []) + killers.get(mutant.module, []))
+            seconds = sum(took for name, took in suite if name in items)
+            outcome, by = tried(mutant, [items[name] for name, _ in suite if name in items], seconds, code)
+            if by in items:
+                for of in (unit, mutant.module):
+                    killers[of] = [by, *(name for name in killers.get(of, []) if name != by)]
             took = round(time.monotonic() - began, 1)
             line = {"name": mutant.name, "line": mutant.line, "kind": mutant.kind, "outcome": outcome, "by": by}
             with self.log.open("a") as out:
-                out.write(json.dumps({**line, "tests": len(suite), "seconds": took}) + "\n")
+                out.write(json.dumps({**line, "tests": len(suite), "suite": round(seconds, 1), "seconds": took}) + "\n")
         return True
 
 
@@ -131,73 +153,115 @@ def sample(count: int, seed: int, modules: list[str] | tuple[str, ...]) -> list[
     return random.Random(seed).sample(of_all, min(count, len(of_all)))
 
 
-def suite_of(mutant: Mutant, runs: list[dict[str, Any]], seconds: float) -> list[str]:
-    """The tests that run the mutant's function, for so many seconds of the processor at most: the shortest of each
-    file of tests, then the next of each, since tests of one file tell much the same."""
+def suite_of(mutant: Mutant, runs: list[dict[str, Any]], seconds: float, killers: list[str]) -> list[tuple[str, float]]:
+    """The tests that run the mutant's function, and their seconds, of which all have so many at most.
+
+    ``killers`` come first; then the shortest tests and those that run the fewest other functions. Of each test function
+    a case comes before its other cases, which tell much the same.
+    """
     at: dict[str, int] = {}
     turns = []
-    for run in sorted(runs, key=lambda run: run["seconds"]):
+    for run in sorted(runs, key=lambda run: run["seconds"] * len(run["units"])):
         if f"{mutant.module}:{mutant.unit}" in run["units"]:
-            file = run["test"].partition("::")[0]
-            at[file] = at.get(file, -1) + 1
-            turns.append((at[file], run["seconds"], run["test"]))
+            function = run["test"].partition("[")[0]
+            at[function] = at.get(function, -1) + 1
+            first = killers.index(run["test"]) if run["test"] in killers else len(killers)
+            turns.append((first, at[function], run["seconds"] * len(run["units"]), run["seconds"], run["test"]))
     chosen, left = [], seconds
-    for _, took, test in sorted(turns):
+    for *_, took, test in sorted(turns):
         if took <= left or not chosen:
-            chosen.append(test)
+            chosen.append((test, took))
             left -= took
     return chosen
 
 
-def find_what_tests_run(items: list[pytest.Item], kept: Path) -> None:
-    """Write, for each test that passes, its seconds and the functions that it runs; a fork for each file of tests."""
-    units = {}
-    for module in MODULES:
-        for mutant in mutants_of(module, (ROOT / "orcidx" / f"{module}.py").read_text()):
-            units[module, mutant.unit] = mutant.unit
+class Code:
+    """The functions of the modules as they are imported, by their code, and all caches."""
+
+    def __init__(self) -> None:
+        self.modules = {name: importlib.import_module(f"orcidx.{name.replace('/', '.')}") for name in MODULES}
+        self.caches = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
+        self.functions: dict[CodeType, list[FunctionType]] = {}
+        for one in gc.get_objects():
+            if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(ROOT / "orcidx")):
+                self.functions.setdefault(one.__code__, []).append(one)
+
+    def change(self, module: str, tree: ast.Module) -> bool:
+        """Give each function the code that it has in the tree, wherever it is held; False where all stays the same."""
+        path = str(ROOT / "orcidx" / f"{module}.py")
+        old = _codes(compile(Path(path).read_text(), path, "exec"))
+        found = False
+        for a, b in zip(old, _codes(compile(tree, path, "exec"))):
+            for function in self.functions.get(a, []) if a != b and a.co_freevars == b.co_freevars else []:
+                function.__code__ = b
+                found = True
+        for one in self.caches:
+            one.cache_clear()
+        return found
+
+
+def what_tests_run(items: list[pytest.Item], folder: Path, code: Code) -> list[dict[str, Any]]:
+    """For each test that passes, its seconds and the functions that it runs; a fork for each file of tests.
+
+    Processes that have the same folder share the files.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     of_file: dict[str, list[pytest.Item]] = {}
     for item in items:
         of_file.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    with kept.open("w") as out:
-        for group in of_file.values():
-            for line in _in_a_fork(functools.partial(_recorded, group, list(units)), 600.0, 900.0)[0].splitlines():
-                out.write(line + "\n")
-            out.flush()
-
-
-def _recorded(items: list[pytest.Item], units: list[tuple[str, int]], out: int) -> None:
-    starts: dict[str, list[int]] = {}
-    for module, first in sorted(units):
-        starts.setdefault(str(ROOT / "orcidx" / f"{module}.py"), []).append(first)
-    names = {str(ROOT / "orcidx" / f"{module}.py"): module for module in MODULES}
-    hit: set[tuple[str, int]] = set()
-
-    def called(frame: FrameType, event: str, arg: object) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename in starts:
-            hit.add((code.co_filename, code.co_firstlineno))
-
-    for item in items:
-        hit.clear()
-        began = time.process_time()
-        threading.setprofile(called)
-        sys.setprofile(called)
+    found = {file: folder / file.replace("/", "-").replace(".py", ".jsonl") for file in of_file}
+    for file, group in of_file.items():
         try:
-            failed = _failure([item])
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
-        if failed is None:
-            found = {
-                f"{names[file]}:{max((first for first in starts[file] if first <= at), default=0)}" for file, at in hit
-            }
-            line = {"test": item.nodeid, "seconds": round(time.process_time() - began, 3), "units": sorted(found)}
-            os.write(out, (json.dumps(line) + "\n").encode())
+            found[file].with_suffix(".taken").open("x").close()
+        except FileExistsError:
+            continue
+        work = functools.partial(_recorded, group, code)
+        said, _ = _in_a_fork(work, 2 * FILE_SECONDS, 10 * FILE_SECONDS)
+        found[file].with_suffix(".part").write_text(said)
+        found[file].with_suffix(".part").rename(found[file])
+    while not all(path.exists() for path in found.values()):
+        time.sleep(1)
+    return [json.loads(line) for path in found.values() for line in path.read_text().splitlines()]
 
 
-def _failure(items: list[pytest.Item]) -> str | None:
-    """The first test that fails, None where all pass."""
+def _recorded(items: list[pytest.Item], code: Code, out: int) -> None:
+    hit: set[str] = set()
+    for name, module in code.modules.items():
+        code.change(name, _telling(name, ast.parse((ROOT / "orcidx" / f"{name}.py").read_text())))
+        setattr(module, SEEN, hit.add)
+    began = time.process_time()
     for item, following in zip(items, [*items[1:], None]):
+        hit.clear()
+        before = sum(os.times()[:4])
+        if _failure([item], following) is None:
+            line = {"test": item.nodeid, "seconds": round(sum(os.times()[:4]) - before, 3), "units": sorted(hit)}
+            os.write(out, (json.dumps(line) + "\n").encode())
+        if time.process_time() - began > FILE_SECONDS:
+            break
+
+
+def _telling(module: str, tree: ast.Module) -> ast.Module:
+    """The module with functions that tell, when they are called, that they are."""
+
+    def below(node: ast.AST) -> None:
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                unit = first_line(inner)
+                call = ast.Call(ast.Name(SEEN, ast.Load()), [ast.Constant(f"{module}:{unit}")], [])
+                if isinstance(inner, ast.Lambda):
+                    inner.body = ast.Subscript(ast.Tuple([call, inner.body], ast.Load()), ast.Constant(1), ast.Load())
+                else:
+                    inner.body.insert(0, ast.Expr(call))
+            else:
+                below(inner)
+
+    below(tree)
+    return ast.fix_missing_locations(tree)
+
+
+def _failure(items: list[pytest.Item], last: pytest.Item | None = None, out: int | None = None) -> str | None:
+    """The first test that fails, None where all pass; ``out`` gets a dot for each that passes."""
+    for item, following in zip(items, [*items[1:], last]):
         failed = []
 
         class Seen:
@@ -211,45 +275,28 @@ def _failure(items: list[pytest.Item]) -> str | None:
         item.config.pluginmanager.unregister(seen)
         if failed:
             return failed[0]
+        if out is not None:
+            os.write(out, b".")
     return None
 
 
-def tried(mutant: Mutant, items: list[pytest.Item], seconds: float) -> tuple[str, str]:
-    """(outcome, the test that failed) of one mutant, in a fork."""
+def tried(mutant: Mutant, items: list[pytest.Item], seconds: float, code: Code) -> tuple[str, str]:
+    """(outcome, the test that failed) of one mutant, in a fork. ``seconds``: what the tests take without it."""
     if not items:
         return "not run", ""
-    said, ended = _in_a_fork(functools.partial(_judged, mutant, items), 3 * seconds + 30, 20 * seconds + 300)
+    said, ended = _in_a_fork(functools.partial(_judged, mutant, items, code), 3 * seconds + 10, NO_PROGRESS_SECONDS)
     if ended:
         return "hung", ""
-    outcome, _, by = said.partition(" ")
+    outcome, _, by = said.lstrip(".").partition(" ")
     return outcome or "killed", by or ("" if outcome else "the process")
 
 
-def _judged(mutant: Mutant, items: list[pytest.Item], out: int) -> None:
-    if not changed(mutant):
+def _judged(mutant: Mutant, items: list[pytest.Item], code: Code, out: int) -> None:
+    if not code.change(mutant.module, mutant.tree()):
         os.write(out, b"same code")
         return
-    failed = _failure(items)
+    failed = _failure(items, out=out)
     os.write(out, b"survived" if failed is None else f"killed {failed}".encode())
-
-
-def changed(mutant: Mutant) -> bool:
-    """Give the function the code of the mutant, wherever it is held; False where that changes nothing."""
-    path = str(ROOT / "orcidx" / f"{mutant.module}.py")
-    old = list(_codes(compile(Path(path).read_text(), path, "exec")))
-    new = list(_codes(compile(mutant.tree(), path, "exec")))
-    pairs = [(a, b) for a, b in zip(old, new) if a != b]
-    functions = [one for one in gc.get_objects() if isinstance(one, FunctionType) and one.__code__.co_filename == path]
-    found = False
-    for a, b in pairs:
-        for function in functions:
-            if function.__code__ == a and a.co_freevars == b.co_freevars:
-                function.__code__ = b
-                found = True
-    for one in gc.get_objects():
-        if isinstance(one, functools._lru_cache_wrapper):
-            one.cache_clear()
-    return found
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -263,7 +310,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _in_a_fork(work: Any, processor: float, clock: float) -> tuple[str, bool]:
-    """(what the work wrote, whether it was ended for its time)."""
+    """(what the work wrote, whether it was ended: for its time of the processor, or since it wrote nothing so long)."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -278,9 +325,9 @@ def _in_a_fork(work: Any, processor: float, clock: float) -> tuple[str, bool]:
         finally:
             os._exit(0)
     os.close(write)
-    said, until, ended = b"", time.monotonic() + clock, False
+    said, ended = b"", False
     while True:
-        if not select.select([read], [], [], max(0.0, until - time.monotonic()))[0]:
+        if not select.select([read], [], [], clock)[0]:
             ended = True
             break
         part = os.read(read, 65536)
@@ -305,13 +352,14 @@ def main() -> int:
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--seconds", type=float, default=SUITE_SECONDS, help="of tests for one mutant")
     asked.add_argument("--log", default=str(ROOT / "build" / "mutants.jsonl"))
-    asked.add_argument("--map", default=str(ROOT / "build" / "mutants_map.jsonl"))
+    asked.add_argument("--map", default=str(ROOT / "build" / "mutants_map"))
+    asked.add_argument("--part", default="1/1", help="which of how many parts of the sample")
     asked.add_argument("--only", help="a file with the names of the mutants to try, a line each")
     asked.add_argument("--modules", nargs="*")
     asked.add_argument("--tests", nargs="*", default=TESTS)
     given = asked.parse_args()
     os.environ["CI"] = "1"  # Hypothesis draws the same examples for each mutant
-    options = ["-n0", "-q", "--no-header", "-o", "timeout=0", f"--basetemp={ROOT}/build/mutants_temp"]
+    options = ["-n0", "-q", "--no-header", "-o", "timeout=0", f"--basetemp={ROOT}/build/mutants_temp{given.part[0]}"]
     return int(pytest.main([*options, *given.tests], plugins=[MutantRun(given)]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import re
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import orcidx
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.explain.render import explanation_html, explanation_text, pruning_map_svg
 from orcidx.predicate import bind, col
@@ -98,6 +100,20 @@ def test_each_row_group_tells_why(explanation):
     assert [group.proved_rows for group in third.row_groups] == [100] + [0] * 9
     assert [proof.source for proof in third.row_groups[0].proofs] == ["row-group statistics"] * 2
     assert third.row_groups[0].first_row == 2000
+
+
+def test_a_stripe_tells_why_its_row_groups_are_skipped():
+    data = io.BytesIO()
+    orcidx.write_table(pa.table({"a": range(3000)}), data, row_index_stride=1000)
+    with orcidx.open(data.getvalue()) as file:
+        for asked, kept, why in (
+            ({"row_range": (0, 1500)}, 1500, "none of these rows was asked for (selection)"),
+            ({"where": "a < 1500"}, 2000, "col('a') < 1500: min 2000, max 2999, no null (row-group statistics)"),
+        ):
+            (stripe,) = file.scan(**asked).stripes()
+            decision = stripe.decision
+            assert (decision.row_groups, decision.rows_before, decision.rows_after) == (3, 3000, kept)
+            assert [decision.reasons(group) for group in range(3)] == [(), (), (why,)]
 
 
 def test_text(explanation):

@@ -78,6 +78,17 @@ def test_rows_are_those_that_pyarrow_keeps(name: str, rng: np.random.Generator) 
         assert found.null_count == expected.null_count
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("at", [0, 1, 1022, 1023, 1024, 2047, 2999])
+def test_one_string_of_another_length_among_equal_ones(at: int, kind: pa.DataType) -> None:
+    """Equal lengths are copied as numbers are."""
+    texts = ["abcd"] * 3000
+    texts[at] = "other"
+    array, mask = pa.array(texts, kind), np.arange(3000) % 5 != 3
+    (found,) = picked([array], KeptRows(mask))
+    assert found.equals(array.filter(pa.array(mask)))
+
+
 def copied(array: pa.Array) -> pa.Array:
     """With buffers of its own that may be changed, as a reader makes them."""
     buffers = []

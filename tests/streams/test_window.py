@@ -105,6 +105,9 @@ def test_legal_oddities() -> None:
     assert read(source, 15) == bytes(range(12)) + b"xyz"
     source = window(original(bytes(range(200))) + original(b"end"), block_size=5, piece=3)
     assert read(source, 203) == bytes(range(200)) + b"end"
+    # a compressed chunk that is as long as a block may be
+    deflated = bytes([1, 95, 0, 160, 255]) + bytes(range(95))  # the form of deflate that stores
+    assert read(window(compressed(deflated), block_size=100), 95) == bytes(range(95))
 
 
 def test_block_sizes_that_nobody_writes() -> None:
@@ -350,6 +353,17 @@ def test_rows_of_stored_chunks_go_straight_to_their_place(lengths: list[int], mo
         cut = Window(FillingSource(data[:-1], most), open_codec("ZLIB"), 1000, name="DATA")
         with pytest.raises(CorruptFile, match="past the end"):
             read(cut, len(plain_bytes))
+
+
+@pytest.mark.parametrize("shift", range(3))
+def test_behind_a_shorter_stored_chunk_nothing_of_the_row_counts(shift: int) -> None:
+    """There, where the next header was expected, are bytes of a chunk that look like one."""
+    content = (bytes([1, 0, 0]) * 20_000)[shift:]
+    data, at = b"", 0
+    for length in [1000] * 20 + [500] + [1000] * 20:
+        data += original(content[at : at + length])
+        at += length
+    assert read(Window(FillingSource(data, 1 << 30), open_codec("ZLIB"), 1000, name="DATA"), at) == content[:at]
 
 
 def test_chunks_wanted_whole_are_decompressed_in_place() -> None:
