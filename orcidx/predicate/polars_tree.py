@@ -44,6 +44,7 @@ _COMPARISONS = {
     "EqValidity": (Op.EQ_NULL_SAFE, False),
     "NotEqValidity": (Op.EQ_NULL_SAFE, True),
 }
+_NULL = {"Literal": {"Scalar": {"Null": "Null"}}}
 _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _NATURAL: dict[Domain, tuple[type, ...]] = {
     Domain.BOOL: (bool,),
@@ -86,6 +87,8 @@ class TreeTranslator:
         kind, body = entry_of(node)
         if kind == "Column":
             return Leaf(path_of(node), Op.EQ, (not negated,))
+        if kind == "Cast" and body["expr"] == _NULL:  # as in IN of Polars' SQL; NOT of it is null, too
+            return Constant(False)
         if kind == "Literal":
             return Constant(literal_of(node) is (not negated))
         if kind == "BinaryExpr":
@@ -129,9 +132,17 @@ class TreeTranslator:
         return any_of(first, last) if negated else all_of(first, last)
 
     def members(self, inputs: list[Any]) -> list[Any]:
-        """The values of the list."""
-        table = pa.ipc.open_stream(bytes(inputs[1]["Literal"]["Scalar"]["List"])).read_all()
-        return [canonical_literal(value) for value in table.column(0).combine_chunks()]
+        """The values of the list: a list, a series, or a series of one list, as IN of Polars' SQL gives it."""
+        kind, body = entry_of(inputs[1])
+        if kind == "Alias":
+            kind, body = entry_of(body[0])
+        if kind != "Literal":
+            raise _NotUnderstood
+        stored = body["Series"] if "Series" in body else body["Scalar"]["List"]
+        values = pa.ipc.open_stream(bytes(stored)).read_all().column(0).combine_chunks()
+        if pa.types.is_large_list(values.type) and len(values) == 1:
+            values = values.flatten()
+        return [canonical_literal(value) for value in values]
 
 
 class _Pruning(TreeTranslator):

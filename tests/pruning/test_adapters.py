@@ -501,6 +501,11 @@ def polars_expressions(pl):
         c("i").cast(pl.Int8, strict=False) > 1,
         pl.lit(1) < c("i"),
         c("b") ^ (c("i") > 0),
+        c("i").is_in(pl.Series([1, 3]).implode()),
+        ~c("s").is_in(pl.Series(["a", None]).implode()),
+        c("i").is_in(pl.Series([[1, 3]])),
+        (c("i") == 1) | pl.lit(None).cast(pl.Boolean),
+        ~((c("i") == 1) | pl.lit(None).cast(pl.Boolean)),
     ]
 
 
@@ -514,7 +519,7 @@ def test_polars_expressions_prune_without_losing_a_row():
         wanted = set(frame.filter(expression)["row"].to_list())
         assert wanted <= kept, expression
         pruning += kept < set(range(TABLE.num_rows))
-    assert pruning >= 22
+    assert pruning >= 26
 
 
 @pytest.mark.parametrize("tree", [None, 5, {}, {"Column": 5}, {"BinaryExpr": {}}, {"Function": {"input": []}}, [1]])
