@@ -8,6 +8,8 @@ the road's: 1 is as fast, 0.5 takes twice as long. Roads:
 ``parquet``  the engine's own reader
 ``orcidx``   ``orcidx.register_duckdb`` in DuckDB, ``orcidx.scan_polars`` in Polars
 ``memory``   the tables as Arrow in memory: what is left where decoding takes no time
+``floor``    Polars alone: the tables in memory, handed over frame by frame as ``orcidx`` does. What the hand-over and
+             the plan cost that Polars makes without knowing how many rows there are
 
 ``--profile`` tells where the time of ``orcidx`` goes: ours is what its scans take, run once more with nobody behind
 them, engine what ``memory`` takes, and hand-over the rest. ``--cpu`` counts processor time of all threads, for a busy
@@ -26,11 +28,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,9 +40,13 @@ import pyarrow.parquet as pq
 import orcidx
 from benchmarks.columns import DATA
 from benchmarks.tpch import TABLES, queries
+from orcidx.engines.polars import FRAME_ROWS
 from orcidx.scanner.scan import Scan
 
-ROADS = ("parquet", "orcidx", "memory")
+if TYPE_CHECKING:
+    import polars as pl
+
+ROADS = ("parquet", "orcidx", "memory", "floor")
 Run = Callable[[str], pa.Table]
 
 
@@ -85,6 +91,32 @@ def duckdb_roads(folder: Path, roads: list[str], threads: int) -> dict[str, Run]
     return {road: opened(road) for road in roads}
 
 
+def handed_over(table: pl.DataFrame) -> pl.LazyFrame:
+    """A table in memory behind the reader interface of ``orcidx.scan_polars``."""
+    import polars as pl
+    from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
+
+    class Reader(FileReader):
+        def schema(self) -> dict[str, Any]:
+            return dict(table.schema)
+
+        def n_rows_in_file(self, limit: int | None = None) -> int:
+            return table.height
+
+        def collect_batches(self, *, columns: Sequence[str], pre_slice: Any, **other: Any) -> Iterator[pl.DataFrame]:
+            wanted = table.select(columns) if columns else pl.DataFrame(height=table.height)
+            yield from (wanted if pre_slice is None else wanted.slice(*pre_slice)).iter_slices(FRAME_ROWS)
+
+    class Builder(FileReaderBuilder):
+        def reader_capabilities(self) -> ReaderCapabilities:
+            return ReaderCapabilities(pre_slice=True, supported_filter="partial")
+
+        def build_file_reader(self, source: str | bytes, multi_scan_context: dict[Any, Any]) -> Reader:
+            return Reader()
+
+    return pl.scan_external_reader(Builder(), sources=["memory"], schema=dict(table.schema))
+
+
 def polars_roads(folder: Path, roads: list[str], threads: int) -> dict[str, Run]:
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     import polars as pl
@@ -94,6 +126,8 @@ def polars_roads(folder: Path, roads: list[str], threads: int) -> dict[str, Run]
             return pl.scan_parquet(folder / f"{name}.parquet")
         if road == "orcidx":
             return orcidx.scan_polars(folder / f"{name}.orc")
+        if road == "floor":
+            return handed_over(pl.read_parquet(folder / f"{name}.parquet").rechunk())
         return pl.read_parquet(folder / f"{name}.parquet").lazy()
 
     def opened(road: str) -> Run:
@@ -193,7 +227,8 @@ def profiled(run: Run, query: str, rounds: int, clock: Callable[[], float]) -> f
 
 def compare(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     clock = time.process_time if arguments.cpu else time.perf_counter
-    roads = [road for road in ROADS if road != "memory" or arguments.memory or arguments.profile]
+    roads = [road for road in ROADS[:3] if road != "memory" or arguments.memory or arguments.profile]
+    roads += ["floor"] if arguments.floor and name == "polars" else []
     runs = ENGINES[name](folder, roads, arguments.threads)
     texts = queries()
     results: dict[str, dict[str, float]] = {}
@@ -227,6 +262,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, action="append", help="one of them, or both")
     parser.add_argument("--queries", type=int, nargs="+", metavar="N", help="some of the 22")
     parser.add_argument("--memory", action="store_true", help="over Arrow in memory, too")
+    parser.add_argument("--floor", action="store_true", help="Polars: over frames that take no time to decode, too")
     parser.add_argument("--profile", action="store_true", help="where the time goes")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a busy machine")
     parser.add_argument("--json", type=Path, help="a file for the milliseconds")

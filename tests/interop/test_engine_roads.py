@@ -15,6 +15,7 @@ import orcidx
 from orcidx import CorruptFile, col
 from orcidx.engines import duckdb as duckdb_road
 from orcidx.engines import polars as polars_road
+from orcidx.engines import pruning_gain
 from orcidx.engines.pruning_gain import pays
 from orcidx.scanner.scan import Scan
 
@@ -161,6 +162,25 @@ def test_a_condition_pays_where_indexes_leave_out_half(folder: Any) -> None:
     assert pays(orcidx.scan([folder / "1.orc"] * 100, where=col("id") < 10))  # some of many
 
 
+def test_a_condition_pays_where_it_keeps_few_rows_of_a_sample(folder: Any, monkeypatch: Any) -> None:
+    def worth(where: Any, most: float, **more: Any) -> bool:
+        return pays(orcidx.scan(folder, where=where, **more), most_kept=most)
+
+    few, many = col("text") == "v3", col("text") != "v3"
+    assert not worth(few, 0.25), "too few rows for a sample"
+    monkeypatch.setattr(pruning_gain, "LARGE_ROWS", ROWS)
+    assert worth(few, 0.25)
+    assert not worth(few, 0.0)
+    assert not worth(many, 0.25)
+    assert worth(many, 1.0)
+    assert worth(few, 0.25, columns=["x"])
+    with orcidx.open(folder / "0.orc") as opened:  # of which only the rows that are asked for are tried
+        assert pays(opened.scan(where=few), most_kept=0.25)
+        rows = [row for row in range(ROWS) if row % 13 == 3 and row % 10 != 9]
+        monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 1)
+        assert not pays(opened.scan(where=few, selection=rows), most_kept=0.25)
+
+
 def test_a_condition_pays_in_a_store(folder: Any) -> None:
     fsspec = pytest.importorskip("fsspec")
     fsspec.filesystem("memory").pipe("/roads/a.orc", (folder / "0.orc").read_bytes())
@@ -181,6 +201,31 @@ def test_a_condition_pays_in_a_store(folder: Any) -> None:
 def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
     monkeypatch.setenv("ORCIDX_POLARS_READER", request.param)
     return orcidx.scan_polars(folder)
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("id IN (17, 4100)", [17, 4100]),
+        ("id IN (17, NULL)", [17]),
+        ("id IN (17) OR id = 8999", [17, 8999]),
+        ("NOT (id NOT IN (3, 4) OR text = 'v3')", [4]),
+        ("id NOT IN (3, NULL)", []),
+    ],
+)
+def test_in_of_polars_sql_prunes(folder: Any, monkeypatch: Any, condition: str, ids: list[int]) -> None:
+    pushed: list[Any] = []
+    to_batches = Scan.to_batches
+
+    def recording(scan: Scan, *given: Any, **more: Any) -> Any:
+        pushed.append(scan.request.where)
+        return to_batches(scan, *given, **more)
+
+    monkeypatch.setattr(Scan, "to_batches", recording)
+    context = pl.SQLContext(rows=orcidx.scan_polars(folder))
+    found = context.execute(f"SELECT id FROM rows WHERE {condition} ORDER BY id").collect()
+    assert found["id"].to_list() == ids
+    assert all(where is not None for where in pushed)
 
 
 SLICES: dict[str, Any] = {
