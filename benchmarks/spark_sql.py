@@ -2,23 +2,26 @@
 
     python -m benchmarks.spark_sql [--scale 0.2] [--pairs 15] [--queries 1,6,12] [--cpu] [--folder DIR] [--only-data]
 
-Rounds of three runs of a query over the same views: plain, plain again, enabled, in an order that turns from round to
-round; so each query has as many pairs as rounds, beside a control of Spark against itself. A ratio is the median of the
-rounds' ratios: plain by enabled, and plain by plain again. ``with`` has bloom filters on two columns, ``without`` no
-index at all. Answers are compared. ``--cpu`` counts the processor time of the JVM and of this process, for a machine
-with other work. The exit code is 1 where a ratio is below 0.95 and that costs more than 30 ms. ``--folder`` keeps the
-data.
+Rounds of three runs of a query over the same views: plain, plain again, enabled. Each of their six orders comes as
+often, in a sequence that is drawn with a fixed seed: if the order only turned, a run would always follow the same other
+one, and inherit its garbage in the JVM. So each query has as many pairs as rounds, beside a control of Spark against
+itself. A ratio is the median of the rounds' ratios: plain by enabled, and plain by plain again. ``with`` has bloom
+filters on two columns, ``without`` no index at all. Answers are compared. ``--cpu`` counts the processor time of the
+JVM and of this process, for a machine with other work. The exit code is 1 where a ratio is below 0.95 and that costs
+more than 30 ms. ``--folder`` keeps the data.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import permutations
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,6 +31,8 @@ from benchmarks.spark_read import LEAST, NOISE, answer, made
 from orcidx import spark as orcidx_spark
 
 SIDES = ("plain", "again", "enabled")
+WARM_UP = 3
+"""Rounds before those that count. The JVM compiles more in them than later."""
 
 
 def without_indexes(indexed: Path, plain: Path) -> None:
@@ -43,12 +48,22 @@ def processor_seconds(spark: Any) -> Callable[[], float]:
     return lambda: float(bean.getProcessCpuTime()) / 1e9 + time.process_time()
 
 
+def orders(rounds: int) -> Iterator[tuple[str, ...]]:
+    """The order of the sides in each round."""
+    drawn = random.Random(1)
+    every = list(permutations(SIDES))
+    for number in range(rounds):
+        if number % len(every) == 0:
+            drawn.shuffle(every)
+        yield every[number % len(every)]
+
+
 def run_query(spark: Any, text: str, rounds: int, clock: Callable[[], float]) -> dict[str, list[float]]:
     """Seconds of each side, by round. Raises ``SystemExit`` where the answers differ."""
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     answers: dict[str, Any] = {}
-    for number in range(-1, rounds):  # the first warms up
-        for side in (*SIDES[number % 3 :], *SIDES[: number % 3]):
+    for number, order in enumerate(orders(rounds + WARM_UP), start=-WARM_UP):
+        for side in order:
             (orcidx_spark.enable if side == "enabled" else orcidx_spark.disable)(spark)
             began = clock()
             answers[side] = answer(spark.sql(text))

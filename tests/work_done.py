@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orcidx
 
-__all__ = ["modules_called", "python_calls"]
+__all__ = ["check_calls", "python_calls"]
 
 
-def _profiled(call: Callable[[], Any], note: Callable[[Any, str, Any], None]) -> None:
-    """Runs ``call``, of whose Python functions ``note`` is told. Garbage of other tests is not collected meanwhile: its
-    finalizers would be told of as well."""
+def _profiled(call: Callable[[], Any], note: Callable[[Any], None]) -> None:
+    """Runs ``call``; ``note`` gets the frame of each Python function that this thread calls meanwhile. Finalizers are
+    left out: what is freed meanwhile may be the garbage of other tests."""
+
+    def hear(frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_name != "__del__":
+            note(frame)
+
+    gc.collect()
     before = sys.getprofile()
     gc.disable()
-    sys.setprofile(note)
+    sys.setprofile(hear)
     try:
         call()
     finally:
@@ -26,26 +33,36 @@ def _profiled(call: Callable[[], Any], note: Callable[[Any, str, Any], None]) ->
         gc.enable()
 
 
+def _own_calls(call: Callable[[], Any]) -> Counter[str]:
+    """Calls of each Python function of the package, by ``module:function``."""
+    inside = str(Path(orcidx.__file__).parent)
+    found: Counter[str] = Counter()
+
+    def count(frame: Any) -> None:
+        if frame.f_code.co_filename.startswith(inside):
+            found[f"{frame.f_code.co_filename[len(inside) + 1 :]}:{frame.f_code.co_name}"] += 1
+
+    _profiled(call, count)
+    return found
+
+
 def python_calls(call: Callable[[], Any], *, own: bool = False) -> int:
     """Calls of Python functions while ``call`` runs, in this thread. ``own``: of the package's alone."""
+    if own:
+        return _own_calls(call).total()
     calls = 0
-    inside = str(Path(orcidx.__file__).parent) if own else ""
 
-    def count(frame: Any, event: str, argument: Any) -> None:
+    def count(frame: Any) -> None:
         nonlocal calls
-        calls += event == "call" and frame.f_code.co_filename.startswith(inside)
+        calls += 1
 
     _profiled(call, count)
     return calls
 
 
-def modules_called(call: Callable[[], Any]) -> int:
-    """Modules of the package whose Python functions are called while ``call`` runs, in this thread."""
-    inside, found = str(Path(orcidx.__file__).parent), set()
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(inside):
-            found.add(frame.f_code.co_filename)
-
-    _profiled(call, note)
-    return len(found)
+def check_calls(call: Callable[[], Any], *, most: int, modules: int) -> None:
+    """Fails where ``call`` makes more calls of the package's Python functions, or in more modules, and names them."""
+    found = _own_calls(call)
+    through = {name.partition(":")[0] for name in found}
+    assert found.total() <= most, f"{found.total()} calls, of at most {most}: {dict(sorted(found.items()))}"
+    assert len(through) <= modules, f"{len(through)} modules, of at most {modules}: {sorted(through)}"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import orc
-from work_done import modules_called, python_calls
+from work_done import check_calls, python_calls
 
 import orcidx
 from orcidx import CorruptFile, InvalidQuery, col
@@ -138,8 +138,7 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
 
         for call, most, modules in ((column, 390, 56), (lookup, 1_200, 82)):
             call()  # imports, and what is worked out once in a process
-            assert python_calls(call, own=True) <= most
-            assert modules_called(call) <= modules
+            check_calls(call, most=most, modules=modules)
 
 
 def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
