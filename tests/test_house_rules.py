@@ -10,12 +10,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orcidx"
-MODULE_LINES = 500
-FUNCTION_LINES = 60
-CLASS_LINES = 250
+MODULE_LINES, FUNCTION_LINES, CLASS_LINES = 450, 60, 250
+"""Without docstrings. From there on it is asked whether it is one thing: an alarm, no measure to be kept to the edge.
+What is one thing and longer stands in ``LONG``."""
 PARAMETERS = 7
 FIELDS, METHODS = 10, 12
-"""Of a class, from which on it is asked whether it is one thing: an alarm, no measure to be kept to the edge."""
+"""Of a class; the alarm of ``LARGE_CLASSES``."""
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "core"}
 TEXT_SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".md", ".toml", ".json", ".java", ".sh", ".cfg", ".txt", ""}
 SKIPPED_FOLDERS = {"build", "dist", "env", "results", "html", "data", "__pycache__", "fixtures"}
@@ -37,61 +37,75 @@ ANYTHING_LEFT = {
 }
 """Parameters and results of public functions that are Any, of each room."""
 
-LARGE_CLASSES = {
-    "index_directory/store.IndexStore": (6, 23),
-    "inspection/runs.StreamReport": (11, 1),
-    "orc/bounds.StatisticsColumn": (11, 1),
-    "orc/metadata.Footer": (11, 3),
-    "orc/reader.OpenStripe": (18, 14),
-    "orc/statistics.ColumnStatistics": (22, 1),
-    "orc/stripe_streams.PlannedStream": (13, 15),
-    "orc/types.OrcType": (11, 7),
-    "orc_writer/arrow_types.WriteNode": (13, 2),
-    "orc_writer/column_tree.ColumnWriter": (9, 14),
-    "orc_writer/file_layout.FileLayout": (11, 6),
-    "orc_writer/options.WriteOptions": (20, 2),
-    "orc_writer/options.EncodingOptionsByName": (18, 0),
-    "orc_writer/stripe_writer.StripeWriter": (14, 12),
-    "orc_writer/writer.OrcWriter": (11, 13),
-    "paimon/file_index.FileIndex": (9, 16),
-    "paimon_table/commit/changed.Changed": (14, 1),
-    "paimon_table/data_files/data_file_writing.WrittenFile": (11, 0),
-    "paimon_table/data_files/data_file_writing.DataFiles": (12, 5),
-    "paimon_table/metadata/files.TableFiles": (2, 13),
-    "paimon_table/metadata/manifest.FileEntry": (20, 1),
-    "paimon_table/table.Table": (1, 18),
-    "planner/schema_plan.SchemaPlan": (7, 21),
-    "predicate/binding._Column": (5, 17),
-    "predicate/sql_text._Translator": (4, 19),
-    "pruning/selection.RowSelection": (0, 17),
-    "rewriting/dataset._Partition": (12, 1),
-    "rewriting/dataset._Writing": (12, 13),
-    "rewriting/plan.RewritePlan": (14, 1),
-    "scanner/arguments.FilesArguments": (15, 0),
-    "scanner/file.OrcFile": (4, 19),
-    "scanner/file_queue.FileQueue": (11, 9),
-    "scanner/file_scan.FileScan": (10, 22),
-    "scanner/key_search._Search": (12, 17),
-    "scanner/metrics.ScanMetrics": (13, 4),
-    "scanner/scan.Scan": (5, 23),
-    "scanner/stripe_reader.StripeReader": (16, 18),
-    "scanner/top_scan.TopPass": (13, 14),
-    "spark/query/read_query.Query": (23, 10),
-    "spark/sessions/hadoop_files.SessionFiles": (5, 19),
-    "storage/arrow_backend.ArrowStore": (2, 17),
-    "storage/fsspec_backend.FsspecStore": (4, 20),
-    "storage/hadoop_store.HadoopStore": (1, 21),
-    "storage/local.LocalReader": (7, 15),
-    "storage/local.LocalStore": (0, 17),
-    "storage/obstore_backend.ObstoreStore": (1, 18),
-    "storage/remote.RemoteReader": (11, 19),
-    "storage/stores.Store": (0, 17),
+LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
+    "records: a field for each fact of a format, an option or a result": {
+        "inspection/runs.StreamReport": (11, 1),
+        "orc/bounds.StatisticsColumn": (11, 1),
+        "orc/metadata.Footer": (11, 3),
+        "orc/statistics.ColumnStatistics": (22, 1),
+        "orc/types.OrcType": (11, 7),
+        "orc_writer/arrow_types.WriteNode": (13, 2),
+        "orc_writer/options.EncodingOptionsByName": (18, 0),
+        "orc_writer/options.WriteOptions": (20, 2),
+        "paimon_table/commit/changed.Changed": (14, 1),
+        "paimon_table/data_files/data_file_writing.WrittenFile": (11, 0),
+        "paimon_table/metadata/manifest.FileEntry": (20, 1),
+        "rewriting/dataset._Partition": (12, 1),
+        "rewriting/plan.RewritePlan": (14, 1),
+        "scanner/arguments.FilesArguments": (15, 0),
+        "scanner/metrics.ScanMetrics": (13, 4),
+        "spark/query/read_query.Query": (23, 10),
+    },
+    "protocols: a method for each thing that every store, reader, file or stream of the kind can do": {
+        "orc_writer/column_tree.ColumnWriter": (9, 14),
+        "paimon_table/metadata/files.TableFiles": (2, 13),
+        "pruning/selection.RowSelection": (0, 17),
+        "spark/sessions/hadoop_files.SessionFiles": (5, 19),
+        "storage/arrow_backend.ArrowStore": (2, 17),
+        "storage/fsspec_backend.FsspecStore": (4, 20),
+        "storage/hadoop_store.HadoopStore": (1, 21),
+        "storage/local.LocalReader": (7, 15),
+        "storage/local.LocalStore": (0, 17),
+        "storage/obstore_backend.ObstoreStore": (1, 18),
+        "storage/remote.RemoteReader": (11, 19),
+        "storage/stores.Store": (0, 17),
+    },
+    "faces: a method for each thing that a user asks of it": {
+        "orc_writer/writer.OrcWriter": (11, 12),
+        "paimon/file_index.FileIndex": (9, 16),
+        "paimon_table/table.Table": (1, 18),
+        "scanner/file.OrcFile": (4, 19),
+        "scanner/scan.Scan": (5, 23),
+    },
+    "one tree that is walked: a method for each kind of node": {
+        "predicate/binding._Column": (5, 17),
+        "predicate/sql_text._Translator": (4, 19),
+    },
+    "the state of one run, to be taken apart further by what changes together": {
+        "index_directory/store.IndexStore": (6, 23),
+        "orc/reader.OpenStripe": (18, 14),
+        "orc/stripe_streams.PlannedStream": (13, 15),
+        "orc_writer/file_layout.FileLayout": (11, 6),
+        "orc_writer/stripe_writer.StripeWriter": (14, 12),
+        "paimon_table/data_files/data_file_writing.DataFiles": (12, 5),
+        "planner/schema_plan.SchemaPlan": (5, 19),
+        "rewriting/dataset._Writing": (12, 13),
+        "scanner/file_queue.FileQueue": (11, 9),
+        "scanner/file_scan.FileScan": (10, 22),
+        "scanner/key_search._Search": (12, 17),
+        "scanner/stripe_reader.StripeReader": (16, 18),
+        "scanner/top_scan.TopPass": (13, 14),
+    },
 }
-"""Fields and methods of the classes that have more than the alarm allows. The list and its numbers may only shrink: a
-store, a file and a scan have as many methods as their protocol or their users want, options and records as many fields
-as the formats have; the others are to be taken apart by what changes together."""
+"""Why a class has more fields or methods than the alarm allows, and how many of both. The list and its numbers may only
+shrink: a class that has become smaller is written down here with what it has now, or goes."""
+
+LONG = {"predicate/evaluation": 452}
+"""Modules, functions (``module.function``) and classes (``module.Class``) that have more lines than the alarm allows.
+The list and its numbers may only shrink."""
 
 _CYTHON_DEF = re.compile(r"^( *)(?:def|cdef|cpdef) (?!class |extern |struct |enum |packed |union )[^=]*?\w+\(")
+_DOCSTRING = re.compile(r'^ *r?"""(?:[^"\\]|\\.|"(?!""))*"""\n', re.MULTILINE)
 _WORKPLACE = re.compile(r"(?<![\w./~*-])/(?:work|root)/\w")
 
 
@@ -122,9 +136,18 @@ def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
             yield node.name, lines_of(node), len([name for name in given if name not in ("self", "cls")])
 
 
+def module_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").as_posix()
+
+
+def undocumented(path: Path) -> str:
+    """The text of a module without its docstrings."""
+    return _DOCSTRING.sub("", path.read_text())
+
+
 def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
     """First line and length of each function of a Cython module, by indentation."""
-    lines = path.read_text().splitlines()
+    lines = undocumented(path).splitlines()
     for start, line in enumerate(lines):
         if match := _CYTHON_DEF.match(line):
             indent, end, last = len(match[1]), start + 1, start
@@ -139,30 +162,9 @@ def cython_functions(path: Path) -> Iterator[tuple[str, int]]:
             yield line.strip(), last - start + 1
 
 
-def test_modules_are_small() -> None:
-    long = {name_of(p): n for p in sources(".py", ".pyx") if (n := len(p.read_text().splitlines())) > MODULE_LINES}
-    assert not long, long
-
-
-def test_functions_are_small() -> None:
-    long = [
-        f"{name_of(path)}: {name} has {lines} lines"
-        for path in sources(".py")
-        for name, lines, _ in python_functions(path)
-        if lines > FUNCTION_LINES
-    ]
-    long += [
-        f"{name_of(path)}: {line} has {lines} lines"
-        for path in sources(".pyx")
-        for line, lines in cython_functions(path)
-        if lines > FUNCTION_LINES
-    ]
-    assert not long, "\n".join(long)
-
-
 def cython_classes(path: Path) -> Iterator[tuple[str, int]]:
     """Name and length of each class of a Cython module, by indentation."""
-    lines = path.read_text().splitlines()
+    lines = undocumented(path).splitlines()
     for start, line in enumerate(lines):
         if match := re.match(r"(?:cdef )?class (\w+)", line):
             end = start + 1
@@ -171,20 +173,29 @@ def cython_classes(path: Path) -> Iterator[tuple[str, int]]:
             yield match[1], len("\n".join(lines[start:end]).rstrip().splitlines())
 
 
-def test_classes_are_small() -> None:
-    long = [
-        f"{name_of(path)}: {node.name} has {lines} lines"
-        for path in sources(".py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and (lines := lines_of(node)) > CLASS_LINES
-    ]
-    long += [
-        f"{name_of(path)}: {name} has {lines} lines"
-        for path in sources(".pyx")
-        for name, lines in cython_classes(path)
-        if lines > CLASS_LINES
-    ]
-    assert not long, "\n".join(long)
+def lengths() -> Iterator[tuple[str, int, int]]:
+    """Name, lines without docstrings, and the alarm, of each module, function and class."""
+    for path in sources(".py", ".pyx"):
+        module = module_of(path)
+        yield module, len(undocumented(path).splitlines()), MODULE_LINES
+        if path.suffix == ".pyx":
+            for line, lines in cython_functions(path):
+                yield f"{module}.{line}", lines, FUNCTION_LINES
+            for name, lines in cython_classes(path):
+                yield f"{module}.{name}", lines, CLASS_LINES
+            continue
+        for name, lines, _ in python_functions(path):
+            yield f"{module}.{name}", lines, FUNCTION_LINES
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                yield f"{module}.{node.name}", lines_of(node), CLASS_LINES
+
+
+def test_modules_functions_and_classes_are_small() -> None:
+    long = {name: lines for name, lines, alarm in lengths() if lines > alarm}
+    grown = {name: lines for name, lines in long.items() if lines > LONG.get(name, 0)}
+    assert not grown, f"{grown}: is it one thing?"
+    assert long == LONG, f"{LONG} has become {long}: write down the smaller numbers"
 
 
 def fields_of(node: ast.ClassDef) -> set[str]:
@@ -210,14 +221,16 @@ def test_classes_are_one_thing() -> None:
                 methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
                 size = len(fields_of(node)), len({name for name in methods if not re.fullmatch("__.*__", name)})
                 if size[0] > FIELDS or size[1] > METHODS:
-                    found[f"{path.relative_to(PACKAGE).with_suffix('').as_posix()}.{node.name}"] = size
+                    found[f"{module_of(path)}.{node.name}"] = size
+    known = {name: size for listed in LARGE_CLASSES.values() for name, size in listed.items()}
     grown = {
         name: size
         for name, size in found.items()
-        if any(now > most for now, most in zip(size, LARGE_CLASSES.get(name, (FIELDS, METHODS))))
+        if any(now > most for now, most in zip(size, known.get(name, (FIELDS, METHODS))))
     }
     assert not grown, f"{grown}: fields and methods; take the class apart by what changes together"
-    assert not (small := LARGE_CLASSES.keys() - found.keys()), f"{sorted(small)}: take them from LARGE_CLASSES"
+    smaller = {name: found.get(name) for name, size in known.items() if found.get(name) != size}
+    assert not smaller, f"{smaller}: write down in LARGE_CLASSES what they have now, or take them from it"
 
 
 def test_functions_take_few_positional_parameters() -> None:
