@@ -91,7 +91,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "planner/schema_plan.SchemaPlan": (5, 19),
         "rewriting/dataset._Writing": (12, 13),
         "scanner/file_queue.FileQueue": (11, 9),
-        "scanner/file_scan.FileScan": (10, 22),
+        "scanner/file_scan.FileScan": (10, 13),
         "scanner/key_search._Search": (12, 17),
         "scanner/stripe_reader.StripeReader": (16, 18),
         "scanner/top_scan.TopPass": (13, 14),

@@ -128,7 +128,7 @@ def aggregate_file(
     """The totals of the only file of ``jobs``, which is opened once for its schema and its rows."""
     metrics = ScanMetrics()
     with open_job(jobs[0], request, metrics) as file:
-        plan = plan_aggregation(file.scan.schema, asked, groups, case_sensitive=request.options.case_sensitive)
+        plan = plan_aggregation(file.scan.columns.schema, asked, groups, case_sensitive=request.options.case_sensitive)
         known = asked_of_indexes(indexes, jobs, request, plan, metrics)
         return aggregate_files(jobs, known, request, plan, metrics=metrics, opened=file)
 

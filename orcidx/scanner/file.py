@@ -130,7 +130,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         storage = self._open_storage()
         scan = FileScan(self._reader, FileJob(self.source), ScanRequest(options=self.options), ScanMetrics())
         run_value(scan.prepare(), storage)
-        return scan.schema
+        return scan.columns.schema
 
     @property
     def orc_schema(self) -> str:

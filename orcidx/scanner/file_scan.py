@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +16,14 @@ import pyarrow as pa
 from orcidx.errors import located
 from orcidx.fetching.byte_budget import Share
 from orcidx.fetching.drive import Fetch, Pending
-from orcidx.options import ReadOptions
 from orcidx.orc.bounds import within_nanoseconds
 from orcidx.orc.frame_metadata import with_schema_metadata
 from orcidx.orc.kinds import EncodingKind
 from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
-from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.orc.types import STRING_KINDS
 from orcidx.paimon.file_index import FileIndex
-from orcidx.planner.column_plan import ColumnPlan, StripeRows
+from orcidx.planner.column_plan import ColumnPlan
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
@@ -46,41 +45,14 @@ __all__ = ["FileScan", "count_groups"]
 Requests = Generator[Fetch, Any, Any]
 
 
-class FileScan:
-    """Reads one open file as a request asks. ``dictionaries`` are known once ``prepare`` has run. ``is_plain``: only
-    the predicate excludes rows."""
+class FileColumns:
+    """A request applied to the columns of a file. ``dictionaries``: the text columns that are read as dictionaries."""
 
-    def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
+    def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest) -> None:
         self.reader = reader
         self.job = job
         self.request = request
-        self.options = request.options
-        self.metrics = metrics
-        self._dictionaries: frozenset[int] = frozenset()
-        self._alive: list[int] | None = None
-        self._not_at_once = -1
-        self.index_notes: list[Note] = []
-        limited = request.limit is not None and request.where is None
-        chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
-        self.is_plain = not (limited or chosen or job.deleted is not None)
-
-    def prepare(self) -> Requests:
-        """Reads what the schema depends on: with ``strings="dictionary"`` every stripe's footer."""
-        if self.options.strings == "dictionary":
-            yield from self.fetch_footers(range(len(self.reader.stripes)))
-            self._dictionaries = _dictionary_columns(self.reader)
-
-    def fetch_footers(self, stripes: Any) -> Requests:
-        """Reads the missing footers of these stripes, in one request."""
-        missing = [stripe for stripe in stripes if not self.reader.has_footer(stripe)]
-        if missing:
-            buffers = yield Fetch(tuple(map(self.reader.footer_range, missing)), "footer")
-            for stripe, buffer in zip(missing, buffers, strict=True):
-                self.reader.put_footer(stripe, buffer)
-                if not self.reader.storage.is_local:
-                    self._requests.spend(stripe)
-
-    # ------------------------------------------------------------------ columns
+        self.dictionaries: frozenset[int] = frozenset()
 
     @cached_property
     def schema_plan(self) -> SchemaPlan:
@@ -92,7 +64,7 @@ class FileScan:
                 self.request,
                 self.job,
                 encryption=self.reader.tail.footer.encryption,
-                dictionaries=self._dictionaries,
+                dictionaries=self.dictionaries,
             )
 
     @cached_property
@@ -108,12 +80,8 @@ class FileScan:
     def plan(self) -> ColumnPlan:
         """Which columns are decoded, by which readers, and with which options."""
         with located(file=self.reader.name):
-            exact = tuple(not all(map(self._fits_nanoseconds, nodes)) for nodes in self.schema_plan.timestamps)
-            return self.schema_plan.columns(exact)
-
-    def _fits_nanoseconds(self, column: OrcType) -> bool:
-        """Whether the file's statistics prove that all timestamps of a column fit 64 bits of nanoseconds."""
-        return within_nanoseconds(self.reader.tail, column, self.options)
+            fits = partial(within_nanoseconds, self.reader.tail, options=self.request.options)
+            return self.schema_plan.columns(tuple(not all(map(fits, nodes)) for nodes in self.schema_plan.timestamps))
 
     @cached_property
     def _values(self) -> Mapping[str, Any]:
@@ -156,18 +124,53 @@ class FileScan:
             return batch
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema_plan.schema)
 
+
+class FileScan:
+    """Reads one open file as a request asks. Its schema is known once ``prepare`` has run. ``is_plain``: only
+    the predicate excludes rows."""
+
+    def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
+        self.reader = reader
+        self.job = job
+        self.request = request
+        self.options = request.options
+        self.metrics = metrics
+        self.columns = FileColumns(reader, job, request)
+        self._alive: list[int] | None = None
+        self._not_at_once = -1
+        self.index_notes: list[Note] = []
+        limited = request.limit is not None and request.where is None
+        chosen = job.selection is not None or job.row_range is not None or job.stripes is not None
+        self.is_plain = not (limited or chosen or job.deleted is not None)
+
+    def prepare(self) -> Requests:
+        """Reads what the schema depends on: with ``strings="dictionary"`` every stripe's footer."""
+        if self.options.strings == "dictionary":
+            yield from self.fetch_footers(range(len(self.reader.stripes)))
+            self.columns.dictionaries = _dictionary_columns(self.reader)
+
+    def fetch_footers(self, stripes: Any) -> Requests:
+        """Reads the missing footers of these stripes, in one request."""
+        missing = [stripe for stripe in stripes if not self.reader.has_footer(stripe)]
+        if missing:
+            buffers = yield Fetch(tuple(map(self.reader.footer_range, missing)), "footer")
+            for stripe, buffer in zip(missing, buffers, strict=True):
+                self.reader.put_footer(stripe, buffer)
+                if not self.reader.storage.is_local:
+                    self._requests.spend(stripe)
+
     # ------------------------------------------------------------------ rows
 
     @cached_property
     def pruner(self) -> FilePruner:
-        plan = self.schema_plan
+        plan = self.columns.schema_plan
         with located(file=self.reader.name):
             where, places = plan.where, plan.places
             nodes = plan.nodes
         beforehand: list[Evidence] = []
         notes: list[Note] = []
         if where is not None:
-            constants = {path: self.valued(source) for path, source in plan.asked_constants.items()}
+            constants = {path: self.columns.valued(source) for path, source in plan.asked_constants.items()}
             beforehand.append(ConstantEvidence(constants, self.reader.tail.footer.rows))
             if self.file_index is not None:
                 rows, strict = self.reader.tail.footer.rows, self.options.strict_index
@@ -209,7 +212,7 @@ class FileScan:
         if self._alive is None:
             if self.takes_all:
                 with located(file=self.reader.name):
-                    self.schema_plan.nodes  # noqa: B018  a column that is not there is an error now, as with a predicate
+                    self.columns.schema_plan.nodes  # noqa: B018  a column that is not there is an error now, as with a predicate
                 self._alive = [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
             else:
                 self._alive = self.pruner.stripes()
@@ -239,7 +242,7 @@ class FileScan:
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
-        held = yield from held_stripe(self.reader, self.schema_plan, decision)
+        held = yield from held_stripe(self.reader, self.columns.schema_plan, decision)
         whole = self.reader.whole()
         source = (0, whole) if whole is not None else held or getattr(self.reader.storage, "local_file", None)
         if source is not None and decision.rows.may.is_all and count is None:
@@ -247,26 +250,31 @@ class FileScan:
             if batch is not None:
                 yield batch
                 return
+        plan, read_ahead = self.columns.plan, 0
+        if whole is None:
+            columns = sum(len(column.ids) for column in (*plan.output, *plan.predicate))
+            read_ahead = piece_bytes(columns, self.options, is_local=self.reader.storage.is_local)
         stripe = OpenStripe(
             self.reader,
             decision.stripe,
             index=decision.index,
-            read_ahead=0
-            if whole is not None
-            else _piece_bytes_of(self.plan, self.options, is_local=self.reader.storage.is_local),
+            read_ahead=read_ahead,
             limits=stripe_limits(self.reader.stripes[decision.stripe], self.options),
-            dictionaries=self._dictionaries,
+            dictionaries=self.columns.dictionaries,
             held=held,
             fetched=fetched,
             ahead_bytes=self.options.io_bytes // 4,
         )
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
+        rows = decision.rows
+        if self.request.tests_each and self.request.where is not None:  # no row counts as proved
+            rows = replace(rows, must=RowSelection.none(rows.may.length))
         steps = read_stripe(
             stripe,
-            self.plan,
-            _tested(self.request, decision),
+            plan,
+            rows,
             self.options,
-            constants=self.constants,
+            constants=self.columns.constants,
             requests=requests,
             share=share,
             goes_on=lambda: count is not None or self.request.for_table or self.metrics.rows_returned > 0,
@@ -283,7 +291,7 @@ class FileScan:
                 if isinstance(item, Fetch | Pending):
                     answer = yield item
                 else:
-                    yield self.complete(item)
+                    yield self.columns.complete(item)
         finally:  # also when a pass ends early
             steps.close()
             stripe.close()
@@ -300,7 +308,7 @@ class FileScan:
         return batch
 
     def _decoded(self, stripe: int, source: Held | LocalFile) -> pa.RecordBatch | None:
-        reader, plan = self.reader, self.schema_plan
+        reader, plan = self.reader, self.columns.schema_plan
         information = reader.stripes[stripe]
         if stripe == self._not_at_once or not is_for_one_call(plan, information, self.options):
             return None
@@ -309,7 +317,7 @@ class FileScan:
         batch = read_at_once(plan, reader.facts, information, footer, source, request=request, metrics=metrics)
         if batch is None:
             self._not_at_once = stripe
-        return None if batch is None else self.complete(batch)
+        return None if batch is None else self.columns.complete(batch)
 
 
 def _dictionary_columns(reader: OrcReader) -> frozenset[int]:
@@ -322,11 +330,6 @@ def _dictionary_columns(reader: OrcReader) -> frozenset[int]:
     )
 
 
-def _piece_bytes_of(plan: ColumnPlan, options: ReadOptions, *, is_local: bool) -> int:
-    columns = sum(len(column.ids) for column in (*plan.output, *plan.predicate))
-    return piece_bytes(columns, options, is_local=is_local)
-
-
 def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     chunks, size = stripe.wasted
     metrics.chunks_decompressed -= chunks
@@ -334,14 +337,6 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     for window in stripe.windows:
         metrics.chunks_decompressed += window.chunks_decompressed
         metrics.bytes_decompressed += window.bytes_decompressed
-
-
-def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """The rows to read of a stripe; none of them counts as proved where each row must be tested."""
-    rows = decision.rows
-    if not request.tests_each or request.where is None:
-        return rows
-    return replace(rows, must=RowSelection.none(rows.may.length))
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:

@@ -222,7 +222,7 @@ def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, 
     """Finds a column of the rows in a file: it is one value, one of the file's columns, or neither."""
     source = sources[path[0]]
     if source.column is None:
-        constant = scan.valued(source).scalar
+        constant = scan.columns.valued(source).scalar
         for name in path[1:]:
             constant = constant[name] if constant.is_valid else pa.scalar(None, kind)
         return UnitColumn(constant=constant.cast(kind) if constant.type != kind else constant)

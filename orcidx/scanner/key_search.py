@@ -159,7 +159,7 @@ def search_keys(
     path = column_path(column)
     with located(file=reader.name):
         nulls = _scan(reader, job, Leaf(path, Op.IS_NULL), options)
-        bound = nulls.schema_plan.bind_keys(path, tuple(keys))
+        bound = nulls.columns.schema_plan.bind_keys(path, tuple(keys))
         answers = _Answers(bound.places, f"no value of type {bound.type} equals it")
         notes: tuple[Note, ...] = ()
         if (bound.places == NULL_KEY).any():

@@ -80,7 +80,7 @@ class GroupRanges:
 
 def _asked_nodes(scan: FileScan) -> Iterator[OrcType]:
     where = scan.pruner.where
-    names = set(scan.schema.names) if where is None else {".".join(leaf.path) for leaf in where.leaves()}
+    names = set(scan.columns.schema.names) if where is None else {".".join(leaf.path) for leaf in where.leaves()}
     repeated = scan.reader.root.repeated_ids
     found = 0
     for node in scan.reader.root.walk():

@@ -79,14 +79,14 @@ class RangeUnits:
             return None
         if not (scan.options.row_index and scan.reader.storage.is_local):
             return None
-        where, repeated = scan.schema_plan.where, scan.reader.root.repeated_ids
+        where, repeated = scan.columns.schema_plan.where, scan.reader.root.repeated_ids
         if where is None:
             return None
         places: dict[tuple[str, ...], OrcType] = {}
         for leaf in parts(where.root):
             if not isinstance(leaf, BoundLeaf):
                 return None
-            node = scan.schema_plan.places.get(leaf.path)
+            node = scan.columns.schema_plan.places.get(leaf.path)
             if leaf.negated or leaf.op not in _RANGES or node is None or node.kind not in _KINDS:
                 return None
             if node.id in repeated or not compares_alike(leaf, node, scan.options):
@@ -108,7 +108,7 @@ class RangeUnits:
         """The row index of all columns that are read; None where it cannot be used for every one."""
         scan = self.scan
         scan.reader.footer(stripe)
-        nodes = scan.schema_plan.nodes
+        nodes = scan.columns.schema_plan.nodes
         indexes = StripeIndexes(scan.reader, stripe, nodes, nodes.keys())
         index: RowIndex | None = run_value(indexes.of_leaves(), scan.reader.storage)
         if index is None or index.untrusted or index.unseekable(nodes) is not None:
@@ -121,7 +121,7 @@ class RangeUnits:
         All columns are read at once for each run of groups. Only the two ends of a range remain, for which the planning
         of ``stripe_reader`` (spans, threads, late columns) is not worth it.
         """
-        plan, reader = self.scan.plan, self.scan.reader
+        plan, reader = self.scan.columns.plan, self.scan.reader
         columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]
         sizes = [row_bytes(column) for column in columns]
         runs = index.bounds[group_runs(groups)].tolist()
@@ -137,7 +137,7 @@ class RangeUnits:
     def _read(
         self, stripe: int, index: RowIndex, columns: Sequence[OrcType], runs: Sequence[Sequence[int]], groups: Bools
     ) -> Iterator[pa.RecordBatch]:
-        scan, plan = self.scan, self.scan.plan
+        scan, plan = self.scan, self.scan.columns.plan
         limits = stripe_limits(scan.reader.stripes[stripe], scan.options)
         opened = OpenStripe(scan.reader, stripe, index=index, read_ahead=LOCAL_PIECE, limits=limits)
         options = [*plan.predicate_options, *(plan.output_options[place] for place in plan.rest)]
@@ -158,7 +158,7 @@ class RangeUnits:
                 if rows.count < stop - start:
                     kept = picked(kept, rows)
                 found = Survivors(start, stop, rows, kept[:asked], rows.count)
-                yield scan.complete(as_batch(plan, found, kept[asked:], int(scan.reader.stripe_bounds[stripe])))
+                yield scan.columns.complete(as_batch(plan, found, kept[asked:], int(scan.reader.stripe_bounds[stripe])))
 
     def _masks(self, statistics: Callable[[OrcType], RawStatistics]) -> Masks | None:
         facts, options = self.scan.reader.facts, self.scan.options

@@ -149,7 +149,7 @@ class Scan(RequestNarrowing, ArrowStream):
     def _resolve(self) -> ScanRequest:
         whole = replace(self.request, columns=None, row_numbers=None, file_path=None)
         with open_job(self.jobs[0], whole, ScanMetrics()) as file:
-            return replace(self.request, schema=file.scan.schema)
+            return replace(self.request, schema=file.scan.columns.schema)
 
     def _find_schema(self) -> pa.Schema:
         schema = self.resolved.wanted_schema
@@ -158,7 +158,7 @@ class Scan(RequestNarrowing, ArrowStream):
         if not self.jobs:
             raise InvalidQuery("a scan of no files has no schema; give schema=")
         with open_job(self.jobs[0], self.request, ScanMetrics()) as file:
-            return file.scan.schema
+            return file.scan.columns.schema
 
     def learn_schema(self, find: Callable[[], pa.Schema]) -> None:
         """Takes the schema from a file of the scan, which spares opening it once more."""

@@ -87,7 +87,9 @@ def _stripe_sizes(file: OpenFile) -> dict[int, int]:
     """Stored bytes of the columns that are read, for every living stripe."""
     scan = file.scan
     stripes = scan.stripe_numbers()
-    columns = {node.id for column in (*scan.plan.output, *scan.plan.predicate) for node in column.walk()}
+    columns = {
+        node.id for column in (*scan.columns.plan.output, *scan.columns.plan.predicate) for node in column.walk()
+    }
     if columns >= scan.reader.root.ids:
         return {stripe: scan.reader.stripes[stripe].data_length for stripe in stripes}
     run_value(scan.fetch_footers(stripes), file.storage)

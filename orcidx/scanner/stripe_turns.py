@@ -51,7 +51,7 @@ class StripeTurns:
             file = self._files.take(wait=wait)
             if file is None:
                 return None
-            self._learn_schema(partial(getattr, file.scan, "schema"))
+            self._learn_schema(partial(getattr, file.scan.columns, "schema"))
             self._pending.extend(_turns_of(file, self._budget))
         return self._pending.popleft()
 

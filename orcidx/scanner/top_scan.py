@@ -52,7 +52,7 @@ def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: S
     schema = asked.wanted_schema
     if schema is None:
         with open_job(jobs[0], asked, ScanMetrics()) as file:
-            schema = file.scan.schema
+            schema = file.scan.columns.schema
     keys = []
     for key in order:
         path, kind = resolve_column((key.column,), schema, case_sensitive=request.options.case_sensitive)
@@ -219,12 +219,16 @@ class TopPass:
     def _node(self, scan: FileScan) -> OrcType | None:
         """The file's column of the first key; None where it has none."""
         name = self._order[0].column
-        sources = scan.schema_plan.fields
+        sources = scan.columns.schema_plan.fields
         return next((one.column for one in sources if one.field.name == name), None)
 
     def _char_keys(self, scan: FileScan) -> frozenset[str]:
         names = {key.column for key in self._order}
-        chars = (one for one in scan.schema_plan.fields if one.column is not None and one.column.kind is TypeKind.CHAR)
+        chars = (
+            one
+            for one in scan.columns.schema_plan.fields
+            if one.column is not None and one.column.kind is TypeKind.CHAR
+        )
         return frozenset(one.field.name for one in chars if one.field.name in names)
 
     # ------------------------------------------------------------------ reading

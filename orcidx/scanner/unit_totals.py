@@ -87,7 +87,7 @@ class UnitTotals:
         self.scan = scan
         self.totals = totals
         self.origins = origins
-        sources = {source.field.name: source for source in scan.schema_plan.fields}
+        sources = {source.field.name: source for source in scan.columns.schema_plan.fields}
         self.columns = {name: unit_column(scan, sources, plan.paths[name], plan.types[name]) for name in plan.paths}
         self.columns.update({name: UnitColumn(constant=value) for name, value in constants.items()})
         self.char = frozenset(name for name in plan.paths if is_char(sources, plan.paths[name]))

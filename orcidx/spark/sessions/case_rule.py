@@ -80,6 +80,6 @@ def _asked(scan: FileScan, request: ScanRequest) -> FileScan:
 def _places(scan: FileScan) -> dict[tuple[str, ...], int | None] | None:
     """The number of each column that the predicate reads, None for what the file lacks; None where it is an error."""
     try:
-        return {path: None if node is None else node.id for path, node in scan.schema_plan.places.items()}
+        return {path: None if node is None else node.id for path, node in scan.columns.schema_plan.places.items()}
     except InvalidQuery:  # by that rule there is no such column, or one of another type
         return None
