@@ -93,7 +93,7 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "scanner/file_queue.FileQueue": (11, 9),
         "scanner/file_scan.FileScan": (10, 13),
         "scanner/key_search._Search": (12, 17),
-        "scanner/stripe_reader.StripeReader": (16, 18),
+        "scanner/stripe_reader.StripeReader": (16, 15),
         "scanner/top_scan.TopPass": (13, 14),
     },
 }
@@ -199,16 +199,16 @@ def test_modules_functions_and_classes_are_small() -> None:
 
 
 def fields_of(node: ast.ClassDef) -> set[str]:
-    """The annotated names of a class, and what its constructor sets."""
+    """The annotated names of a class, and what its methods set."""
     names = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
     for one in node.body:
-        if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__post_init__"):
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.args.args:
             own = one.args.args[0].arg
             names |= {
                 part.attr
                 for part in ast.walk(one)
                 if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
-                if isinstance(part.value, ast.Name) and part.value.id == own
+                if isinstance(part.value, ast.Name) and part.value.id == own == "self"
             }
     return names
 

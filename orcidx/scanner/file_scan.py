@@ -23,7 +23,7 @@ from orcidx.orc.reader import OpenStripe, OrcReader, stripe_limits
 from orcidx.orc.row_index import group_count, usual_bounds
 from orcidx.orc.types import STRING_KINDS
 from orcidx.paimon.file_index import FileIndex
-from orcidx.planner.column_plan import ColumnPlan
+from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.planner.constant_evidence import ConstantEvidence
 from orcidx.planner.data_fetches import piece_bytes
 from orcidx.planner.fetch_policy import StripeRequests
@@ -266,13 +266,10 @@ class FileScan:
             ahead_bytes=self.options.io_bytes // 4,
         )
         requests = None if stripe.is_local else self._requests.left(decision.stripe)
-        rows = decision.rows
-        if self.request.tests_each and self.request.where is not None:  # no row counts as proved
-            rows = replace(rows, must=RowSelection.none(rows.may.length))
         steps = read_stripe(
             stripe,
             plan,
-            rows,
+            _tested(self.request, decision),
             self.options,
             constants=self.columns.constants,
             requests=requests,
@@ -337,6 +334,14 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
     for window in stripe.windows:
         metrics.chunks_decompressed += window.chunks_decompressed
         metrics.bytes_decompressed += window.bytes_decompressed
+
+
+def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
+    """The rows to read of a stripe; none of them counts as proved where each row must be tested."""
+    rows = decision.rows
+    if not request.tests_each or request.where is None:
+        return rows
+    return replace(rows, must=RowSelection.none(rows.may.length))
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +23,9 @@ from orcidx.fetching.drive import Fetch, Pending
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.reader import OpenStripe
-from orcidx.orc.types import OrcType
 from orcidx.planner.column_plan import ColumnPlan, StripeRows
 from orcidx.planner.data_fetches import DataFetches
+from orcidx.predicate.binding import BoundPredicate
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.coded_strings import coded_columns, spelled_out
 from orcidx.scanner.column_group import ColumnGroup, read_groups
@@ -50,14 +51,40 @@ short."""
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
 
 
+class StripeGroups:
+    """The columns of a stripe, opened: ``first`` are those of the predicate, ``rest`` the others, ``both`` the cursors
+    of all. ``coded``: texts of the predicate that are read as codes of a dictionary; ``narrow``: its decimals that are
+    read in 64 bits. ``width``: the bytes of their rows, as far as they are known."""
+
+    def __init__(
+        self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
+    ) -> None:
+        self.coded = coded_columns(stripe, plan.predicate, options, where, rows.may.count)
+        stripe.dictionaries |= self.coded
+        chosen = [
+            replace(one, strings="dictionary") if column.id in self.coded else one
+            for column, one in zip(plan.predicate, plan.predicate_options, strict=True)
+        ]
+        opened = partial(ColumnGroup, stripe, bounds=rows.bounds, use_threads=options.use_threads)
+        self.first = opened(plan.predicate, chosen, exact_times=plan.exact_times)
+        self.narrow = narrow_columns(plan.predicate, plan.predicate_options, where)
+        self.first.narrow(self.narrow)
+        rest, others = plan.rest, plan.output_options
+        self.rest = opened(
+            [plan.output[index] for index in rest], [others[index] for index in rest], exact_times=[False] * len(rest)
+        )
+        self.both = [*self.first.cursors, *self.rest.cursors]
+        self.width = RowWidth(options)
+        self.width.learn([group for group in (self.first, self.rest) if group.columns])
+
+
 @dataclass
 class StripeReader:
     """The state of one stripe's scan; ``read_stripe`` runs it.
 
-    ``fetches``: fetches what was planned. ``constants``: (name, value) of names in the predicate that are not columns
-    of the file. ``goes_on``: whether the caller has taken a batch and asked for another one; before that nothing is
-    decoded ahead, unless several spans had no survivors. ``count``: gets the number of rows of each span, instead of
-    batches.
+    ``fetches``: fetches what was planned. ``goes_on``: whether the caller has taken a batch and asked for another one;
+    before that nothing is decoded ahead, unless several spans had no survivors. ``count``: gets the number of rows of
+    each span, instead of batches.
     """
 
     stripe: OpenStripe
@@ -65,10 +92,9 @@ class StripeReader:
     rows: StripeRows
     options: ReadOptions
     fetches: DataFetches
-    constants: Constants = ()
+    filter: StripeFilter
     goes_on: Callable[[], bool] = bool
     count: Callable[[int], None] | None = None
-    width: RowWidth = field(init=False)
     waiting: list[Survivors] = field(default_factory=list)
     dense: bool = False
     together: bool = False
@@ -77,57 +103,22 @@ class StripeReader:
 
     def __post_init__(self) -> None:
         plan = self.columns
-        self.width = RowWidth(self.options)
-        self.filter = StripeFilter(plan, self.rows, self.constants)
-        self._open_groups()
-        self.width.learn([group for group in (self.first, self.rest) if group.columns])
+        where = plan.where if self.filter.tests else None
+        self.groups = groups = StripeGroups(self.stripe, plan, self.rows, self.options, where)
         self.alive = self.rows.may.any_in(self.rows.bounds)
         most = FIRST_ROWS if self.filter.tests else self.options.batch_size
         self.spans = SpanPlan(self.rows, RowSelection.from_groups(self.alive, self.rows.bounds), most=most)
-        self._decode_ahead()
-
-    def _open_groups(self) -> None:
-        plan, stripe = self.columns, self.stripe
-        wanted = plan.where if self.filter.tests else None
-        self.coded = coded_columns(stripe, plan.predicate, self.options, wanted, self.rows.may.count)
-        stripe.dictionaries |= self.coded
-        options = [
-            replace(one, strings="dictionary") if column.id in self.coded else one
-            for column, one in zip(plan.predicate, plan.predicate_options, strict=True)
-        ]
-        self.narrow = narrow_columns(plan.predicate, plan.predicate_options, wanted)
-        self.first = self._group(plan.predicate, options, plan.exact_times, self.narrow)
-        rest = plan.rest
-        self.rest = self._group(
-            [plan.output[index] for index in rest], [plan.output_options[index] for index in rest], [False] * len(rest)
-        )
-        self.both = [*self.first.cursors, *self.rest.cursors]
-
-    def _decode_ahead(self) -> None:
-        """Makes the decoder in threads, if the stripe has enough rows for cursors, and what it is begun with."""
         threads = thread_count(use_threads=self.options.use_threads)
-        self.ahead = self._decoder(threads) if threads > 1 and self.both else None
-        others = OtherColumns(self.rest, self.width, self.ahead, alone=not self.first.columns)
+        self.ahead = self._decoder(threads) if threads > 1 and groups.both else None
+        others = OtherColumns(groups.rest, groups.width, self.ahead, alone=not groups.first.columns)
         self.behind = SpanBehind(others, self._batches)
 
     def _decoder(self, threads: int) -> DecodeAhead:
         most = self.options.ahead_bytes if self.stripe.needs_no_gil else 0
-        ahead = DecodeAhead(self.both, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
+        ahead = DecodeAhead(self.groups.both, threads=threads, most=most, batch_bytes=self.options.batch_bytes)
         whole = self.rows.may.is_all and (self.rows.must.is_empty or not self.filter.tests)
-        ahead.decompress(self.first.cursors if self.filter.tests else self.both, whole=whole)
+        ahead.decompress(self.groups.first.cursors if self.filter.tests else self.groups.both, whole=whole)
         return ahead
-
-    def _group(
-        self,
-        columns: Sequence[OrcType],
-        options: Sequence[ReadOptions],
-        exact: Sequence[bool],
-        narrow: frozenset[int] = frozenset(),
-    ) -> ColumnGroup:
-        threads, bounds = self.options.use_threads, self.rows.bounds
-        made = ColumnGroup(self.stripe, columns, options, exact_times=exact, bounds=bounds, use_threads=threads)
-        made.narrow(narrow)
-        return made
 
     # ------------------------------------------------------------------ the run
 
@@ -142,12 +133,12 @@ class StripeReader:
     def _run(self) -> Step:
         if not self.filter.tests:
             self.dense, self.together = True, self.rows.may.is_all
-            yield from self.fetches.fetch(self.first.plan(self.alive) + self.rest.plan(self.alive))
+            yield from self.fetches.fetch(self.groups.first.plan(self.alive) + self.groups.rest.plan(self.alive))
         else:
-            others = (lambda: self.rest.plan(self.alive)) if self.rest.columns else None
-            yield from self.fetches.fetch_first(self.first.plan(self.alive), others)
+            others = (lambda: self.groups.rest.plan(self.alive)) if self.groups.rest.columns else None
+            yield from self.fetches.fetch_first(self.groups.first.plan(self.alive), others)
         ahead, behind = self.ahead, self.behind
-        while planned := self.spans.plan(self.width.next_rows(), dense=self.dense or self.count is not None):
+        while planned := self.spans.plan(self.groups.width.next_rows(), dense=self.dense or self.count is not None):
             if ahead is not None and ahead.has_room and self._goes_on:
                 self._expect(ahead, planned)
             start, stop = self.spans.take()
@@ -175,13 +166,13 @@ class StripeReader:
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
         """Announces what will be read next: all columns where they are decoded at the same time, else the
         predicate's."""
-        groups = [self.first] if self.filter.tests or self.first.columns else [self.rest]
+        groups = [self.groups.first] if self.filter.tests or self.groups.first.columns else [self.groups.rest]
         columns = groups[0].cursors
         if self.filter.tests and self._is_joint:
-            groups, columns = [self.first, self.rest], self.both
-        if groups[0] is self.first:
+            groups, columns = [self.groups.first, self.groups.rest], self.groups.both
+        if groups[0] is self.groups.first:
             planned = [span for span in planned if self.filter.reads(*span)]
-        sizes = [size for size in map(self.width.row_bytes, groups) if size is not None]
+        sizes = [size for size in map(self.groups.width.row_bytes, groups) if size is not None]
         if planned and len(sizes) == len(groups):
             ahead.expect(columns, planned, sum(sizes))
 
@@ -191,7 +182,7 @@ class StripeReader:
 
     @property
     def _is_joint(self) -> bool:
-        return self.together and bool(self.rest.columns)
+        return self.together and bool(self.groups.rest.columns)
 
     def _filtered(self, start: int, stop: int) -> Iterator[Survivors]:
         """The survivors of a span, or of its halves where it has too many bytes for one batch."""
@@ -207,7 +198,7 @@ class StripeReader:
             yield found
 
     def _was_too_large(self) -> None:
-        self.width.was_too_large()
+        self.groups.width.was_too_large()
         self.spans.drop()
 
     def _filter(self, start: int, stop: int) -> Survivors | None:
@@ -226,24 +217,24 @@ class StripeReader:
         if kept is not None:
             arrays = picked(arrays, kept, owned=True)
             others = None if others is None else picked(others, kept, owned=True)
-        arrays = spelled_out(arrays, self.columns.predicate, self.coded, self.options.batch_bytes)
-        if self.narrow:
-            arrays = widened(arrays, self.columns.predicate, self.narrow)
+        arrays = spelled_out(arrays, self.columns.predicate, self.groups.coded, self.options.batch_bytes)
+        if self.groups.narrow:
+            arrays = widened(arrays, self.columns.predicate, self.groups.narrow)
         return Survivors(start, stop, kept, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
         """Decodes the predicate's columns, and also the others where the previous span makes it likely that their rows
         survive."""
-        self.first.seek(start)
+        self.groups.first.seek(start)
         if not self._is_joint:
-            arrays = self.first.read(rows, self.ahead)
-            self.width.saw(self.first, arrays, rows)
+            arrays = self.groups.first.read(rows, self.ahead)
+            self.groups.width.saw(self.groups.first, arrays, rows)
             return arrays, None
-        self.rest.seek(start)
-        joint = self.both if self.filter.tests else None
-        arrays, others = read_groups([self.first, self.rest], rows, self.ahead, joint=joint)
-        self.width.saw(self.first, arrays, rows)
-        self.width.saw(self.rest, others, rows)
+        self.groups.rest.seek(start)
+        joint = self.groups.both if self.filter.tests else None
+        arrays, others = read_groups([self.groups.first, self.groups.rest], rows, self.ahead, joint=joint)
+        self.groups.width.saw(self.groups.first, arrays, rows)
+        self.groups.width.saw(self.groups.rest, others, rows)
         return arrays, others
 
     # ------------------------------------------------------------------ policy
@@ -266,7 +257,7 @@ class StripeReader:
         self.dense = True
         first = self.waiting[0].start
         groups = self.alive & (self.rows.bounds[1:] > first)
-        yield from self.fetches.fetch(self.rest.plan(groups))
+        yield from self.fetches.fetch(self.groups.rest.plan(groups))
         for found in self.waiting:
             yield from self._batches(found)
         self.waiting.clear()
@@ -275,10 +266,10 @@ class StripeReader:
         """Reads the other columns for the waiting survivors."""
         if not self.waiting:
             return
-        if self.rest.columns:
+        if self.groups.rest.columns:
             groups = np.zeros(len(self.rows.bounds) - 1, bool)
             groups[groups_of(self.waiting, self.rows.bounds)] = True
-            yield from self.fetches.fetch(self.rest.plan(groups), most=most)
+            yield from self.fetches.fetch(self.groups.rest.plan(groups), most=most)
         for found in self.waiting:
             yield from self._batches(found)
         self.waiting.clear()
@@ -290,7 +281,7 @@ class StripeReader:
         if found.others is not None:
             yield as_batch(self.columns, found, found.others, self.rows.first_row)
             return
-        if self.width.fits(self.rest, found.rows):
+        if self.groups.width.fits(self.groups.rest, found.rows):
             try:
                 rest = self.behind.others.read(found)
             except BatchTooLarge:
@@ -322,4 +313,6 @@ def read_stripe(
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()
         fetches = DataFetches(stripe, options, requests, share)
-        yield from StripeReader(stripe, columns, rows, options, fetches, constants, goes_on, count).run()
+        yield from StripeReader(
+            stripe, columns, rows, options, fetches, StripeFilter(columns, rows, constants), goes_on, count
+        ).run()
