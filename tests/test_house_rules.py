@@ -92,7 +92,6 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "rewriting/dataset._Writing": (12, 13),
         "scanner/file_queue.FileQueue": (11, 9),
         "scanner/file_scan.FileScan": (10, 13),
-        "scanner/key_search._Search": (12, 17),
         "scanner/stripe_reader.StripeReader": (16, 15),
         "scanner/top_scan.TopPass": (13, 14),
     },

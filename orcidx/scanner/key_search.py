@@ -9,7 +9,7 @@ most once, however many keys there are.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -21,25 +21,23 @@ from orcidx.errors import CorruptFile, InvalidQuery, Unsupported, located
 from orcidx.fetching.drive import Fetch, run_value
 from orcidx.keywords import lists_options
 from orcidx.options import OptionsByName, ReadOptions
-from orcidx.orc.bounds import StatisticsColumn
 from orcidx.orc.dictionary import fetch_dictionaries
 from orcidx.orc.key_evidence import filters_of_keys, key_ranges
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
-from orcidx.orc.statistics import file_statistics, stripe_statistics
 from orcidx.orc.statistics_text import UnitText
-from orcidx.orc.types import STRING_KINDS, OrcType
+from orcidx.orc.types import STRING_KINDS
 from orcidx.planner.bloom_choice import BloomChoice
 from orcidx.planner.dictionary_choice import LARGEST_DICTIONARY
-from orcidx.planner.pruned_columns import PrunedColumns
 from orcidx.planner.request import FileJob, ScanRequest
 from orcidx.planner.row_indexes import StripeIndexes
 from orcidx.planner.schema_mapping import column_path
 from orcidx.predicate import NAN_KEY, NULL_KEY, BoundLeaf, Leaf, Op, matching_values
-from orcidx.pruning.findings import Evidence, Note, NoteKind
+from orcidx.pruning.findings import Note
 from orcidx.pruning.selection import RowSelection
 from orcidx.scanner.file_scan import FileScan
+from orcidx.scanner.key_statistics import KeyStatistics
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.storage import RangeReader, Source
 
@@ -234,21 +232,20 @@ class _Search:
     """
 
     def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
-        pruner = scan.pruner
         count = len(leaf.literals)
         self.found = np.zeros(count, np.bool_)
-        self.notes: list[Note] = [*pruner.notes]
         self._scan = scan
         self._leaf = leaf
-        self._node = pruner.places[leaf.path]
         self._options = scan.options
-        asked = {} if self._node is None else {leaf.path: self._node}
-        self._columns = PrunedColumns(scan.reader, pruner.nodes, asked, self._options)
-        self._indexes: Sequence[Evidence] = pruner.beforehand
+        self._statistics = KeyStatistics(scan, leaf)
         self._alive = np.ones(count, np.bool_)
         self._level = np.full(count, -1, np.int8)
         self._texts: dict[int, str] = {}
         self._places = np.full((count, 2), -1, np.int64)
+
+    @property
+    def notes(self) -> list[Note]:
+        return self._statistics.notes
 
     def run(self) -> Steps:
         """Asks everything that can answer."""
@@ -262,7 +259,9 @@ class _Search:
         self._ask_indexes(rows)
         starts, stops = np.zeros(len(reader.stripes), np.int64), np.full(len(reader.stripes), len(self.found))
         if self._options.row_index:
-            starts, stops = self._ranges("stripe statistics", lambda: self._of_stripes(None), starts, stops)
+            column = self._statistics.of_stripes()
+            if column is not None:
+                starts, stops = key_ranges(self._leaf, column, self._options)
             self._level[self._alive & ~_united(starts, stops, len(self.found))] = _STRIPES
         numbers = [number for number, stripe in enumerate(reader.stripes) if stripe.rows]
         numbers = [number for number in numbers if self._alive[starts[number] : stops[number]].any()]
@@ -295,52 +294,17 @@ class _Search:
         self._alive &= ~these
 
     def _ask_file(self, bounds: Int64s) -> None:
-        column = self._known("file statistics", lambda: self._of_file())
+        column = self._statistics.of_file()
         if column is None:
             return
         starts, stops = key_ranges(self._leaf, column, self._options)
         text = UnitText(column, self._leaf, bounds)(np.zeros(1, np.int64))[0]
         self._rule_out(~_united(starts, stops, len(self.found)), f"{text} (file statistics)")
 
-    def _of_file(self) -> StatisticsColumn:
-        node = self._asked
-        return self._columns.bounded(node, file_statistics(self._scan.reader.tail, node))
-
-    def _of_stripes(self, stripe: int | None) -> StatisticsColumn:
-        node, tail = self._asked, self._scan.reader.tail
-        if stripe is None:
-            return self._columns.bounded(node, stripe_statistics(tail, node))
-        return self._columns.bounded(node, stripe_statistics(tail, node, stripes=[stripe]), self._columns.zone(stripe))
-
-    @property
-    def _asked(self) -> OrcType:
-        assert self._node is not None  # the file has the column, or binding has raised
-        return self._node
-
-    def _known(self, source: str, read: Callable[[], StatisticsColumn]) -> StatisticsColumn | None:
-        """Statistics of the column; None, and a note, where they are damaged."""
-        try:
-            column = read()
-        except (CorruptFile, Unsupported) as error:
-            self._note(source, "damaged", error.message)
-            return None
-        if column.distrusted:
-            self._note(source, "distrusted", column.distrusted)
-        return column
-
-    def _ranges(
-        self, source: str, read: Callable[[], StatisticsColumn], starts: Int64s, stops: Int64s
-    ) -> tuple[Int64s, Int64s]:
-        column = self._known(source, read)
-        return (starts, stops) if column is None else key_ranges(self._leaf, column, self._options)
-
-    def _note(self, source: str, kind: NoteKind, text: str, stripe: int | None = None) -> None:
-        self.notes.append(Note(source, kind, text, self._leaf.column, stripe))
-
     def _ask_indexes(self, rows: int) -> None:
         """Asks the Paimon indexes for all keys, and for each key where some row may hold one of them."""
         every = RowSelection.all(rows)
-        for index in self._indexes:
+        for index in self._scan.pruner.beforehand:
             left = np.flatnonzero(self._alive)
             if not len(left):
                 break
@@ -353,7 +317,7 @@ class _Search:
                     one = index.test(replace(self._leaf, op=Op.EQ, literals=(self._leaf.literals[place],)), every)
                     out[place] = one is not None and one.may.is_empty
                 self._rule_out(out, f"the index has no row of it ({index.name})")
-            self.notes += index.notes
+            self.notes.extend(index.notes)
 
     def _literals(self, places: Int64s) -> tuple[Any, ...]:
         return tuple(self._leaf.literals[place] for place in places.tolist())
@@ -362,16 +326,16 @@ class _Search:
 
     def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
         """Asks a stripe's own evidence for the wanted keys."""
-        reader, node = self._scan.reader, self._asked
+        reader, node = self._scan.reader, self._statistics.node
         # bound again, now that the writer's zone is known
         if self._options.row_index and node.kind is TypeKind.TIMESTAMP:
-            column = self._known("stripe statistics", lambda: self._of_stripes(stripe))
+            column = self._statistics.of_stripe(stripe)
             if column is not None:
                 ranges = key_ranges(self._leaf, column, self._options)
                 wanted = self._left(wanted, _united(*ranges, len(wanted)), _STRIPES)
         if not wanted.any():
             return
-        indexes = StripeIndexes(reader, stripe, self._columns.nodes, {node.id})
+        indexes = StripeIndexes(reader, stripe, self._statistics.columns.nodes, {node.id})
         index = yield from indexes.of_leaves()
         starts, stops = np.zeros(1, np.int64), np.full(1, len(wanted))
         if index is not None:
@@ -394,34 +358,27 @@ class _Search:
         return wanted & may
 
     def _group_ranges(self, stripe: int, index: RowIndex) -> tuple[Int64s, Int64s]:
-        groups = len(index.bounds) - 1
-        every = np.zeros(groups, np.int64), np.full(groups, len(self.found))
-        node = self._asked
-        if not self._options.row_index:
-            return every
-        if node.id in index.columns:
-            raw = index.columns[node.id].statistics
-            column = self._columns.bounded(node, raw, self._columns.zone(stripe))
+        column = self._statistics.of_groups(stripe, index) if self._options.row_index else None
+        if column is not None:
             return key_ranges(self._leaf, column, self._options)
-        if node.id in index.untrusted:
-            self._note("row-group statistics", "damaged", index.untrusted[node.id], stripe)
-        return every
+        groups = len(index.bounds) - 1
+        return np.zeros(groups, np.int64), np.full(groups, len(self.found))
 
     def _ask_filters(
         self, stripe: int, index: RowIndex, wanted: Bools, starts: Int64s, stops: Int64s
     ) -> Generator[Fetch, Any, Bools]:
         reader = self._scan.reader
-        choice = BloomChoice(self._columns, at_any_cost=True)
+        choice = BloomChoice(self._statistics.columns, at_any_cost=True)
         every = RowSelection.all(reader.stripes[stripe].rows)
         evidence = yield from choice.fetch(stripe, [self._leaf], every, index)
         usable = None if evidence is None else evidence.filters_for(self._leaf)
         if evidence is not None:
-            self.notes += (note for note in evidence.notes if note.kind != "absent")
+            self.notes.extend(note for note in evidence.notes if note.kind != "absent")
         if usable is None:
             return wanted
         node, filters, believed = usable
         may = np.zeros(len(wanted), np.bool_)
-        zone = self._columns.zone(stripe)
+        zone = self._statistics.columns.zone(stripe)
         places = np.flatnonzero(wanted)
         step = max(1, PAIRS // max(1, len(starts)))
         for first in range(0, len(places), step):
@@ -434,14 +391,14 @@ class _Search:
 
     def _ask_dictionary(self, stripe: int, wanted: Bools) -> Generator[Fetch, Any, Bools]:
         """Asks the dictionary of a text column, where it has one that is not too large to be read for this."""
-        node = self._asked
-        if node.kind not in STRING_KINDS or not 0 < self._columns.dictionary_bytes(stripe, node) <= LARGEST_DICTIONARY:
+        node, columns = self._statistics.node, self._statistics.columns
+        if node.kind not in STRING_KINDS or not 0 < columns.dictionary_bytes(stripe, node) <= LARGEST_DICTIONARY:
             return wanted
         try:
             options = self._options.override(strings="string")
             found = yield from fetch_dictionaries(self._scan.reader, stripe, (node,), options)
         except (CorruptFile, Unsupported) as error:
-            self._note("dictionary", "damaged", error.message, stripe)
+            self._statistics.note("dictionary", "damaged", error.message, stripe)
             return wanted
         entries = found.entries[0]
         if entries is None:
