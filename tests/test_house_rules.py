@@ -481,19 +481,9 @@ OF_EVERY_INDEX = {"Contents", "Part", "build", "check_type", "read", "write"}
 """What each module of an index format has."""
 
 MORE_THAN_ONE_MEANING = {
-    *("Answer", "ColumnStatistics", "Part", "RangeSource", "Request", "RewritePlan", "SortKey", "Stage"),
-    *(
-        "arrow_field",
-        "asked_columns",
-        "changed",
-        "check_inside",
-        "classify",
-        "column_statistics",
-        "convert",
-        "evaluate",
-    ),
-    *("key_column", "partition_path", "partition_values", "plan_files", "plan_rewrite", "read_stripe", "rounded"),
-    *("statistics_table", "translate"),
+    *("Answer", "ColumnStatistics", "Part", "RangeSource", "RewritePlan", "Stage", "asked_columns", "convert"),
+    *("evaluate", "key_column", "partition_path", "partition_values", "plan_files", "plan_rewrite", "rounded"),
+    "translate",
 }
 """Names that two modules define for two things. The list may only shrink."""
 
@@ -510,6 +500,27 @@ def test_a_public_name_means_one_thing() -> None:
     twice = {name for name, found in places.items() if len(found) > 1}
     assert twice == MORE_THAN_ONE_MEANING & twice, f"{sorted(twice - MORE_THAN_ONE_MEANING)}: give one another name"
     assert twice == MORE_THAN_ONE_MEANING, f"{sorted(MORE_THAN_ONE_MEANING - twice)}: take them from the list"
+
+
+READ_AND_WRITTEN = {"bloom", "decimals", "dictionary", "int_runs", "numbers", "statistics", "text", "timestamps"}
+"""Modules of ``orc`` that have their counterpart in ``orc_writer``, or in ``paimon``."""
+
+NAMED_ALIKE = {
+    *("arguments", "bounds", "build", "container", "explaining", "file_pruning", "index_totals", "kept_tails"),
+    *("options", "overlap", "plan", "progress", "ranges", "scan", "small_files", "sources", "survivors", "totals"),
+}
+"""Names of modules that two rooms have for two things. The list may only shrink."""
+
+
+def test_a_module_name_means_one_thing() -> None:
+    """But for ``cli``, whose modules have the names of commands."""
+    places: dict[str, set[Path]] = {}
+    for path in sources(".py", ".pyx"):
+        if path.stem not in ("__init__", "__main__") and not ("cli" in path.parts and path.stem != "arguments"):
+            places.setdefault(path.stem, set()).add(path)
+    twice = {name for name, found in places.items() if len(found) > 1}
+    assert not (new := twice - NAMED_ALIKE - READ_AND_WRITTEN), f"{sorted(new)}: give one another name"
+    assert not (gone := (NAMED_ALIKE | READ_AND_WRITTEN) - twice), f"{sorted(gone)}: take them from the list"
 
 
 NAMED_BY_A_FORMAT = {"VERSION", "MAGIC", "ENABLED", "DAY"}

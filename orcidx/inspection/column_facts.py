@@ -14,7 +14,7 @@ from orcidx.options import ReadOptions
 from orcidx.orc.bounds import bound_statistics
 from orcidx.orc.file_statistics import read_row_index
 from orcidx.orc.reader import OrcReader
-from orcidx.orc.statistics import column_statistics, file_statistics
+from orcidx.orc.statistics import file_statistics, unit_statistics
 from orcidx.orc.timezones import zone_of_statistics
 from orcidx.orc.types import OrcType
 
@@ -84,7 +84,7 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
     for node in reader.root.walk():
         if not node.path:
             continue
-        known = column_statistics(file_statistics(reader.tail, node), 0, hybrid=reader.facts.hybrid_calendar)
+        known = unit_statistics(file_statistics(reader.tail, node), 0, hybrid=reader.facts.hybrid_calendar)
         nulls = None
         if known.count is not None and node.id not in repeated:
             nulls = reader.tail.footer.rows - known.count

@@ -22,7 +22,7 @@ from orcidx.orc.kinds import STREAM_NAMES, TypeKind
 from orcidx.orc.metadata import unframe
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex
-from orcidx.orc.statistics import RawStatistics, column_statistics
+from orcidx.orc.statistics import RawStatistics, unit_statistics
 from orcidx.orc.timezones import Zone, zone_of_statistics
 from orcidx.orc.types import OrcType
 from orcidx.orc.wire import split_messages
@@ -60,7 +60,7 @@ def statistics_problems(
 
 
 def _wrong_counts(raw: RawStatistics, unit: int, found: Measured, *, hybrid: bool) -> Iterator[str]:
-    known = column_statistics(raw, unit, hybrid=hybrid)
+    known = unit_statistics(raw, unit, hybrid=hybrid)
     if known.count == 0 and known.has_null is False:
         return  # a writer without bounds writes these (HIVE-20604), and no reader believes them
     if known.count is not None and known.count != found.count:

@@ -54,7 +54,7 @@ def column_statistics(
     starts, stops = raw.extents
     if starts[unit] == stops[unit]:
         return None
-    return statistics.column_statistics(raw, unit, hybrid=reader.facts.hybrid_calendar)
+    return statistics.unit_statistics(raw, unit, hybrid=reader.facts.hybrid_calendar)
 
 
 def column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
@@ -82,13 +82,13 @@ def read_row_index(reader: OrcReader, stripe: int, nodes: Iterable[OrcType]) -> 
 
 
 def statistics_table(reader: OrcReader, level: str) -> pa.Table:
-    """Statistics of all columns as one table, a row for each column and unit; see ``statistics.statistics_table``.
+    """Statistics of all columns as one table, a row for each column and unit; see ``statistics.units_table``.
 
     Row groups of a stripe without usable index are left out. Raises ``InvalidQuery`` for an unknown level.
     """
     if level not in LEVELS:
         raise InvalidQuery(f"level={level!r} is none of {', '.join(map(repr, LEVELS))}")
-    return statistics.statistics_table(_units(reader, level), hybrid=reader.facts.hybrid_calendar)
+    return statistics.units_table(_units(reader, level), hybrid=reader.facts.hybrid_calendar)
 
 
 def _units(reader: OrcReader, level: str) -> Iterator[RawStatistics]:

@@ -1,7 +1,7 @@
 """Column statistics of a file, its stripes and its row groups, decoded by the same code into columns of arrays.
 
 ``RawStatistics`` has the statistics of one column's units (a unit is the file, a stripe or a row group);
-``column_statistics`` makes a Python object of one unit, ``statistics_table`` an Arrow table of many. ``bounds`` decides
+``unit_statistics`` makes a Python object of one unit, ``units_table`` an Arrow table of many. ``bounds`` decides
 whether statistics can be trusted and what they prove.
 """
 
@@ -36,12 +36,12 @@ __all__ = [
     "Geospatial",
     "Level",
     "RawStatistics",
-    "column_statistics",
     "decode_statistics",
     "file_statistics",
-    "statistics_table",
     "stripe_statistics",
     "timestamp_bounds",
+    "unit_statistics",
+    "units_table",
 ]
 
 Level = Literal["file", "stripe", "row_group"]
@@ -275,7 +275,7 @@ def _brief(value: Any, *, quote: bool = True) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
 
-def column_statistics(raw: RawStatistics, unit: int, *, hybrid: bool) -> ColumnStatistics:
+def unit_statistics(raw: RawStatistics, unit: int, *, hybrid: bool) -> ColumnStatistics:
     """One unit as a Python object. ``hybrid``: the file's dates are of the hybrid calendar."""
     arrays = raw.arrays
     node = raw.node
@@ -416,7 +416,7 @@ _COPIED = (
 )  # fmt: skip
 
 
-def statistics_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
+def units_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
     """Statistics of many columns and units as one table, a row for each column and unit.
 
     ``minimum``, ``maximum`` and ``sum`` are text for every type (ISO dates and times, times in UTC for instants), so
@@ -427,7 +427,7 @@ def statistics_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Tabl
     rows: list[dict[str, Any]] = []
     for raw in units:
         for unit in range(len(raw)):
-            item = column_statistics(raw, unit, hybrid=hybrid)
+            item = unit_statistics(raw, unit, hybrid=hybrid)
             row = {name: getattr(item, name) for name in _COPIED}
             row["minimum"] = _text(item.minimum, item.minimum_nanos)
             row["maximum"] = _text(item.maximum, item.maximum_nanos)

@@ -15,7 +15,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.keywords import lists_options
 from orcidx.orc.footer_records import StripeInformation, TypeRecord
 from orcidx.orc.frame_metadata import kept_metadata, with_categories
-from orcidx.orc.statistics import ColumnStatistics, column_statistics, decode_statistics
+from orcidx.orc.statistics import ColumnStatistics, decode_statistics, unit_statistics
 from orcidx.orc.types import build_tree
 from orcidx.orc_writer.arrow_types import describe_schema
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
@@ -58,7 +58,7 @@ class WrittenStatistics(Mapping[str, ColumnStatistics]):
             extents = np.zeros(1, np.int64), np.array([len(message)], np.int64)
             rows = np.array([self._rows], np.int64)
             raw = decode_statistics(node, "file", message, extents, rows=rows, stripes=[None])
-            found[node.dotted] = column_statistics(raw, 0, hybrid=False)
+            found[node.dotted] = unit_statistics(raw, 0, hybrid=False)
         return found
 
     def __getitem__(self, column: str) -> ColumnStatistics:

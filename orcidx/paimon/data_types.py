@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery, Unsupported
 
-__all__ = ["ROOTS", "DataField", "DataType", "NestedTooDeep", "arrow_field", "parse_field", "parse_type"]
+__all__ = ["ROOTS", "DataField", "DataType", "NestedTooDeep", "arrow_field_of", "parse_field", "parse_type"]
 
 LONGEST = (1 << 31) - 1
 """The largest length of a type: STRING is VARCHAR of it."""
@@ -143,7 +143,7 @@ class DataType:
             unit = ("s", "ms", "us", "ns")[(self.precision + 2) // 3]
             return pa.timestamp(unit, tz="UTC" if self.root == "TIMESTAMP_LTZ" else None)
         if self.root == "ROW":
-            return pa.struct([arrow_field(field) for field in self.fields])
+            return pa.struct([arrow_field_of(field) for field in self.fields])
         if self.root == "ARRAY":
             return pa.list_(pa.field("item", self.children[0].arrow_type, self.children[0].nullable))
         if self.root == "MAP":
@@ -154,7 +154,7 @@ class DataType:
         raise Unsupported(f"type {self} has no Arrow form here")
 
 
-def arrow_field(field: DataField) -> pa.Field:
+def arrow_field_of(field: DataField) -> pa.Field:
     """The Arrow field, with the type's own nullability."""
     return pa.field(field.name, field.type.arrow_type, field.type.nullable)
 

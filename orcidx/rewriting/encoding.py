@@ -14,7 +14,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.options import WriteOptions
 from orcidx.orc_writer.writer import OrcWriter
 from orcidx.planner.request import FileJob
-from orcidx.rewriting.plan import Request, RewritePlan
+from orcidx.rewriting.plan import RewritePlan, RewriteRequest
 from orcidx.rewriting.row_hashes import RowsSeen
 from orcidx.rewriting.sources import InputFile
 from orcidx.rewriting.z_order import SAMPLE
@@ -37,7 +37,7 @@ _COPIED_ONLY = frozenset({TypeKind.GEOMETRY, TypeKind.GEOGRAPHY})
 def encode_rows(
     inputs: Sequence[InputFile],
     plan: RewritePlan,
-    request: Request,
+    request: RewriteRequest,
     sink: Sink,
     *,
     options: ReadOptions,
@@ -102,7 +102,7 @@ def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: Re
     return make_scan(jobs, columns, None, limit=None, row_numbers=False, schema=schema, options=options)
 
 
-def _sample(inputs: Sequence[InputFile], request: Request, options: ReadOptions) -> pa.Table:
+def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadOptions) -> pa.Table:
     """Evenly spread rows of the columns to cluster by."""
     names = list(request.order.cluster_by)
     step = max(1, sum(one.rows for one in inputs) // SAMPLE)
@@ -115,7 +115,7 @@ def _sample(inputs: Sequence[InputFile], request: Request, options: ReadOptions)
     return pa.Table.from_batches(kept)
 
 
-def _write_options(inputs: Sequence[InputFile], plan: RewritePlan, request: Request) -> WriteOptions:
+def _write_options(inputs: Sequence[InputFile], plan: RewritePlan, request: RewriteRequest) -> WriteOptions:
     options = WriteOptions().override(**request.given)
     block = min(max(plan.framing.block_size, 1 << 10), (1 << 23) - 1)
     if request.order and "compression_block_size" not in request.given:

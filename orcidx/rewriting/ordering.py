@@ -19,7 +19,7 @@ from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.extras import needed
 from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE, ZOrder
 
-__all__ = ["Order", "SortKey", "asked_order"]
+__all__ = ["Order", "OrderKey", "asked_order"]
 
 SORT_ROWS = 1 << 16
 """Rows of a batch after sorting."""
@@ -28,7 +28,7 @@ _ROW = "orcidx row"
 
 
 @dataclass(frozen=True)
-class SortKey:
+class OrderKey:
     name: str
     descending: bool = False
 
@@ -37,7 +37,7 @@ class SortKey:
 class Order:
     """``keys`` to sort by, or columns to cluster by. ``memory``: bytes of rows that are sorted in memory."""
 
-    keys: tuple[SortKey, ...] = ()
+    keys: tuple[OrderKey, ...] = ()
     cluster_by: tuple[str, ...] = ()
     memory: int = 1 << 30
 
@@ -112,7 +112,7 @@ def asked_order(
     keys = []
     for given in [sort_by] if isinstance(sort_by, str) else sort_by or ():
         name, direction = (given, "ascending") if isinstance(given, str) else _pair(given)
-        keys.append(SortKey(name, direction == "descending"))
+        keys.append(OrderKey(name, direction == "descending"))
     return Order(tuple(keys), columns, memory)
 
 
@@ -171,7 +171,7 @@ def _through_duckdb(
             connection.close()
 
 
-def _order_term(key: SortKey, schema: pa.Schema) -> str:
+def _order_term(key: OrderKey, schema: pa.Schema) -> str:
     """Sorts as pyarrow does. DuckDB treats NaN as the greatest number, which would come first in descending order."""
     number = schema.names.index(key.name)
     term = f'"{number}" {"DESC" if key.descending else "ASC"} NULLS LAST'

@@ -13,7 +13,7 @@ from orcidx.rewriting.indexing import Indexer
 from orcidx.rewriting.merged_statistics import merge_statistics, with_bytes_on_disk
 from orcidx.rewriting.plan import RewritePlan
 from orcidx.rewriting.sources import InputFile
-from orcidx.rewriting.stripes import StoredStripe, read_stripe, stripe_messages
+from orcidx.rewriting.stripes import StoredStripe, stored_stripe, stripe_messages
 
 if TYPE_CHECKING:
     from orcidx.storage.stores import Sink
@@ -55,7 +55,7 @@ def patch_files(
             if number not in plan.recompress and indexer is None:
                 digests.append(_copy(layout, one.reader, stripe))
             else:
-                stored = read_stripe(one.reader, stripe)
+                stored = stored_stripe(one.reader, stripe)
                 data = stored.recompressed(plan.framing) if number in plan.recompress else stored.data()
                 if indexer is not None:
                     data, statistics = indexer.index(stored, data, plan.framing)

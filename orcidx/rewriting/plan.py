@@ -33,7 +33,7 @@ from orcidx.rewriting.ordering import Order
 from orcidx.rewriting.sources import InputFile
 from orcidx.rewriting.stripes import Framing
 
-__all__ = ["Request", "RewritePlan", "plan_rewrite"]
+__all__ = ["RewritePlan", "RewriteRequest", "plan_rewrite"]
 
 ENCODE_OPTIONS = frozenset(
     {"stripe_size", "dictionary_key_size_threshold", "types", "uint64", "time", "null_type", "spark"}
@@ -44,7 +44,7 @@ _NAMES = {kind: kind.name.lower() for kind in CompressionKind} | {CompressionKin
 
 
 @dataclass(frozen=True)
-class Request:
+class RewriteRequest:
     """The request. ``given``: options of ``WriteOptions`` by name; options that are left out follow the sources."""
 
     order: Order
@@ -82,7 +82,7 @@ class RewritePlan:
         return _NAMES[self.framing.kind]
 
 
-def plan_rewrite(inputs: Sequence[InputFile], request: Request) -> RewritePlan:
+def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> RewritePlan:
     """Raises ``InvalidQuery`` for columns that are not there."""
     if request.schema is None:
         request.order.check_names(inputs[0].reader.root.names)
@@ -169,7 +169,7 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
     )  # fmt: skip
 
 
-def unions_without_nulls(inputs: Sequence[InputFile], request: Request) -> tuple[str, ...]:
+def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -> tuple[str, ...]:
     """Notes on unions, whose nulls Arrow does not have: encoded anew, they become nulls of the first variant. Raises
     ``Unsupported`` for a union that has nulls; the notes are about unions whose statistics do not tell."""
     names: dict[str, None] = {}
@@ -209,7 +209,9 @@ def without_spark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     return {key: value for key, value in metadata.items() if key != SPARK_VERSION}
 
 
-def _framing(inputs: Sequence[InputFile], request: Request) -> tuple[CompressionKind | None, int | None, Framing]:
+def _framing(
+    inputs: Sequence[InputFile], request: RewriteRequest
+) -> tuple[CompressionKind | None, int | None, Framing]:
     level = request.given.get("compression_level")
     asked = compression_kind(request.given["compression"]) if "compression" in request.given else None
     if asked is None and (level is not None or "compression_block_size" in request.given):
@@ -229,7 +231,7 @@ def _stored() -> Compressor:
     return Compressor(name="stored", through=lambda raw: bytes(raw))
 
 
-def _why_encode(inputs: Sequence[InputFile], request: Request, strides: set[int], stride: int) -> Iterable[str]:
+def _why_encode(inputs: Sequence[InputFile], request: RewriteRequest, strides: set[int], stride: int) -> Iterable[str]:
     if request.order:
         yield f"rows are {request.order}"
     if request.schema is not None:
@@ -268,7 +270,7 @@ def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) 
     return None
 
 
-def _user_metadata(inputs: Sequence[InputFile], request: Request) -> tuple[dict[str, bytes], tuple[str, ...]]:
+def _user_metadata(inputs: Sequence[InputFile], request: RewriteRequest) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """User metadata on which all files agree, with that of the caller."""
     joined: dict[str, bytes] = {}
     dropped: dict[str, None] = {}

@@ -20,7 +20,7 @@ from orcidx.rewriting.indexing import bloom_nodes
 from orcidx.rewriting.lookup_cost import lookup_cost, lookup_notes, size_notes
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.patching import patch_files
-from orcidx.rewriting.plan import Request, RewritePlan, encoded, plan_rewrite, unions_without_nulls
+from orcidx.rewriting.plan import RewritePlan, RewriteRequest, encoded, plan_rewrite, unions_without_nulls
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.sources import InputFile, find_sources, open_inputs, read_options, same_schema
 from orcidx.rewriting.stripes import CannotPatch
@@ -195,14 +195,14 @@ def _request(
     sort_memory: int,
     bloom_filters: Sequence[str | int],
     schema: pa.Schema | None,
-) -> Request:
+) -> RewriteRequest:
     if wrong := sorted(_NOT_FOR_REWRITE & options.keys()):
         raise InvalidQuery(f"{wrong[0]} is called bloom_filters here")
     if isinstance(bloom_filters, str):
         raise InvalidQuery("bloom_filters is a list of names or column ids")
     given = {name: value for name, value in options.items() if value is not None}
     WriteOptions().override(**given)
-    return Request(asked_order(sort_by, cluster_by, sort_memory), given, tuple(bloom_filters), schema)
+    return RewriteRequest(asked_order(sort_by, cluster_by, sort_memory), given, tuple(bloom_filters), schema)
 
 
 def _is_one(found: Sequence[Source], target: Source) -> bool:
@@ -242,7 +242,7 @@ def _refuse_existing(groups: Sequence[tuple[Source, Sequence[Source]]]) -> None:
 class _Job:
     """How each file is made."""
 
-    request: Request
+    request: RewriteRequest
     read: ReadOptions
     verify: bool
     dry_run: bool

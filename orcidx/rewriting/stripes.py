@@ -31,7 +31,7 @@ from orcidx.rewriting.merged_statistics import with_bytes_on_disk
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BLOOM_KINDS", "CannotPatch", "Framing", "StoredStripe", "raw_positions", "read_stripe", "stripe_messages"]
+__all__ = ["BLOOM_KINDS", "CannotPatch", "Framing", "StoredStripe", "raw_positions", "stored_stripe", "stripe_messages"]
 
 Int64s = npt.NDArray[np.int64]
 Place = tuple[int, int]
@@ -231,7 +231,7 @@ def stripe_messages(reader: OrcReader, stripe: int) -> list[bytes]:
     return [raw[a:b] for a, b in zip(starts[first:last].tolist(), stops[first:last].tolist())][: reader.tail.columns]
 
 
-def read_stripe(reader: OrcReader, number: int) -> StoredStripe:
+def stored_stripe(reader: OrcReader, number: int) -> StoredStripe:
     """Reads all streams of a stripe. Raises ``CannotPatch`` for streams of kinds that are not known."""
     footer = reader.footer(number)
     stripe = reader.stripes[number]

@@ -27,7 +27,7 @@ from orcidx.storage.given import ReaderAtHand
 from orcidx.storage.listing import glob_base, is_hidden, is_pattern, is_visible, of_version
 from orcidx.storage.local_file import LocalFile
 from orcidx.storage.local_writing import LocalSink, create_file, put_file
-from orcidx.storage.ranges import Range, RangeReader, as_expected, changed, check_inside
+from orcidx.storage.ranges import Range, RangeReader, as_expected, check_inside, object_changed
 from orcidx.storage.stores import Found, Source, Store, Upload, is_url
 from orcidx.storage.unfinished_swaps import MARK, is_mark, settled_listing
 from orcidx.threads.waiting import Mutex
@@ -197,7 +197,7 @@ class LocalReader(ReaderAtHand):
     def _verify(self) -> None:
         status = os.fstat(self._open_fd())
         if (status.st_size, status.st_mtime_ns) != (self._size, self._status.st_mtime_ns):
-            raise changed(self.name, self.fingerprint(), Fingerprint(status.st_size, None, status.st_mtime_ns))
+            raise object_changed(self.name, self.fingerprint(), Fingerprint(status.st_size, None, status.st_mtime_ns))
 
     def close(self) -> None:
         fd, self._fd = self._fd, None

@@ -247,7 +247,7 @@ def check_inside(ranges: Sequence[Range], size: int, name: str) -> None:
             )
 
 
-def changed(name: str, before: Fingerprint, after: Fingerprint | None = None) -> StorageError:
+def object_changed(name: str, before: Fingerprint, after: Fingerprint | None = None) -> StorageError:
     """The error of an object that is no longer the one that was opened."""
     now = "" if after is None else f": {before} when opened, {after} now"
     return StorageError(f"the object has changed since it was opened{now}; open it again", file=name)
@@ -258,7 +258,7 @@ def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeR
     found = reader.fingerprint()
     if not found.matches(expected):
         reader.close()
-        raise changed(name, expected, found)
+        raise object_changed(name, expected, found)
     return reader
 
 

@@ -25,11 +25,11 @@ from orcidx.storage.ranges import (
     MergedRange,
     Range,
     ReadMetrics,
-    changed,
     check_inside,
     join_fetches,
     merge_limits,
     merge_ranges,
+    object_changed,
     scatter,
 )
 from orcidx.storage.threads import REQUESTS
@@ -353,7 +353,7 @@ class RemoteReader:
         if self._fingerprint is None:
             self._fingerprint = seen
         elif not self._fingerprint.matches(seen):
-            raise changed(self.name, self._fingerprint, seen)
+            raise object_changed(self.name, self._fingerprint, seen)
 
 
 def _with_bytes(answer: Answer) -> Answer:

@@ -19,7 +19,7 @@ from pruning.test_peer_bugs import edit_statistics, write
 
 import orcidx
 from orcidx.orc import stored_totals
-from orcidx.orc.statistics import column_statistics
+from orcidx.orc.statistics import unit_statistics
 
 ASKED = {"s": "sum(v)", "lo": "min(v)", "hi": "max(v)", "c": "count(v)"}
 INTEGERS, DOUBLES, TEXTS, DECIMALS = 2, 3, 4, 6
@@ -35,7 +35,7 @@ def believed() -> Any:
     """``stored_totals`` as if whatever is recorded were a value."""
 
     def naive(raw: Any, facts: Any, options: Any, **_: Any) -> stored_totals.StoredTotals:
-        told = [column_statistics(raw, unit, hybrid=False) for unit in range(len(raw))]
+        told = [unit_statistics(raw, unit, hybrid=False) for unit in range(len(raw))]
         sums = [scaled(one.sum, raw.node.scale) for one in told]
         lows, highs = ([getattr(one, name) for one in told] for name in ("minimum", "maximum"))
         texts = [[one.encode() if isinstance(one, str) else one for one in side] for side in (lows, highs)]

@@ -81,9 +81,9 @@ def believing_all(*, sums: bool = False, bounds: bool = False) -> Any:
 
 
 def stored_totals_of(raw: Any, unit: int, facts: Any) -> Any:
-    from orcidx.orc.statistics import column_statistics
+    from orcidx.orc.statistics import unit_statistics
 
-    return column_statistics(raw, unit, hybrid=False)
+    return unit_statistics(raw, unit, hybrid=False)
 
 
 def by_pyorc(schema: str, rows: list[Any]) -> bytes:

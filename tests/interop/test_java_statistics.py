@@ -15,9 +15,9 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc.statistics import (
     ColumnStatistics,
     RawStatistics,
-    column_statistics,
     file_statistics,
     stripe_statistics,
+    unit_statistics,
 )
 
 pytestmark = pytest.mark.java
@@ -99,7 +99,7 @@ def compare(ours: ColumnStatistics, java: Any, kind: TypeKind, where: str) -> No
 def units(raw: RawStatistics, hybrid: bool) -> list[ColumnStatistics | None]:
     starts, stops = raw.extents
     return [
-        column_statistics(raw, unit, hybrid=hybrid) if starts[unit] < stops[unit] else None for unit in range(len(raw))
+        unit_statistics(raw, unit, hybrid=hybrid) if starts[unit] < stops[unit] else None for unit in range(len(raw))
     ]
 
 
@@ -148,7 +148,7 @@ def test_row_group_statistics_and_positions_equal_java(spark: Any, golden_orc: P
                     == column.positions.values[bounds[group] : bounds[group + 1]].tolist()
                 )
                 message = theirs_at.getStatistics()
-                item = column_statistics(column.statistics, group, hybrid=False)
+                item = unit_statistics(column.statistics, group, hybrid=False)
                 assert item.count == message.getNumberOfValues()
                 if message.hasIntStatistics() and node.kind in (TypeKind.INT, TypeKind.LONG):
                     found = message.getIntStatistics()

@@ -28,11 +28,11 @@ from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.statistics import (
     RawStatistics,
-    column_statistics,
     decode_statistics,
     file_statistics,
-    statistics_table,
     stripe_statistics,
+    unit_statistics,
+    units_table,
 )
 from orcidx.orc.stored_totals import stored_totals
 from orcidx.orc.timezones import load_zone
@@ -268,9 +268,9 @@ def test_dates_of_the_hybrid_calendar() -> None:
     assert both(bound(one, hybrid)) == (-171664, 5)
     assert both(bound(one, hybrid, calendar="stored")) == (-171655, 5)
     assert both(bound(one, hybrid), 1) == (None, None)
-    item = column_statistics(one, 0, hybrid=True)
+    item = unit_statistics(one, 0, hybrid=True)
     assert (item.minimum, item.maximum) == (datetime.date(1500, 1, 1), datetime.date(1970, 1, 6))
-    assert column_statistics(one, 1, hybrid=True).minimum == -(2**40)
+    assert unit_statistics(one, 1, hybrid=True).minimum == -(2**40)
 
 
 @given(st.integers(-800_000, 100_000))
@@ -383,33 +383,31 @@ def test_writers_that_are_not_trusted(kind: TypeKind, facts: dict[str, Any], lev
 
 
 def test_python_values() -> None:
-    stamp = column_statistics(raw(node(K.TIMESTAMP_INSTANT), timestamps(1, 10**9, 8, 8)), 0, hybrid=False)
+    stamp = unit_statistics(raw(node(K.TIMESTAMP_INSTANT), timestamps(1, 10**9, 8, 8)), 0, hybrid=False)
     assert stamp.minimum == datetime.datetime(1970, 1, 1, 0, 0, 0, 1000, datetime.UTC)
     assert (stamp.minimum_nanos, stamp.maximum_nanos) == (1_000_007, 10**15 + 7)
-    far = column_statistics(raw(node(K.TIMESTAMP), timestamps(-(10**17), 0)), 0, hybrid=False)
+    far = unit_statistics(raw(node(K.TIMESTAMP), timestamps(-(10**17), 0)), 0, hybrid=False)
     assert far.minimum == -(10**23)
-    text = column_statistics(raw(node(K.STRING), strings(b"a\xff", None, None, b"b")), 0, hybrid=False)
+    text = unit_statistics(raw(node(K.STRING), strings(b"a\xff", None, None, b"b")), 0, hybrid=False)
     assert (text.minimum, text.maximum, text.upper_bound, text.count) == ("a\ufffd", None, "b", 10)
     box = pb.blob(1, pb.double(1, 1.0) + pb.double(4, 2.0)) + pb.packed(2, [1, 3])
-    geo = column_statistics(raw(node(K.GEOMETRY), pb.statistics(1, False, pb.blob(13, box))), 0, hybrid=False)
+    geo = unit_statistics(raw(node(K.GEOMETRY), pb.statistics(1, False, pb.blob(13, box))), 0, hybrid=False)
     assert geo.geospatial is not None
     assert (geo.geospatial.bounds, geo.geospatial.types) == ({"xmin": 1.0, "ymax": 2.0}, (1, 3))
     sizes = pb.blob(12, pb.uint(1, 0) + pb.uint(2, 4) + pb.uint(3, 9))
-    lists = column_statistics(
-        raw(node(K.LIST, children=(node(K.INT),)), pb.statistics(3, None, sizes)), 0, hybrid=False
-    )
+    lists = unit_statistics(raw(node(K.LIST, children=(node(K.INT),)), pb.statistics(3, None, sizes)), 0, hybrid=False)
     assert (lists.minimum_children, lists.maximum_children, lists.total_children) == (0, 4, 9)
     assert lists.has_null is None
 
 
 def test_table_has_a_row_for_each_column_and_unit() -> None:
     units = [raw(node(K.INT), integers(1, 5), integers(-3, 2)), raw(node(K.TIMESTAMP), timestamps(0, 1500, 1, 1))]
-    table = statistics_table(units, hybrid=False)
+    table = units_table(units, hybrid=False)
     assert table["minimum"].to_pylist() == ["1", "-3", "1970-01-01 00:00:00.0"]
     assert table["maximum"].to_pylist()[-1] == "1970-01-01 00:00:01.5"
     assert table["minimum_integer"].to_pylist() == [1, -3, None]
     assert table["stripe"].to_pylist() == [0, 1, 0]
-    assert statistics_table([], hybrid=False).schema == table.schema
+    assert units_table([], hybrid=False).schema == table.schema
 
 
 def test_what_follows_from_statistics_is_kept_with_them() -> None:

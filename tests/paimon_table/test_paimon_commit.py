@@ -32,7 +32,7 @@ from orcidx import (
 )
 from orcidx.paimon import open_table
 from orcidx.paimon.file_index import read_file_index
-from orcidx.paimon_table.commit.option_gates import GATES, HARMLESS, HONOURED, classify
+from orcidx.paimon_table.commit.option_gates import GATES, HARMLESS, HONOURED, gate_of
 from orcidx.predicate import col
 from orcidx.storage.folder import Folder
 
@@ -402,7 +402,7 @@ def test_every_option_of_paimon_2_1_is_classed() -> None:
     names = OPTIONS_OF_2_1.read_text().split()
     assert len(names) > 400
     for operation in ("rewrite_file_index", "delete", "append"):
-        unknown = [name for name in names if classify(name.replace("#", "Some"), "x", operation) == "unknown"]
+        unknown = [name for name in names if gate_of(name.replace("#", "Some"), "x", operation) == "unknown"]
         assert unknown == []
     assert not GATES.keys() & (HONOURED | HARMLESS)
     assert not HONOURED & HARMLESS

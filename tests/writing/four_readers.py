@@ -38,7 +38,7 @@ from writing.written_tables import written
 
 import orcidx
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc.statistics import column_statistics, stripe_statistics
+from orcidx.orc.statistics import stripe_statistics, unit_statistics
 from orcidx.planner import bloom_choice
 from orcidx.predicate import Leaf, Op
 
@@ -86,7 +86,7 @@ def seekable(data: bytes) -> bool:
     with orcidx.open(data) as file:
         columns = [stripe_statistics(file.tail, node) for node in file._reader.root.walk() if node.kind in texts]
         return all(
-            column_statistics(raw, stripe, hybrid=False).count for raw in columns for stripe in range(len(file.stripes))
+            unit_statistics(raw, stripe, hybrid=False).count for raw in columns for stripe in range(len(file.stripes))
         )
 
 

@@ -34,7 +34,7 @@ from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
 from orcidx.paimon_table.commit.committing import Committed, Committer
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
-from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
+from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import view_of
 from orcidx.paimon_table.metadata.manifest import ADD, file_entry
 from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
@@ -183,7 +183,7 @@ def _task(
     committer: Committer, table: TableView, file: TableFile, wanted: Spec, options: FileIndexOptions
 ) -> IndexTask | None:
     """None where the file has none of the columns."""
-    check_inside(file.entry)
+    check_own_file(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(
             f"orcidx builds no index for data files of format {file.format!r}; use Paimon", file=file.path

@@ -14,7 +14,7 @@ from typing import Literal
 
 from orcidx.errors import Unsupported
 
-__all__ = ["Operation", "check_options", "classify", "is_known"]
+__all__ = ["Operation", "check_options", "gate_of", "is_known"]
 
 Operation = Literal["rewrite_file_index", "delete", "append"]
 ALL = ("rewrite_file_index", "delete", "append")
@@ -232,7 +232,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
 )
 
 
-def classify(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
+def gate_of(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
     """How an operation treats an option with a value."""
     gate = GATES.get(option)
     if gate is None:
@@ -251,7 +251,7 @@ def classify(option: str, value: str, operation: Operation) -> Literal["harmless
 
 def is_known(option: str) -> bool:
     """Whether an option is in one of the lists."""
-    return classify(option, "", "rewrite_file_index") != "unknown"
+    return gate_of(option, "", "rewrite_file_index") != "unknown"
 
 
 def check_options(options: Mapping[str, str], operation: Operation, admitted: Sequence[str] = ()) -> None:
@@ -259,7 +259,7 @@ def check_options(options: Mapping[str, str], operation: Operation, admitted: Se
     for option, value in options.items():
         if option in admitted:
             continue
-        found = classify(option, value, operation)
+        found = gate_of(option, value, operation)
         if found == "unknown":
             raise Unsupported(
                 f"orcidx does not know the table option {option!r}, which may change what a commit has to do; if it "

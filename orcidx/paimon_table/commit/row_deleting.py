@@ -22,7 +22,7 @@ from orcidx.paimon_table.commit.commit_options import CommitOptionsByName
 from orcidx.paimon_table.commit.committing import Committer
 from orcidx.paimon_table.commit.deletion_files import merged_index
 from orcidx.paimon_table.commit.snapshot_creation import Attempt
-from orcidx.paimon_table.commit.table_change import begin, changed, check_inside, check_instants, check_table
+from orcidx.paimon_table.commit.table_change import begin, changed, check_instants, check_own_file, check_table
 from orcidx.paimon_table.commit.table_state import TableState, view_of
 from orcidx.paimon_table.metadata.schema import char_lengths
 from orcidx.paimon_table.read.plan import FileTask
@@ -152,7 +152,7 @@ def _tasks(table: TableView, where: Predicate | None, options: ReadOptions, jvm_
     scan = None if where is None else TableScan(plan, table.schema, (), where, options, jvm_zone=jvm_zone)
     tasks = []
     for task in plan.tasks:
-        check_inside(task.file.entry)
+        check_own_file(task.file.entry)
         if task.file.rows > LARGEST_FILE:
             raise Unsupported(f"a file of {task.file.rows} rows takes no deletions", file=task.file.path)
         entry = task.file.entry

@@ -18,7 +18,7 @@ from orcidx.paimon_table.metadata.manifest import FileEntry
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.table_view import TableView
 
-__all__ = ["begin", "changed", "check_inside", "check_instants", "check_table"]
+__all__ = ["begin", "changed", "check_instants", "check_own_file", "check_table"]
 
 _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 
@@ -54,7 +54,7 @@ def check_table(state: TableState, operation: Operation, options: CommitOptions)
     check_options(state.schema.options, operation, admitted)
 
 
-def check_inside(entry: FileEntry) -> None:
+def check_own_file(entry: FileEntry) -> None:
     """Raises ``Unsupported`` for a data file outside the table."""
     if entry.external_path is not None:
         raise Unsupported(f"data file {entry.name} is outside the table; change it with Paimon's Java")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, InvalidQuery, Unsupported
-from orcidx.paimon.data_types import ROOTS, DataField, DataType, NestedTooDeep, arrow_field, parse_field
+from orcidx.paimon.data_types import ROOTS, DataField, DataType, NestedTooDeep, arrow_field_of, parse_field
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.metadata.option_values import parse_whole
 
@@ -66,7 +66,7 @@ class TableSchema:
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema without the columns in ``uncarried``, nullability as declared."""
-        return pa.schema([arrow_field(field) for field in self.fields if field.name not in self.uncarried])
+        return pa.schema([arrow_field_of(field) for field in self.fields if field.name not in self.uncarried])
 
     @cached_property
     def uncarried(self) -> dict[str, DataType]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon.data_types import DataType, arrow_field
+from orcidx.paimon.data_types import DataType, arrow_field_of
 from orcidx.paimon.file_index import FileIndex, read_file_index
 from orcidx.paimon_table.metadata.schema import char_lengths, is_carried
 from orcidx.paimon_table.read.plan import FileTask
@@ -126,7 +126,7 @@ class RowEvidence:
         """The predicate bound to the file's own columns, in the types that were read."""
         fields = [entry.file_field for entry in self.task.mapping if entry.file_field is not None]
         if schema is None:
-            schema = pa.schema([arrow_field(field) for field in fields if is_carried(field.type)])
+            schema = pa.schema([arrow_field_of(field) for field in fields if is_carried(field.type)])
         return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
 
     def unopened(self) -> StoredIndex | None:

@@ -12,7 +12,7 @@ with instrumented():
     from orcidx.orc.bounds import bound_statistics
     from orcidx.orc.metadata import read_tail
     from orcidx.orc.row_index import build_row_index
-    from orcidx.orc.statistics import column_statistics
+    from orcidx.orc.statistics import unit_statistics
     from orcidx.orc.stripe_footer import parse_stripe_footer
     from orcidx.orc.types import build_tree
 
@@ -49,7 +49,7 @@ def one(data: bytes) -> None:
             bounded = bound_statistics(column.statistics, tail.facts, ReadOptions())
             assert not (np.asarray(bounded.all_null) & ~np.asarray(bounded.may_null)).any(), "all null, and none null"
             for group in range(GROUPS):
-                column_statistics(column.statistics, group, hybrid=tail.facts.hybrid_calendar)
+                unit_statistics(column.statistics, group, hybrid=tail.facts.hybrid_calendar)
                 if column.unseekable is None:
                     column.positions.iterator(group)
     except OrcidxError:

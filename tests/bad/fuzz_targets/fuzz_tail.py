@@ -6,7 +6,7 @@ with instrumented():
     from orcidx.errors import OrcidxError
     from orcidx.options import ReadOptions
     from orcidx.orc.metadata import read_tail
-    from orcidx.orc.statistics import column_statistics, file_statistics, stripe_statistics
+    from orcidx.orc.statistics import file_statistics, stripe_statistics, unit_statistics
     from orcidx.orc.types import arrow_schema, build_tree
 
 MOST_TYPES = 50
@@ -35,9 +35,9 @@ def one(data: bytes) -> None:
         root = build_tree(tail.footer.types)
         _ = str(root), tail.checksum, tail.facts, root.repeated_ids
         for node in list(root.walk())[:MOST_TYPES]:
-            column_statistics(file_statistics(tail, node), 0, hybrid=tail.facts.hybrid_calendar)
+            unit_statistics(file_statistics(tail, node), 0, hybrid=tail.facts.hybrid_calendar)
             for unit in range(min(3, len(tail.footer.stripes))):
-                column_statistics(stripe_statistics(tail, node), unit, hybrid=tail.facts.hybrid_calendar)
+                unit_statistics(stripe_statistics(tail, node), unit, hybrid=tail.facts.hybrid_calendar)
         arrow_schema(root, ReadOptions())
     except OrcidxError:
         pass
