@@ -10,17 +10,14 @@ __all__ = ["main"]
 
 def main() -> None:
     """Runs the command line and exits with its code."""
-    interrupted = signal.signal(signal.SIGINT, signal.SIG_DFL) if _ours() else None
+    # where SIGINT is ignored, as behind nohup, it stays so
+    raises = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_DFL) if raises else None
     from orcidx.cli import main as run
 
     if interrupted is not None:
         signal.signal(signal.SIGINT, interrupted)
     run()
-
-
-def _ours() -> bool:
-    """Whether SIGINT raises KeyboardInterrupt; where it is ignored, as behind ``nohup``, it stays so."""
-    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 if __name__ == "__main__":

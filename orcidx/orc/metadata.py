@@ -112,7 +112,7 @@ class Footer:
     @cached_property
     def types(self) -> tuple[TypeRecord, ...]:
         """Every column, by column id."""
-        return _read_types(self.type_bytes, self.most_items)
+        return tuple(read_types(self.type_bytes, self.most_items, _type_record))
 
     @cached_property
     def statistics_extents(self) -> tuple[Int64s, Int64s]:
@@ -453,10 +453,6 @@ def user_metadata(items: Sequence[bytes]) -> dict[str, bytes]:
 def software_name(software: bytes | None) -> str:
     """The writer's own name for itself, "" if it gave none."""
     return (software or b"").decode("utf-8", "replace")
-
-
-def _read_types(type_bytes: bytes, most_items: int) -> tuple[TypeRecord, ...]:
-    return tuple(read_types(type_bytes, most_items, _type_record))
 
 
 def _type_record(column: int, fields: tuple[Any, ...]) -> TypeRecord:

@@ -42,10 +42,6 @@ def is_list_view(type_: pa.DataType) -> bool:
     return str(type_).startswith(("list_view<", "large_list_view<"))
 
 
-def _children(type_: Any) -> list[pa.DataType]:
-    return [type_.field(i).type for i in range(type_.num_fields)]
-
-
 def _storage(type_: Any) -> Any:
     return type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
 
@@ -55,7 +51,7 @@ def hides_values(type_: pa.DataType) -> bool:
     type_ = _storage(type_)
     if not pa.types.is_nested(type_) or pa.types.is_run_end_encoded(type_):
         return False
-    below = [_storage(child) for child in _children(type_)]
+    below = [_storage(type_.field(number).type) for number in range(type_.num_fields)]
     return any(is_view(child) or pa.types.is_run_end_encoded(child) or hides_values(child) for child in below)
 
 

@@ -229,7 +229,10 @@ class OrcWriter:
         try:
             self.end_stripe()
             messages = self._stripes.file_statistics()
-            metadata = {key: _bytes_of(value) for key, value in self.options.metadata.items()}
+            metadata = {
+                key: value.encode() if isinstance(value, str) else bytes(value)
+                for key, value in self.options.metadata.items()
+            }
             kept = kept_metadata(self.schema) if self.schema.metadata else {}
             self._layout.finish(messages, kept | metadata)
         except BaseException:
@@ -385,7 +388,3 @@ def _schema_of(schema: Any) -> pa.Schema:
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
     raise InvalidQuery(f"a {type(schema).__name__} is not a schema: give a pyarrow.Schema")
-
-
-def _bytes_of(value: bytes | str) -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(value)

@@ -5,7 +5,7 @@ Supports append tables, and primary-key tables whose files need no merging. Plan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Never, Unpack
@@ -223,7 +223,10 @@ class Table:
         limit = None if limit is None else asked_limit(limit)
         if top is not None and limit is None:
             raise InvalidQuery("top gives the first rows in an order; give limit to say how many")
-        self.table_schema.check_carried(list(self.table_schema.by_name) if names is None else _plain_names(names))
+        read = (
+            self.table_schema.by_name if names is None else [one if isinstance(one, str) else one[0] for one in names]
+        )
+        self.table_schema.check_carried(list(read))
         chosen = self.schema.names if names is None else [_whole_column(name, self.schema, options) for name in names]
         order = () if top is None else parse_order(top)
         order = tuple(replace(key, column=_whole_column(key.column, self.schema, options)) for key in order)
@@ -408,10 +411,6 @@ def _described_html(table: Table) -> str:
     }
     rows = [(field.id, field.name, field.type) for field in schema.fields]
     return facts_html(table.path, facts, ("id", "column", "type"), rows)
-
-
-def _plain_names(names: Iterable[str | tuple[str, ...]]) -> list[str]:
-    return [name if isinstance(name, str) else name[0] for name in names]
 
 
 def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadOptions) -> str:

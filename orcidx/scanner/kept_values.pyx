@@ -6,7 +6,7 @@ A mask has one byte for each row, 0 or 1, as in NumPy (``orc/kept_rows``). Masks
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from orcidx.orc.kept_rows cimport check_mask, keep_block, rows_kept
+from orcidx.orc.kept_rows cimport check_mask, keep_block
 
 cdef extern from *:
     """
@@ -177,17 +177,6 @@ cdef enum:
 ctypedef fused offset_t:
     int32_t
     int64_t
-
-
-def count_kept(const uint8_t[::1] mask not None):
-    """How many rows a mask keeps."""
-    cdef int64_t rows = mask.shape[0], count = 0
-    if rows:
-        with nogil:
-            count = rows_kept(&mask[0], rows)
-    if count < 0:
-        raise ValueError("a mask has zeros and ones")
-    return count
 
 
 def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):

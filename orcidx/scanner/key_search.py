@@ -350,7 +350,7 @@ class _Search:
         self._places[places, 0] = stripe
         if len(starts) > 1:
             unplaced = places[self._places[places, 1] < 0]
-            self._places[unplaced, 1] = [_first_group(starts, stops, place) for place in unplaced.tolist()]
+            self._places[unplaced, 1] = [((starts <= place) & (place < stops)).argmax() for place in unplaced.tolist()]
 
     def _left(self, wanted: Bools, may: Bools, level: int) -> Bools:
         out = wanted & ~may
@@ -415,7 +415,3 @@ def _united(starts: Int64s, stops: Int64s, count: int) -> Bools:
     np.add.at(edges, starts, 1)
     np.add.at(edges, stops, -1)
     return np.asarray(np.cumsum(edges[:-1]) > 0)
-
-
-def _first_group(starts: Int64s, stops: Int64s, place: int) -> int:
-    return int(((starts <= place) & (place < stops)).argmax())

@@ -108,8 +108,9 @@ class Scan(RequestNarrowing, ArrowStream):
     def _repr_html_(self) -> str:
         """Describes the scan without opening anything."""
         columns = self.request.columns
+        names = ["all"] if columns is None else [one if isinstance(one, str) else ".".join(one) for one in columns]
         facts = {
-            "columns": "all" if columns is None else _short(", ".join(map(_dotted, columns))),
+            "columns": _short(", ".join(names)),
             "where": None if self.request.where is None else _short(self.request.where),
             "top": _short(", ".join(key.column for key in self.top)) if self.top else None,
             "limit": self.row_limit,
@@ -360,10 +361,6 @@ class Scan(RequestNarrowing, ArrowStream):
 
 def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     return list(joiner.add(batch))
-
-
-def _dotted(path: str | tuple[str, ...]) -> str:
-    return path if isinstance(path, str) else ".".join(path)
 
 
 def _short(value: object) -> str:

@@ -136,14 +136,11 @@ def _replaced(
             old = {base + name: version for name, version in swap.replaced.items()}
             final = base + swap.final
             if final in found or (exists is not None and exists(final)):
-                those = {path for path, version in old.items() if path in found and _is(found[path], version)}
+                there = {path: (found[path].version, version) for path, version in old.items() if path in found}
+                # a new file of the same name has another version
+                those = {path for path, (now, then) in there.items() if now is None or then.matches(now)}
                 hidden |= those
                 kept |= those if kept_until > time.time() else set()
             elif exists is None and not old.keys() <= found.keys():
                 raise FileNotFoundError(final)
     return hidden, len(hidden - kept)
-
-
-def _is(found: Found, version: Fingerprint) -> bool:
-    """Whether this is the file that was replaced, and not a new one of the same name."""
-    return found.version is None or version.matches(found.version)

@@ -209,7 +209,7 @@ def read_index_manifest(data: memoryview) -> list[IndexEntry]:
 
 def manifest_info(record: dict[str, Any]) -> ManifestInfo:
     """A record of a manifest list."""
-    return ManifestInfo(_file_name(record, "_FILE_NAME"), _stats(_record(record, "_PARTITION_STATS")))
+    return ManifestInfo(_checked_name(_get(record, "_FILE_NAME", str)), _stats(_record(record, "_PARTITION_STATS")))
 
 
 def index_entry(record: dict[str, Any]) -> IndexEntry:
@@ -330,10 +330,6 @@ def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
     if values is not None and not _STRINGS.issuperset(map(type, values)):
         raise CorruptFile(f"manifest has {name} that are not texts")
     return None if values is None else tuple(values)
-
-
-def _file_name(record: dict[str, Any], name: str) -> str:
-    return _checked_name(_get(record, name, str))
 
 
 def _checked_name(name: str) -> str:

@@ -39,7 +39,9 @@ def merging_needed(files: Sequence[FileEntry], schema: TableSchema) -> str | Non
         if len({file.level for file in files}) == 1:
             return None
     types = [field.type for field in schema.key_fields]
-    ranges = sorted(((_key(file.min_key, types), _key(file.max_key, types), file) for file in files), key=_by_range)
+    ranges = sorted(
+        ((_key(file.min_key, types), _key(file.max_key, types), file) for file in files), key=lambda one: one[:2]
+    )
     for i, (low, high, file) in enumerate(ranges):
         if file.deleted_rows:
             return f"{file.name} holds {file.deleted_rows} deletions"
@@ -48,10 +50,6 @@ def merging_needed(files: Sequence[FileEntry], schema: TableSchema) -> str | Non
         if i and low <= ranges[i - 1][1]:
             return f"keys of {ranges[i - 1][2].name} (level {ranges[i - 1][2].level}) and {file.name} overlap"
     return None
-
-
-def _by_range(item: tuple[Any, Any, FileEntry]) -> Any:
-    return item[:2]
 
 
 def _key(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:

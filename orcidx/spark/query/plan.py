@@ -31,7 +31,7 @@ from orcidx.spark.query.parts import Part, enough, pack
 from orcidx.spark.query.read_query import Query, zoned_partitions
 from orcidx.spark.query.read_task import ReadTask, broken_files_passed
 from orcidx.spark.query.task_session import OfSession
-from orcidx.spark.sessions.case_rule import Column, columns_as_spelled, where_as_spelled
+from orcidx.spark.sessions.case_rule import columns_as_spelled, where_as_spelled
 from orcidx.spark.types.hive_columns import partition_constants, partition_types
 from orcidx.spark.types.spark_types import (
     arrow_schema_of,
@@ -134,7 +134,8 @@ def _begin_orc(query: Query) -> Plan:
     chosen = choose_fields(arrow, query.columns, case_sensitive=query.case_sensitive)
     columns = query.spelled([one.name for _, one in chosen])
     asked = columns_as_spelled(query.columns, arrow, case_sensitive=query.case_sensitive)
-    asked = None if asked is None else _with_order(asked, order)
+    if asked is not None:
+        asked = (*asked, *(key.column for key in order if key.column not in asked))
     shared: dict[str, Any] = {"limit": None, "row_numbers": False, "schema": stored_schema(arrow), "options": options}
     match: Literal["name", "position"] = "position" if positional else "name"
     where = query.predicate(arrow, types, schema)
@@ -154,11 +155,6 @@ def _begin_orc(query: Query) -> Plan:
     listed = (len(rows.jobs), sum(job.source.size or 0 for job in rows.jobs))
     session = query.of_session(arrow, types, names) or query.of_case_rule(where, arrow)
     return Plan(query, rows, _shown(schema, rows.schema), columns, order, listed, session)
-
-
-def _with_order(columns: Sequence[Column], order: Sequence[SortKey]) -> tuple[Column, ...]:
-    """The columns, with those columns of the order that are not among them."""
-    return (*columns, *(key.column for key in order if key.column not in columns))
 
 
 def _by_directory(rows: Scan) -> Scan:
