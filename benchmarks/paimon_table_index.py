@@ -65,7 +65,7 @@ def main() -> None:
     files = int(next((word for word in sys.argv[1:] if word.isdigit()), "10000"))
     threshold = "0 b" if "--sidecars" in sys.argv else "1 mb"
     seconds: dict[str, float] = {}
-    table_changes.plan_rewrite = timed(seconds, "plan", index_rewriting.plan_rewrite)
+    table_changes.plan_index_rewrite = timed(seconds, "plan", index_rewriting.plan_index_rewrite)
     table_changes.commit_rewrite = timed(seconds, "commit", index_rewriting.commit_rewrite)
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     with tempfile.TemporaryDirectory() as scratch:

@@ -481,9 +481,7 @@ OF_EVERY_INDEX = {"Contents", "Part", "build", "check_type", "read", "write"}
 """What each module of an index format has."""
 
 MORE_THAN_ONE_MEANING = {
-    *("Answer", "ColumnStatistics", "Part", "RangeSource", "RewritePlan", "Stage", "asked_columns", "convert"),
-    *("evaluate", "key_column", "partition_path", "partition_values", "plan_files", "plan_rewrite", "rounded"),
-    "translate",
+    *("Answer", "ColumnStatistics", "Part", "Stage", "convert", "evaluate", "partition_values", "translate"),
 }
 """Names that two modules define for two things. The list may only shrink."""
 

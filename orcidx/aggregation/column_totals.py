@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orcidx.aggregation.exact_sums import FloatSum, integer_sum, rounded
+from orcidx.aggregation.exact_sums import FloatSum, integer_sum, rounded_sum
 from orcidx.aggregation.functions import LARGEST_PRECISION, Aggregate
 from orcidx.aggregation.ranks import Ranks
 from orcidx.aggregation.value_forms import NAN, Comparable, NotANumber, comparable, form_of
@@ -151,7 +151,7 @@ class ColumnTotals:
             return self.floats.value(1 if function == "sum" else self.count)
         if function == "avg":
             scale = self.kind.scale if pa.types.is_decimal(self.kind) else 0
-            return rounded(self.total, self.count * 10**scale)
+            return rounded_sum(self.total, self.count * 10**scale)
         if abs(self.total) >= LIMIT:
             raise ValueOutOfRange(
                 f"{aggregate}: the sum has more than {LARGEST_PRECISION} digits; ask for avg, or for fewer rows",

@@ -69,10 +69,10 @@ class FloatSum:
     def value(self, divisor: int = 1) -> float:
         """The sum or its quotient, rounded once; infinite if it exceeds every double."""
         special = self.special
-        return rounded(self.units, divisor << _UNIT) if special is None else special
+        return rounded_sum(self.units, divisor << _UNIT) if special is None else special
 
 
-def rounded(numerator: int, denominator: int) -> float:
+def rounded_sum(numerator: int, denominator: int) -> float:
     """The double nearest to a fraction."""
     try:
         return float(Fraction(numerator, denominator))

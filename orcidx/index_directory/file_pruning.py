@@ -56,11 +56,11 @@ __all__ = [
     "FilePlan",
     "KnownFiles",
     "Partitions",
-    "asked_columns",
     "changed_statistics",
+    "columns_asked_of",
     "files_with_index_of",
     "open_questions",
-    "plan_files",
+    "plan_known_files",
     "stored_index",
 ]
 
@@ -265,7 +265,7 @@ def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> 
     return pc.is_in(names, pa.array(shown, pa.string()))
 
 
-def asked_columns(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
+def columns_asked_of(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
     """Names of top-level columns that a predicate may mean (for ``a.b.c``: ``a``, ``a.b`` and ``a.b.c``), and those of
     totals; None means any."""
     if predicate is None:
@@ -279,7 +279,7 @@ def asked_columns(predicate: Predicate | None, totalled: Collection[str] = ()) -
 # ---------------------------------------------------------------------- the plan
 
 
-def plan_files(
+def plan_known_files(
     known: KnownFiles,
     fresh: Bools,
     predicate: Predicate | None,

@@ -49,7 +49,7 @@ from orcidx.errors import CorruptFile, InvalidQuery, StorageError, located
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.index_directory.catalog_names import CATALOGS, catalog_name, catalog_number, in_order, is_of_version_1
-from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, asked_columns, plan_files
+from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, columns_asked_of, plan_known_files
 from orcidx.index_directory.file_versions import FRESH, LISTING, STALE, UNKNOWN, among, behind, later, states
 from orcidx.index_directory.index_rows import IndexRows, rows_of_parts
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, TailPlaces
@@ -277,13 +277,13 @@ class IndexStore:
         seen = None if isinstance(files, pa.Table) else seen_paths(files)
         predicate = None if where is None else parse(where)
         match = self.match(listing)
-        asked = asked_columns(predicate, totalled)
+        asked = columns_asked_of(predicate, totalled)
         indexed = {name.lower() for name in columns_of(self.spec.get("spec", {}))}
         has_index = asked is None or not indexed.isdisjoint(name.lower() for name in asked)
         _give_back(len(listing))
         known = self.known(listing, match, columns=asked, schema=schema, seen=seen)
         _give_back(len(listing))
-        plan = plan_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
+        plan = plan_known_files(known, match.fresh, predicate, options or ReadOptions(), has_index=has_index)
         tails = None
         if self.root.kind != "path":
             places = partial(self.catalog, files=TAIL_FIELDS.names, columns=(), paths=False)

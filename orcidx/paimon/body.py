@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from orcidx.errors import CorruptFile
 from orcidx.paimon.roaring import read_bitmap
 
-__all__ = ["Body", "RangeSource", "checked_rows", "is_within", "rows_of"]
+__all__ = ["Body", "IndexSource", "checked_rows", "is_within", "rows_of"]
 
 WHOLE_BELOW = 64 << 10
 """Bytes of an index below which all of it is read: a round trip costs as much as one or two megabytes (decision
@@ -24,7 +24,7 @@ FIRST_READ = 16 << 10
 """Bytes of the first read of a larger index."""
 
 
-class RangeSource(Protocol):
+class IndexSource(Protocol):
     """Anything that serves byte ranges; ``orcidx.storage`` readers do."""
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[Any]:
@@ -37,7 +37,7 @@ class Body:
     ``requests`` and ``bytes_read`` count what was asked of the source.
     """
 
-    def __init__(self, source: RangeSource | None, start: int, length: int, *, front: memoryview | None = None) -> None:
+    def __init__(self, source: IndexSource | None, start: int, length: int, *, front: memoryview | None = None) -> None:
         self.length = length
         self.available = length if source is not None else len(front or b"")
         self.requests = 0

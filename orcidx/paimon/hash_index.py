@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType, parse_type
-from orcidx.paimon.key_columns import key_column
+from orcidx.paimon.key_columns import hashed_column
 from orcidx.paimon.row_hash import hash_rows
 
 __all__ = ["BucketAssigner", "HashIndex", "bucket_of_hash", "key_hash"]
@@ -92,7 +92,7 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
     columns = []
     for column, data_type in zip(keys.columns, types):
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        columns.append(key_column(array, data_type))
+        columns.append(hashed_column(array, data_type))
     return hash_rows(columns, keys.num_rows)
 
 

@@ -16,7 +16,7 @@ from orcidx.paimon.row_hash import BYTES, DECIMAL, FIXED, TIMESTAMP
 if TYPE_CHECKING:
     from orcidx.paimon.row_hash import Column
 
-__all__ = ["key_column"]
+__all__ = ["hashed_column"]
 
 _NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _NANOS_PER_MILLI = 1_000_000
@@ -26,7 +26,7 @@ _UNSIGNED = {"BOOLEAN": np.uint8, "TINYINT": np.uint8, "SMALLINT": np.uint16, "I
 _UNSIGNED |= {"TIME": np.uint32, "FLOAT": np.uint32}
 
 
-def key_column(array: pa.Array, data_type: DataType) -> Column:
+def hashed_column(array: pa.Array, data_type: DataType) -> Column:
     """One key column; raises ``InvalidQuery`` when its values cannot be of ``data_type``, or ``data_type`` cannot be a
     key."""
     if isinstance(array, pa.DictionaryArray):

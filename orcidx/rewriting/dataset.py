@@ -14,7 +14,7 @@ from orcidx.keywords import lists_options
 from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
 from orcidx.orc_writer.writer import OrcWriter, batches_of
 from orcidx.rewriting.dataset_job import DatasetJob, JobFile, Mode, spec_of
-from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, partition_path, split_batch
+from orcidx.rewriting.partitions import PartitionKey, check_partition_columns, hive_path, split_batch
 from orcidx.rewriting.progress import RowProgress
 from orcidx.rewriting.row_hashes import RowsSeen
 from orcidx.storage import OneSource
@@ -258,7 +258,7 @@ class _Writing:
             raise InvalidQuery(
                 f"more than {self._most} partitions; sort the rows by fewer columns, or raise max_partitions="
             )
-        folder = partition_path(self._names, key)
+        folder = hive_path(self._names, key)
         part = self._open[key] = _Partition(key, folder, self._job.of_partition(key))
         part.sequence = len(part.earlier)
         return part
@@ -353,7 +353,7 @@ class _Writing:
                 raise self._other_rows(f"those of {part.earlier[0].path} are missing")
         gone = {one.partition for one in self._job.files} - self._open.keys()
         if gone:
-            raise self._other_rows(f"there are none of {partition_path(self._names, min(gone, key=str)) or 'them'}")
+            raise self._other_rows(f"there are none of {hive_path(self._names, min(gone, key=str)) or 'them'}")
         if not self._job.files and not self._names:
             self._begin(part := self._enter(()))
             self._end(part)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery, OrcidxError, ValueOutOfRange
 from orcidx.orc_writer.array_layouts import is_joined
 
-__all__ = ["PartitionKey", "check_partition_columns", "partition_path", "split_batch"]
+__all__ = ["PartitionKey", "check_partition_columns", "hive_path", "split_batch"]
 
 PartitionKey = tuple[str | None, ...]
 """The values as text, before escaping."""
@@ -49,7 +49,7 @@ def _has_text(kind: pa.DataType) -> bool:
     return bool(plain or text or (types.is_timestamp(kind) and kind.tz is None))
 
 
-def partition_path(names: Sequence[str], key: PartitionKey) -> str:
+def hive_path(names: Sequence[str], key: PartitionKey) -> str:
     """``k=v/k2=v2/``, escaped; "" without partition columns."""
     parts = (f"{_escape(name)}={NULL_PARTITION if v is None else _escape(v)}/" for name, v in zip(names, key))
     return "".join(parts)

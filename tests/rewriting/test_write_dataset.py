@@ -18,7 +18,7 @@ import orcidx
 from orcidx import col
 from orcidx.errors import CorruptFile, InvalidQuery, StorageError, ValueOutOfRange
 from orcidx.orc_writer.writer import OrcWriter
-from orcidx.rewriting.partitions import partition_path
+from orcidx.rewriting.partitions import hive_path
 from orcidx.storage.folder import Folder
 
 ROWS = 30_000
@@ -75,7 +75,7 @@ def test_a_dataset_prunes_by_partitions(tmp_path):
 
 def test_spark_and_hive_escape_alike():
     odd = "\x01\x1f\"#%'*/:=?\\\x7f{[]^ é|"
-    assert partition_path(["k"], (odd,)) == "k=%01%1F%22%23%25%27%2A%2F%3A%3D%3F%5C%7F%7B%5B%5D%5E é|/"
+    assert hive_path(["k"], (odd,)) == "k=%01%1F%22%23%25%27%2A%2F%3A%3D%3F%5C%7F%7B%5B%5D%5E é|/"
 
 
 VALUES = [

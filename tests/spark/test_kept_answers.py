@@ -101,7 +101,7 @@ def test_what_could_not_be_read_is_read_the_next_time(
         raise OSError("the disk is busy")
 
     with monkeypatch.context() as broken:
-        broken.setattr("orcidx.spark.conditions.survivors.plan_files", fails)
+        broken.setattr("orcidx.spark.conditions.survivors.plan_known_files", fails)
         with pytest.warns(RuntimeWarning, match="not used"):
             assert ask(117) == ""
     assert ask(117) == "0,2"

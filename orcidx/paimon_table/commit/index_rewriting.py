@@ -48,7 +48,7 @@ from orcidx.scanner.file import open_file
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
-__all__ = ["BuiltIndex", "IndexTask", "RewritePlan", "commit_rewrite", "plan_rewrite", "rewrite_file_index"]
+__all__ = ["BuiltIndex", "IndexRewritePlan", "IndexTask", "commit_rewrite", "plan_index_rewrite", "rewrite_file_index"]
 
 KIND = "COMPACT"
 Unit = Literal["s", "ms", "us", "ns"]
@@ -123,7 +123,7 @@ _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 @dataclass
-class RewritePlan:
+class IndexRewritePlan:
     """The plan of a rewrite: its ``tasks``, and the files that need no task, by status."""
 
     committer: Committer
@@ -134,9 +134,9 @@ class RewritePlan:
     known: frozenset[tuple[Any, ...]]
 
 
-def plan_rewrite(
+def plan_index_rewrite(
     table: TableView, where: Where, spec: Spec | None, *, only_missing: bool, given: CommitOptionsByName
-) -> RewritePlan:
+) -> IndexRewritePlan:
     """Plans which files get which indexes. Reads only metadata and the headers of sidecars."""
     committer = begin(table, "rewrite_file_index", given)
     state = committer.state
@@ -161,7 +161,7 @@ def plan_rewrite(
             files["complete"].append(file.entry.name)
         else:
             tasks.append(task)
-    return RewritePlan(committer, tasks, files, state.snapshot_id, state.schema.id, frozenset(state.live))
+    return IndexRewritePlan(committer, tasks, files, state.snapshot_id, state.schema.id, frozenset(state.live))
 
 
 def _check_columns(spec: Spec, schema: TableSchema) -> None:
@@ -242,7 +242,7 @@ def _is_complete(file: TableFile, task: IndexTask) -> bool:
 # ---------------------------------------------------------------------- commit
 
 
-def commit_rewrite(plan: RewritePlan, results: Sequence[BuiltIndex | None]) -> Changed:
+def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None]) -> Changed:
     """Commits the indexes that tasks built. Files that are gone or have changed meanwhile are left out and named in the
     result."""
     built = [index for index in results if index is not None]
@@ -269,7 +269,7 @@ def commit_rewrite(plan: RewritePlan, results: Sequence[BuiltIndex | None]) -> C
 
 
 @contextmanager
-def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
+def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
     """Adds to an error the names of the sidecars that are left behind. They are not deleted: they are named by their
     content, so another job may have committed the same ones."""
     try:
@@ -289,7 +289,7 @@ def _naming_sidecars(plan: RewritePlan, built: Sequence[BuiltIndex | None]) -> I
 
 
 @contextmanager
-def naming_what_tasks_left(plan: RewritePlan) -> Iterator[None]:
+def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
     """Adds to an error the names of the sidecars that tasks of other processes left behind, which are found by
     listing."""
     try:
@@ -304,7 +304,7 @@ def naming_what_tasks_left(plan: RewritePlan) -> Iterator[None]:
         raise
 
 
-def _sidecars_there(plan: RewritePlan) -> list[str]:
+def _sidecars_there(plan: IndexRewritePlan) -> list[str]:
     """Sidecars of the planned files that are not named by the snapshot on which the rewrite was planned."""
     named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}
     planned = {f"{task.directory}/{task.name}" for task in plan.tasks}
@@ -317,11 +317,13 @@ def _sidecars_there(plan: RewritePlan) -> list[str]:
     return found
 
 
-def _repeated(committer: Committer, committed: Committed, plan: RewritePlan) -> Changed:
+def _repeated(committer: Committer, committed: Committed, plan: IndexRewritePlan) -> Changed:
     return changed(committer, committed, KIND, plan.planned_on)
 
 
-def _change(attempt: Attempt, plan: RewritePlan, built: Sequence[BuiltIndex], status: dict[str, list[str]]) -> Change:
+def _change(
+    attempt: Attempt, plan: IndexRewritePlan, built: Sequence[BuiltIndex], status: dict[str, list[str]]
+) -> Change:
     live = attempt.state.live
     by_name = {(file.entry.partition, file.entry.bucket, file.entry.name): file for file in live.values()}
     for name in ("done", "gone", "changed", "new"):
@@ -385,7 +387,7 @@ def rewrite_file_index(
     table: TableView, where: Where, spec: Spec | None, *, only_missing: bool, dry_run: bool, given: CommitOptionsByName
 ) -> Changed:
     """See ``Table.rewrite_file_index``."""
-    plan = plan_rewrite(table, where, spec, only_missing=only_missing, given=given)
+    plan = plan_index_rewrite(table, where, spec, only_missing=only_missing, given=given)
     committer = plan.committer
     if found := committer.earlier(KIND):
         return _repeated(committer, found, plan)

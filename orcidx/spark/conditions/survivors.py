@@ -23,10 +23,10 @@ from orcidx.errors import CorruptFile, OrcidxError, Unsupported
 from orcidx.index_directory.catalog import StatisticsKey
 from orcidx.index_directory.file_pruning import (
     KnownFiles,
-    asked_columns,
+    columns_asked_of,
     files_with_index_of,
     open_questions,
-    plan_files,
+    plan_known_files,
     stored_index,
 )
 from orcidx.index_directory.store import IndexStore
@@ -222,12 +222,12 @@ def _planned(
         for key, kind in files.partition_types(infer=partitions.infer).items()
         if partitions.by_directory and kind != "timestamp" and types.get(key) == kind
     ]
-    known = store.known(table, match, columns=asked_columns(where), schema=arrow_schema_of(struct_json(kinds)))
+    known = store.known(table, match, columns=columns_asked_of(where), schema=arrow_schema_of(struct_json(kinds)))
     hidden = replace(known.partitions, keys=known.partitions.keys | partitions.names)
     known = replace(known, partitions=hidden)
     statistics = {key: one for key, one in known.catalog.statistics.items() if _same_values(key, types)}
     known = replace(known, catalog=replace(known.catalog, statistics=statistics))
-    plan = plan_files(known, match.fresh, where, options, has_index=True, ask_indexes=False)
+    plan = plan_known_files(known, match.fresh, where, options, has_index=True, ask_indexes=False)
     return known, match.fresh, plan
 
 
@@ -261,7 +261,7 @@ class _Question:
     def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
         """Whether an index proves that its file has no matching rows; None where it has none of the predicate's columns
         and is not read."""
-        asked = asked_columns(self.where) or ()
+        asked = columns_asked_of(self.where) or ()
         types = {
             name: kind
             for name, kind in stored.types.items()
@@ -372,7 +372,7 @@ def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> 
     """The columns of the parts of the condition on which an index is not silent; None means any. Parts of an OR count
     as well, since statistics may rule out the other parts in some files."""
     heard: list[Any] = [part for part in parts(where) if not is_silent(part)]
-    return asked_columns(all_of(*heard))
+    return columns_asked_of(all_of(*heard))
 
 
 def _is_not_null(part: Part) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery, OrcidxError, Unsupported
 from orcidx.index_directory.catalog import FILE_FIELDS
 from orcidx.index_directory.explain import EXAMINED, DirectoryExplanation, Pruned, Question, assemble, examine
-from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, plan_files
+from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, plan_known_files
 from orcidx.index_directory.store import IndexStore, listing_table, stale_notes
 from orcidx.options import ReadOptions
 from orcidx.planner.request import ScanRequest
@@ -168,7 +168,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
     options = request.options
 
     def plan(files: KnownFiles, options: ReadOptions) -> FilePlan:
-        return plan_files(files, match.fresh, request.where, options, has_index=True, ask_indexes=False)
+        return plan_known_files(files, match.fresh, request.where, options, has_index=True, ask_indexes=False)
 
     whole = plan(known, options)
     whole = replace(whole, notes=(*stale_notes(listing, match), *whole.notes))

@@ -22,7 +22,7 @@ from orcidx.options import ReadOptions
 from orcidx.paimon.build import Spec
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
-from orcidx.paimon_table.commit.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_rewrite
+from orcidx.paimon_table.commit.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_index_rewrite
 from orcidx.paimon_table.commit.orphans import discard, take_back
 from orcidx.paimon_table.commit.row_appending import commit_append, plan_append
 from orcidx.paimon_table.commit.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete, those_there
@@ -106,7 +106,7 @@ def rewrite_file_index(
     opened = _opened(table, storage_options)
     where = _predicate(spark, opened, where)
     commit = _named(opened, commit)
-    plan = plan_rewrite(opened.view, where, spec, only_missing=only_missing, given=commit)
+    plan = plan_index_rewrite(opened.view, where, spec, only_missing=only_missing, given=commit)
     if dry_run or not plan.tasks or plan.committer.earlier("COMPACT"):
         return opened.rewrite_file_index(where, spec, only_missing=only_missing, dry_run=dry_run, **commit)
     with naming_what_tasks_left(plan):
