@@ -156,17 +156,18 @@ def sample(count: int, seed: int, modules: list[str] | tuple[str, ...]) -> list[
 def suite_of(mutant: Mutant, runs: list[dict[str, Any]], seconds: float, killers: list[str]) -> list[tuple[str, float]]:
     """The tests that run the mutant's function, and their seconds, of which all have so many at most.
 
-    ``killers`` come first; then the shortest tests and those that run the fewest other functions. Of each test function
-    a case comes before its other cases, which tell much the same.
+    ``killers`` come first; then the shortest tests and those that run the fewest other functions. Many cases of a test
+    function tell much the same, so that later ones count as longer.
     """
     at: dict[str, int] = {}
     turns = []
-    for run in sorted(runs, key=lambda run: run["seconds"] * len(run["units"])):
+    for run in sorted(runs, key=lambda run: run["seconds"]):
         if f"{mutant.module}:{mutant.unit}" in run["units"]:
             function = run["test"].partition("[")[0]
             at[function] = at.get(function, -1) + 1
+            cost = run["seconds"] * len(run["units"]) * (1 + at[function] / 4)
             first = killers.index(run["test"]) if run["test"] in killers else len(killers)
-            turns.append((first, at[function], run["seconds"] * len(run["units"]), run["seconds"], run["test"]))
+            turns.append((first, cost, run["seconds"], run["test"]))
     chosen, left = [], seconds
     for *_, took, test in sorted(turns):
         if took <= left or not chosen:

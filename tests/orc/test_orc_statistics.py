@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from orcidx.orc import statistics
 from orcidx.orc.bounds import NumberBounds, StatisticsColumn, bound_statistics, distrust
 from orcidx.orc.calendars import hybrid_days, proleptic_days
 from orcidx.orc.decimal_text import read_decimal, scaled_floor
+from orcidx.orc.integer_range import file_rules_out
 from orcidx.orc.kinds import CompressionKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts
 from orcidx.orc.statistics import (
@@ -35,8 +37,9 @@ from orcidx.orc.statistics import (
     units_table,
 )
 from orcidx.orc.stored_totals import stored_totals
-from orcidx.orc.timezones import load_zone
+from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, load_zone
 from orcidx.orc.types import OrcType
+from orcidx.predicate import bind
 
 K = TypeKind
 FACTS = FileFacts(
@@ -78,7 +81,62 @@ def integers(low: int, high: int, count: int = 10, has_null: bool | None = False
     return pb.statistics(count, has_null, pb.blob(2, pb.sint(1, low) + pb.sint(2, high)))
 
 
+def test_the_file_s_extremes_of_integers_rule_out_what_lies_outside() -> None:
+    """Only where they are those of values that the type holds."""
+
+    def rules_out(where: Any, *one: int, kind: TypeKind = K.BYTE, rows: int = 10) -> bool:
+        (leaf,) = bind(where, pa.schema([("c", pa.int64())])).leaves()
+        message = pb.blob(7, pb.statistics(rows)) + pb.blob(7, integers(*one))
+        file: Any = SimpleNamespace(facts=FACTS, rows=rows, footer_bytes=message)
+        return file_rules_out(leaf, node(kind), file, OPTIONS)
+
+    c = orcidx.col("c")
+    assert [rules_out(c > literal, 3, 7) for literal in (6, 7)] == [False, True]
+    assert [rules_out(c < literal, 3, 7) for literal in (3, 4)] == [True, False]
+    assert rules_out(c > 127, -128, 127)
+    assert not rules_out(c > 128, -128, 128), "larger values wrap"
+    assert not rules_out(c < -129, -129, 127)
+    assert [rules_out(c > 7, 3, 7, count) for count in (0, 1, 9, 10, 11)] == [False, True, True, True, False]
+    assert not rules_out(c > 7, 7, 3), "no range"
+    assert not rules_out(c > 7, 3, 7, kind=K.DATE)
+
+
 # Literals against bounds, exactly
+
+
+def test_bounds_of_units_that_have_none() -> None:
+    some = np.array([True, False, True])
+    for values, scale, expected in (
+        ([5, 0, -7], 0, [5, None, -7]),
+        ([150, 0, -1], 2, [Decimal("1.50"), None, Decimal("-0.01")]),
+        ([1.5, 0.0, -2.5], 0, [1.5, None, -2.5]),
+    ):
+        bounds = NumberBounds(np.array(values), some, some, scale)
+        assert bounds.at(np.arange(3)) == expected
+        assert bounds.at(np.array([2, 0])) == [expected[2], expected[0]]
+        assert [bounds.value(unit) for unit in range(3)] == expected
+
+
+def test_values_that_compare_with_a_literal_themselves() -> None:
+    every = np.ones(2, bool)
+    integers, floats = NumberBounds(np.array([1, 2]), every, every), NumberBounds(np.array([1.5, 2]), every, every)
+    assert integers.plain(1) is integers.values
+    assert integers.plain((1 << 63) - 1) is integers.values
+    assert [integers.plain(literal) for literal in (1.0, Decimal(1), 1 << 63)] == [None] * 3
+    assert floats.plain(1.0) is floats.values
+    assert [floats.plain(literal) for literal in (1, Decimal(1))] == [None] * 2
+    assert NumberBounds(np.array([1, 2]), every, every, 1).plain(1) is None
+    assert integers.where(np.array([True, False])).plain(1) is None
+
+
+def test_bounds_that_are_looked_up_among_literals() -> None:
+    every, units = np.ones(2, bool), np.array([1, 0])
+    plain, scaled = NumberBounds(np.array([1, 2]), every, every), NumberBounds(np.array([150, 200]), every, every, 2)
+    assert plain.sortable(units, np.array([7])).dtype == np.int64
+    assert plain.sortable(units, np.array([7])).tolist() == [2, 1]
+    assert plain.sortable(units, np.array([7, 1 << 70], object)).dtype == object
+    assert scaled.sortable(units, np.array([7])).tolist() == [Decimal(2), Decimal("1.5")]
+
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 ANY_INT = st.integers(-(2**70), 2**70) | INT64
@@ -307,6 +365,14 @@ def test_timestamp_bounds() -> None:
     assert column.upper.compare(10**21).tolist()[4] == 0
 
 
+@pytest.mark.parametrize("further", [-2, -1, 0, 1, 2])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_timestamps_at_the_ends_of_64_bits_of_nanoseconds(sign: int, further: int) -> None:
+    millis = sign * ((2**63 - 1) // 10**6 + further)
+    column = bound(raw(node(K.TIMESTAMP_INSTANT), timestamps(millis, millis, 1, 1_000_000)))
+    assert both(column) == (millis * 10**6, millis * 10**6 + 999_999)
+
+
 def test_timestamps_that_are_not_trusted() -> None:
     one = raw(node(K.TIMESTAMP), timestamps(10**9, 2 * 10**9))
     assert "ORC-135" in (bound(one, replace(FACTS, writer_version=5)).distrusted or "")
@@ -350,6 +416,16 @@ def test_wall_clocks_of_other_tables(zone: str | None, year: int, hours: float) 
     assert column.lower.exact[0] == (slack == 0)
     instants = bound(raw(node(K.TIMESTAMP_INSTANT), timestamps(milli, milli, 1, 1)), zone=zone)
     assert both(instants) == (milli * 10**6, (milli + near_epoch) * 10**6)
+
+
+@pytest.mark.parametrize(
+    ("second", "milli", "hours"),
+    [(CALM_FROM, -1, 24), (CALM_FROM, 0, 1), (CALM_UNTIL, -1, 1), (CALM_UNTIL, 0, 24)],
+)
+def test_tables_differ_little_from_1970_to_2037(second: int, milli: int, hours: int) -> None:
+    at, slack = 1000 * second + milli, 3_600_000 * hours
+    column = bound(raw(node(K.TIMESTAMP), timestamps(at, at, 1, 1)), zone="Europe/Oslo")
+    assert both(column) == ((at - slack) * 10**6, (at + slack) * 10**6)
 
 
 def test_boolean_bounds() -> None:

@@ -251,3 +251,17 @@ def test_a_selection_is_pickled_in_every_form(form):
         again = pickle.loads(pickle.dumps(selection))
         assert again == selection
         assert again.runs().tolist() == form.runs().tolist()
+
+
+def test_bitmaps_of_both_widths_hold_the_same_rows():
+    narrow, wide = (RowSelection.from_bitmap(kind([1, 5, 900]), 1000) for kind in (BitMap, BitMap64))
+    assert narrow == wide
+    assert wide == narrow
+    assert narrow != RowSelection.from_bitmap(BitMap64([1, 5, 901]), 1000)
+
+
+def test_all_but_a_narrow_bitmap_in_a_span_beyond_32_bits():
+    length = (1 << 32) + 5
+    inverted = ~RowSelection.from_bitmap(BitMap([0, 7]), length)
+    assert inverted.runs().tolist() == [[1, 7], [8, length]]
+    assert (~RowSelection.from_bitmap(BitMap64([0, length - 1]), length)).runs().tolist() == [[1, length - 1]]
