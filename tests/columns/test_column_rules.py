@@ -302,10 +302,13 @@ def test_lengths_that_add_up_to_too_much_to_skip() -> None:
     ids=["repeated", "direct", "long steps", "short steps", "long differences", "short differences"],
 )
 def test_days_beyond_32_bits_are_refused_in_runs_of_every_form(run: Run) -> None:
-    rows = len(run.values) + 64
-    column = raw_column(TypeKind.DATE, {DATA: run.data + direct(range(64), signed=True).data}, rows)
-    with pytest.raises(ValueOutOfRange, match="millions of years"):
-        column.read()
+    """Alone, and in a row of runs that are decoded together."""
+    others = direct(range(64), signed=True).data
+    for before, behind in ((0, 0), (0, 1), (1, 1)):
+        data = others * before + run.data + others * behind
+        column = raw_column(TypeKind.DATE, {DATA: data}, 64 * (before + behind) + len(run.values))
+        with pytest.raises(ValueOutOfRange, match="millions of years"):
+            column.read()
 
 
 def test_map_keys_that_are_null() -> None:

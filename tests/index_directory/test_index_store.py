@@ -9,6 +9,7 @@ import pickle
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from orcidx import InvalidQuery, StorageError, paimon
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.build import IndexSpec, index_file
 from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, Catalog, StatisticsKey
+from orcidx.index_directory.file_pruning import asked_columns, changed_statistics
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.planner.request import FileJob
@@ -84,6 +86,50 @@ def test_the_reason_is_told(directory: Path) -> None:
     assert [str(reason) for reason in plan.reasons(0)] == ["col('day') > 0: is 0 in the whole file (partition)"]
     assert "max 499, no null (file statistics)" in str(plan.reasons(4)[0])
     assert plan.rows.tolist() == [100] * 6
+
+
+def test_files_of_no_row_and_of_one(directory: Path) -> None:
+    orc.write_table(events(0, 0), directory / "day=0" / "empty.orc")
+    orc.write_table(events(700, 1), directory / "day=2" / "single.orc")
+    store = index_here(directory, embedded_bytes=1 << 20)
+    sources = list_sources(directory)
+    names = [Path(source.name).stem for source in sources]
+    empty, single = names.index("empty"), names.index("single")
+    for where in (None, "id >= 0", "city = 'c0-700' OR id = 5", "city = 'c0-700' OR day = 7"):
+        plan = store.plan(sources, where)
+        assert empty not in plan.kept
+        assert single in plan.kept
+        assert [str(reason) for reason in plan.reasons(empty)] == ["the file has no rows (catalog)"]
+        assert all(plan.reasons(file) == () for file in plan.kept)
+    assert store.plan(sources, "city = 'c0-701' OR day = 7").kept.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "changed"),
+    [
+        ({}, set()),
+        ({"timezone": "Europe/Oslo"}, {"date", "timestamp"}),
+        ({"calendar": "stored"}, {"date", "timestamp"}),
+        ({"timestamp_ntz": False}, {"bigint"}),
+        ({"utf8": "replace"}, {"string"}),
+        ({"utf8": "unchecked"}, set()),
+        ({"decimal_zero_precision": (38, 2)}, {"decimal(0,0)"}),
+        ({"decimal_zero_precision": (38, 2), "utf8": "replace"}, {"decimal(0,0)", "string"}),
+    ],
+)
+def test_options_with_which_the_statistics_do_not_apply(options: dict[str, Any], changed: set[str]) -> None:
+    kinds = ("bigint", "string", "date", "timestamp", "decimal(0,0)", "decimal(9,2)", "double")
+    catalog: Any = SimpleNamespace(statistics={StatisticsKey("c", kind): None for kind in kinds})
+    off = changed_statistics(catalog, ReadOptions(**options))
+    assert {key.type for key in off} == changed
+    assert all("do not apply with the option" in note.text for note in off.values())
+
+
+def test_columns_that_a_predicate_may_mean() -> None:
+    assert asked_columns(None) == set()
+    assert asked_columns(None, ["t"]) == {"t"}
+    assert asked_columns(orcidx.predicate.parse("a = 1 OR NOT b > 2"), ["t"]) == {"a", "b", "t"}
+    assert asked_columns(orcidx.col("a.b.c") == 1) == {"a", "a.b", "a.b.c"}
 
 
 @pytest.mark.parametrize("where", ["nowhere = 1 AND id = 5", "id = 'text' AND id < 100", "city LIKE '%5%' AND id < 50"])

@@ -20,7 +20,15 @@ from work_done import python_calls
 import orcidx
 from orcidx import CorruptFile, ReadOptions
 from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
-from orcidx.orc.bloom_keys import LONGEST_CHAR, OLD_CLOCKS, distrust_bloom, each_hash, literal_hashes, many_hashes
+from orcidx.orc.bloom_keys import (
+    LONGEST_CHAR,
+    OLD_CLOCKS,
+    distrust_bloom,
+    each_hash,
+    literal_hashes,
+    many_hashes,
+    may_wrap,
+)
 from orcidx.orc.kinds import CompressionKind, EncodingKind, StreamKind, TypeKind, WriterKind
 from orcidx.orc.metadata import FileFacts, unframe
 from orcidx.orc.stripe_footer import ColumnEncoding
@@ -327,6 +335,15 @@ def test_keys_of_texts() -> None:
     padded = b"a".ljust(LONGEST_CHAR + 1)
     assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_CHAR + 1}) == text_hashes([b"a", padded])
     assert hashes_of(K.CHAR, b"a", node={"max_length": LONGEST_CHAR + 2}) == text_hashes([b"a"])
+
+
+def test_integers_that_may_have_been_larger_than_their_type() -> None:
+    """Java casts bytes before it hashes them."""
+    cpp = replace(FACTS, writer=WriterKind.CPP)
+    for kind in (K.BYTE, K.SHORT, K.INT, K.LONG, K.STRING):
+        column = OrcType(id=1, kind=kind)
+        assert may_wrap(column, cpp) == (kind in (K.BYTE, K.SHORT, K.INT))
+        assert may_wrap(column, FACTS) == (kind in (K.SHORT, K.INT))
 
 
 def test_keys_of_many_literals() -> None:

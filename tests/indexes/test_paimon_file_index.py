@@ -8,6 +8,7 @@ import functools
 import json
 import math
 import operator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from orcidx.paimon.container import (
     read_container,
     write_container,
 )
+from orcidx.planner.index_evidence import IndexEvidence
 from orcidx.predicate import Constant, Leaf, Op, bind, col
+from orcidx.pruning.selection import RowSelection
 
 TYPES = {"f0": "INT", "f1": "STRING", "f2": "BIGINT", "m": "MAP<VARCHAR(20), INT>", "noidx": "INT"}
 ODD_NAME = "n\0ul-é-中-😀"
@@ -415,6 +418,22 @@ def test_a_leaf_tells_which_index_said_what() -> None:
     assert answer.parts[0][1].kind == "remain"
     assert answer.verdict.exact
     assert list(answer.verdict.rows) == [4]
+
+
+def test_columns_have_the_names_of_the_index() -> None:
+    index, every = mixed_index(("bitmap",)), RowSelection.all(MIXED.num_rows)
+    leaf: Any = bind(col("i") == 2, MIXED.schema).root
+    found = IndexEvidence(index, "bitmap", MIXED.num_rows).test(leaf, every)
+    assert found is not None
+    assert found.may.positions().tolist() == np.flatnonzero(MIXED["i"].to_numpy(zero_copy_only=False) == 2).tolist()
+    other = replace(leaf, path=("other",))
+    renamed = IndexEvidence(index, "bitmap", MIXED.num_rows, {"other": "i"})
+    again = renamed.test(other, every)
+    assert again is not None
+    assert again.may == found.may
+    assert renamed.test(leaf, every) is None
+    assert IndexEvidence(index, "bitmap", MIXED.num_rows).test(other, every) is None
+    assert IndexEvidence(index, "bitmap", MIXED.num_rows).test(replace(leaf, path=("i", "x")), every) is None
 
 
 def test_top_rows_with_a_filter() -> None:

@@ -97,6 +97,13 @@ COLUMNS: dict[str, Column] = {
         (*ORDER, *TEXT),
         length=3,
     ),
+    "CHAR(70)": Column(
+        pa.string(),
+        [*(text.ljust(70) for text in ("abcde", "abcdef", "abcdefg", "a b")), "abcdef", "abcdef " + "x" * 63],
+        ["abcde", "abcdef", "abcdefg", "a b", "a"],
+        str.encode,
+        length=70,
+    ),
 }
 
 
@@ -135,7 +142,7 @@ def is_point(question: Question) -> bool:
     return isinstance(question, NullTest) or (isinstance(question, Points) and not question.negated)
 
 
-NOT_EXACT = {"TIMESTAMP(9)": (0, 40), "STRING": (78, 2), "CHAR(3)": (185, 747)}
+NOT_EXACT = {"TIMESTAMP(9)": (0, 40), "STRING": (78, 2), "CHAR(3)": (185, 747), "CHAR(70)": (30, 90)}
 """Leaves for which nothing is asked, and those of which not just the rows that match are found; of others none."""
 
 

@@ -93,6 +93,7 @@ def test_columns_of_an_orc_file_that_have_one_type_of_paimon() -> None:
         "old": node(TypeKind.DECIMAL),  # Hive 0.11 wrote no precision
         "c": node(TypeKind.CHAR, max_length=3),
         "v": node(TypeKind.VARCHAR, max_length=5),
+        "any": node(TypeKind.CHAR),
         "t": node(TypeKind.TIMESTAMP),
         "l": node(TypeKind.LIST, node(TypeKind.INT)),
     }

@@ -34,6 +34,26 @@ def test_a_function_has_a_mutant_for_each_small_mistake() -> None:
     assert not {"1", "2", "3", "4"} & {before for before, _ in found}, "what is outside of functions stays"
 
 
+def judged_as_it_says(one: dict[str, str]) -> None:
+    """Killed by a test that is there, or equivalent for a reason that is given."""
+    if one["verdict"] == "killed":
+        file, _, test = one["by"].partition("::")
+        assert f"def {test}(" in (ROOT / file).read_text(), one
+    else:
+        assert one["verdict"] == "equivalent", one
+        assert one["why"], one
+
+
+def test_the_mutants_of_cython_are_there() -> None:
+    mutants = tomllib.loads((Path(__file__).parent / "cython.toml").read_text())["mutant"]
+    assert len({(one["place"], one["before"], one["after"]) for one in mutants}) == len(mutants) >= 30
+    for one in mutants:
+        source = (ROOT / "orcidx" / one["place"]).read_text()
+        assert source.count(one["before"]) == 1, f"{one} is no mutant any more: take it out, or judge what it became"
+        assert one["after"] != one["before"]
+        judged_as_it_says(one)
+
+
 def test_the_judged_mutants_are_there() -> None:
     judged = tomllib.loads((Path(__file__).parent / "judged.toml").read_text())["mutant"]
     modules = {one["name"].partition(": ")[0] for one in judged}
@@ -42,9 +62,4 @@ def test_the_judged_mutants_are_there() -> None:
         if one["verdict"] == "open":
             continue  # to be judged by whoever runs the mutants of its module next
         assert one["name"] in known, f"{one['name']} is no mutant any more: take it out, or judge what it became"
-        if one["verdict"] == "killed":
-            file, _, test = one["by"].partition("::")
-            assert f"def {test}(" in (ROOT / file).read_text(), one
-        else:
-            assert one["verdict"] == "equivalent", one
-            assert one["why"], one
+        judged_as_it_says(one)

@@ -605,6 +605,13 @@ def test_partition_directories(text: str, value: Any, legacy: str, plain: str | 
     assert partition_path([], [], default_name="x", legacy=True) == ""
 
 
+def test_instants_are_named_like_local_times_by_the_legacy_names_alone() -> None:
+    field, value = DataField(0, "p", parse_type("TIMESTAMP_LTZ(3)")), 1704067200_000_000000
+    assert partition_path([field], [value], default_name="x", legacy=True) == "p=2024-01-01T00%3A00/"
+    with pytest.raises(Unsupported, match="it uses the time of its own zone"):
+        partition_path([field], [value], default_name="x", legacy=False)
+
+
 def test_partitions_that_a_jvm_names_have_no_known_directory() -> None:
     with pytest.raises(Unsupported, match=r"FLOAT depends on the JVM that writes it: Java before 19"):
         partition_path([DataField(0, "p", parse_type("FLOAT"))], [1.0], default_name="x", legacy=True)

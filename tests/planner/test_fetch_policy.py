@@ -118,6 +118,9 @@ def test_requests_that_are_left_for_the_data() -> None:
     run = Run([1000] * 12, requests=1)  # the rest of the tail was not needed: a request more
     run.decide(0, range(12))
     assert [run.requests.left(stripe) for stripe in (0, 1, 7)] == [3, 3, 3]
+    run = Run([1000] * 12, requests=1)
+    run.decide(0, range(12))
+    assert [run.requests.left(stripe) for stripe in (1, 2)] == [3, 3], "stripe 0 took it, though it was ruled out"
     run = Run([0] * 12, requests=1)
     run.decide(0, range(12))
     assert [run.requests.left(stripe) for stripe in (0, 1)] == [4, 3]

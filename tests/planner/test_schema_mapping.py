@@ -9,7 +9,7 @@ import pytest
 
 import orcidx
 from orcidx import InvalidQuery, ReadOptions, ValueOutOfRange
-from orcidx.planner.schema_mapping import choose_fields, widen
+from orcidx.planner.schema_mapping import choose_fields, map_columns, widen
 
 
 @pytest.fixture
@@ -165,6 +165,37 @@ def test_case(write):
     assert read(path, wanted).to_pylist()[0] == {"id": None, "s": None}
     table = read(path, wanted, case_sensitive=False, where="ID = 2")
     assert table.to_pylist() == [{"id": 2, "s": {"b": 2}}]
+
+
+def test_case_below_lists_and_maps(write):
+    def kinds(name):
+        below = pa.struct([(name, pa.int64())])
+        return [("l", pa.list_(below)), ("m", pa.map_(pa.string(), below))]
+
+    stored = {name: pa.array([value], kind) for (name, kind), value in zip(kinds("A"), ([{"A": 1}], [("k", {"A": 2})]))}
+    table = read(write(**stored), pa.schema(kinds("a")), case_sensitive=False)
+    assert table.to_pylist() == [{"l": [{"a": 1}], "m": [("k", {"a": 2})]}]
+
+
+def test_constants_stand_where_they_are_asked_for(write):
+    with orcidx.open(write(a=[1], b=["x"], s=[{"c": 1, "d": 2}])) as file:
+        root = file._reader.root
+
+    def mapped(columns, constants, **options):
+        found = map_columns(root, columns, options=ReadOptions(**options), constants=constants)
+        return [
+            (one.field.name, one.column and one.column.path[-1], one.value and one.value.as_py())
+            for one in found.fields
+        ]
+
+    a, b, p = ("a", "a", None), ("b", "b", None), ("p", None, 7)
+    assert mapped(["b", "p", "a"], {"p": 7}) == [b, p, a]
+    assert mapped(["a", "b"], {"p": 7}) == [a, b]
+    assert mapped(["b", "a"], {"A": 7}) == [b, a]
+    assert mapped(["b", "a"], {"A": 7}, case_sensitive=False) == [b, ("A", None, 7)]
+    assert [name for name, _, _ in mapped(None, {"p": 7, "b": 8})] == ["a", "b", "s", "p"]
+    assert mapped(None, {"p": 7, "b": 8})[1] == ("b", None, 8)
+    assert mapped(["s.d", "p"], {"p": 7})[0] == ("s", "s", None)
 
 
 def test_nested_columns_of_the_wanted_schema():
