@@ -303,11 +303,10 @@ class DictionaryEvidence:
 
     name = "dictionary"
 
-    def __init__(self, read: Callable[[Path], pa.Array | None], rows: int, *, stripe: int | None = None) -> None:
+    def __init__(self, read: Callable[[Path], pa.Array | None], rows: int) -> None:
         self.notes: list[Note] = []
         self._read = read
         self._rows = rows
-        self._stripe = stripe
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
         """Tests the entries; see ``pruning.Evidence``."""

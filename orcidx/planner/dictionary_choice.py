@@ -53,7 +53,7 @@ class DictionaryChoice:
             return None
         self._keep(stripe, found.streams)
         entries = dict(zip(chosen, found.entries, strict=True))
-        return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows, stripe=stripe)
+        return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows)
 
     def _keep(self, stripe: int, streams: StreamData) -> None:
         """Keeps the fetched dictionaries of a stripe for its data, and those of the stripe before, which may be read

@@ -16,12 +16,15 @@ from columns.raw_column import (
     values,
 )
 from streams.encoders import Run, delta, direct, encode_bits, encode_bytes, fixed_delta, short_repeat
+from streams.framing import chop
 
 from orcidx.errors import CorruptFile, Unsupported, ValueOutOfRange
 from orcidx.options import ReadOptions
 from orcidx.orc.column_readers import BatchTooLarge
 from orcidx.orc.columns.base import Limits
+from orcidx.orc.int_rle import IntRle
 from orcidx.orc.kinds import TypeKind
+from orcidx.orc.timestamps import read_days
 
 ALL_NULL = encode_bits([False] * 8).data
 LONG = node(TypeKind.LONG)
@@ -303,12 +306,15 @@ def test_lengths_that_add_up_to_too_much_to_skip() -> None:
 )
 def test_days_beyond_32_bits_are_refused_in_runs_of_every_form(run: Run) -> None:
     """Alone, and in a row of runs that are decoded together."""
-    others = direct(range(64), signed=True).data
+    others = direct(range(300), signed=True).data
     for before, behind in ((0, 0), (0, 1), (1, 1)):
         data = others * before + run.data + others * behind
-        column = raw_column(TypeKind.DATE, {DATA: data}, 64 * (before + behind) + len(run.values))
+        rows = 300 * (before + behind) + len(run.values)
         with pytest.raises(ValueOutOfRange, match="millions of years"):
-            column.read()
+            raw_column(TypeKind.DATE, {DATA: data}, rows).read()
+        stream = IntRle(chop(data, len(data), "NONE").window(), version=2, signed=True)
+        with pytest.raises(ValueOutOfRange, match="millions of years"):
+            read_days(stream, np.empty(rows, np.int32), rows, -141_427)
 
 
 def test_map_keys_that_are_null() -> None:

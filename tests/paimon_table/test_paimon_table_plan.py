@@ -10,6 +10,7 @@ import random
 import shutil
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -28,6 +29,7 @@ from orcidx.paimon.data_types import DataField, parse_type
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.metadata.binary_row import BinaryRow
 from orcidx.paimon_table.metadata.partition_path import partition_path
+from orcidx.paimon_table.read.bucket_pruning import bucket_filter
 from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
 from orcidx.predicate import bind, col, parse
 from orcidx.pruning.selection import RowSelection
@@ -917,3 +919,32 @@ def test_mutated_metadata_raises_only_orcidx_errors(kind: str, tmp_path: Path) -
             continue
         finally:
             path.write_bytes(original)
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("INT", [3, -7, None]),
+        ("STRING", ["a", "", None]),
+        ("DATE", [datetime.date(1969, 12, 31), datetime.date(2026, 1, 1), None]),
+        ("TIME(3)", [datetime.time(1, 2, 3, 4000), None]),
+        ("TIMESTAMP(3)", [datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000), None]),
+        ("TIMESTAMP(6)", [datetime.datetime(2026, 1, 1, 0, 0, 0, 7), None]),
+        ("DECIMAL(9, 2)", [decimal.Decimal("-1.50"), None]),
+        ("BOOLEAN", [True, False]),
+    ],
+)
+def test_the_bucket_of_a_key_of_each_type(sql: str, values: list[Any]) -> None:
+    kind = parse_type(sql)
+    schema: Any = SimpleNamespace(bucket_fields=[DataField(0, "k", kind)], options={})
+    batch = pa.record_batch([pa.array(values, kind.arrow_type)], ["k"])
+    expected = bucket_of_hash(key_hash(batch, [kind]), 997).tolist()
+    for value, bucket in zip(values, expected):
+        where = col("k").is_null() if value is None else col("k") == value
+        found = bucket_filter(schema, bind(where, batch.schema).root)
+        assert found is not None
+        assert [one for one in range(997) if found.may_hold(one, 997)] == [bucket]
+    both = bucket_filter(schema, bind(col("k").is_in(values[:2]), batch.schema).root)
+    assert both is not None
+    found_of_both = {one for one in range(997) if both.may_hold(one, 997)}
+    assert found_of_both >= {bucket for value, bucket in zip(values[:2], expected) if value is not None}

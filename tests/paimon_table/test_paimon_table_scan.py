@@ -597,9 +597,11 @@ def test_small_files_give_the_same_opened_or_not(
 
 
 def test_small_files_are_not_opened(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for those with deleted rows, or with an index that is to be asked."""
+    """But for the first of each plan, those with deleted rows, and those with an index that is to be asked."""
     _small_table(table)
     opened: list[str] = []
+    for where in (None, col("number") == 7):
+        open_table(str(table.path)).scan(where=where).to_table()
     monkeypatch.setattr(orc_rows, "open_file", lambda source, **k: opened.append(source.name) or open_file(source, **k))
     scanned = open_table(str(table.path)).scan()
     assert scanned.to_table().num_rows == 30

@@ -16,7 +16,7 @@ import pytest
 
 import orcidx
 from orcidx import col
-from orcidx.orc.metadata_cache import PLANS, forget_metadata
+from orcidx.orc.metadata_cache import INDEXES, PLANS, forget_metadata
 from orcidx.predicate import dictionary_answers, parse, weight_of
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.storage import IdentityCache
@@ -127,3 +127,11 @@ def test_answers_of_dictionaries_weigh_the_dictionaries(monkeypatch: pytest.Monk
         assert answers.asked == asked, "the newest is known"
         del dictionary
         assert pa.total_allocated_bytes() - before < 2 << 20
+
+
+def test_row_indexes_are_kept_by_the_bytes_that_they_were_made_of(tmp_path: Path) -> None:
+    orcidx.write_table(pa.table({"a": range(5_000)}), tmp_path / "f.orc", row_index_stride=100)
+    with orcidx.open(tmp_path / "f.orc") as file:
+        (stripe,) = file.stripes
+        assert "row-group statistics" in file.scan(["a"], "a = 777").explain().skipped_by
+        assert INDEXES.weight > stripe.index_length > 500

@@ -343,6 +343,11 @@ def test_evidence_says_why_it_is_silent():
     assert notes_of(col("s") == "q", {("s",): ints(1, 2)})[0][0] == "silent"
     assert notes_of(x == 1, {("x",): ints(0, 0, null=True, count=0)}) == []
     assert notes_of(x == 30, {("x",): ints(1, 2)}) == []
+    assert notes_of(x == 5, {("x",): ints(0, 9)}) == []
+    for gone in ({"lower": unknown}, {"upper": unknown}, {"lower": unknown, "upper": unknown}):
+        without = dataclasses.replace(ints(0, 9, null=True), **gone)
+        assert notes_of(x == 5, {("x",): without}) == [("absent", "no minimum and maximum", "x", 3)]
+        assert notes_of(x.is_null(), {("x",): without}) == []
 
 
 def test_reasons_show_the_statistic_and_the_literal():
@@ -458,6 +463,13 @@ def test_bloom_filters_that_cannot_be_used_keep_the_rows_and_say_so():
     )
     assert outcome.may.is_all
     assert notes[0].kind == "silent"
+    when = datetime.datetime(2020, 1, 1)
+    outcome, notes = bloom_outcome(
+        x == when, bloom_index(nothing, nothing), kind=pa.timestamp("ns"), node=orc_type(TypeKind.TIMESTAMP)
+    )
+    assert outcome.may.is_all
+    assert [(note.kind, note.stripe) for note in notes] == [("silent", 1)]
+    assert notes[0].text.startswith("the filters cannot tell whether they hold ")
 
 
 def test_what_a_bloom_filter_could_answer_is_known_before_it_is_fetched():
