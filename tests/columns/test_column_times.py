@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import random
 import zoneinfo
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pytest
 from columns.column_encoder import Encoded, Stored, encode_column, node, numbered
 from columns.test_column_vectors import nanoseconds
 
+import orcidx
 from orcidx.errors import CorruptFile, InvalidQuery, ValueOutOfRange
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.timezones import load_zone
@@ -67,6 +69,16 @@ def test_seconds_before_1970_are_those_of_java_from_a_millisecond_on() -> None:
     stored = [(-SINCE_2015 - 9, nanos << 3) for nanos in (0, 999_999, 1_000_000)]
     expected = [-9 * 10**9, -9 * 10**9 + 999_999, -10 * 10**9 + 1_000_000]
     assert nanoseconds(times(*stored).read()) == expected
+
+
+def test_times_below_a_struct_come_in_the_wanted_unit_beside_a_condition_on_it() -> None:
+    data = io.BytesIO()
+    moment = datetime.datetime(2020, 1, 1, 1, 2, 3, 500_000)
+    orcidx.write_table(pa.table({"s": [{"t": moment}, None]}), data)
+    with orcidx.open(data.getvalue()) as file:
+        found = file.scan(["s"], "s IS NOT NULL", timestamp_unit="s").to_table()
+    assert found.schema.field("s").type == pa.struct([("t", pa.timestamp("s"))])
+    assert found.to_pylist() == [{"s": {"t": moment.replace(microsecond=0)}}]
 
 
 def test_the_ends_of_64_bits() -> None:

@@ -455,6 +455,22 @@ def test_writers_that_are_not_trusted(kind: TypeKind, facts: dict[str, Any], lev
     assert re.search(wanted, reason or "") if wanted else reason is None
 
 
+@pytest.mark.parametrize(
+    ("precision", "version", "is_wrong"),
+    [
+        (0, 6, False),
+        (1, 6, True),
+        (18, 6, True),
+        (19, 6, False),
+        (18, 5, False),
+        (18, 7, False),
+    ],
+)
+def test_short_decimals_of_one_version_of_java_are_not_trusted(precision: int, version: int, is_wrong: bool) -> None:
+    one = node(K.DECIMAL, precision=precision)
+    assert (distrust(one, "row_group", replace(FACTS, writer_version=version), OPTIONS) is not None) == is_wrong
+
+
 # Python values and the table
 
 

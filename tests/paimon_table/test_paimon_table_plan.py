@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import math
 import pickle
 import random
 import shutil
@@ -28,9 +29,10 @@ from orcidx.paimon import DeletionVector, open_table, write_deletion_vectors
 from orcidx.paimon.data_types import DataField, parse_type
 from orcidx.paimon.hash_index import bucket_of_hash, key_hash
 from orcidx.paimon_table.metadata.binary_row import BinaryRow
+from orcidx.paimon_table.metadata.manifest import RowStats
 from orcidx.paimon_table.metadata.partition_path import partition_path
 from orcidx.paimon_table.read.bucket_pruning import bucket_filter
-from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds
+from orcidx.paimon_table.read.file_pruning import Bounds, FileBounds, stats_bounds
 from orcidx.predicate import bind, col, parse
 from orcidx.pruning.selection import RowSelection
 from orcidx.storage.hadoop_store import hadoop_source
@@ -828,6 +830,35 @@ def test_nan_as_the_largest_is_above_every_maximum() -> None:
     for nan, expected in (("ieee", False), ("largest", True)):
         assert may_be_true(bind(col("f") > 5, COLUMN, nan=nan).root, bounds) is expected
         assert may_be_true(bind(col("f") == 5, COLUMN, nan=nan).root, bounds) is False
+
+
+def test_statistics_of_a_column_in_which_a_nan_came_first_or_that_are_damaged() -> None:
+    def bounds(low: float | None, high: float | None, nulls: int = 0) -> tuple[Any, Any]:
+        minima, maxima = (serialized(["DOUBLE"], [value]) for value in (low, high))
+        found = stats_bounds(RowStats(minima, maxima, (nulls,)), 0, parse_type("DOUBLE"), 10)
+        return found.low, found.high
+
+    assert bounds(1.0, 2.0) == (1.0, 2.0)
+    assert bounds(math.nan, 2.0) == bounds(1.0, math.nan) == bounds(math.nan, math.nan) == (None, None)
+    assert bounds(None, None, nulls=10) == (None, None)
+    for low, high, nulls in ((2.0, 1.0, 0), (1.0, 2.0, 11), (1.0, 2.0, -1)):
+        with pytest.raises(CorruptFile):
+            bounds(low, high, nulls)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        ("a   ", "a   ", (b"a", b"a")),
+        ("a\x01  ", "a\x01  ", (b"a\x01", b"a\x01")),
+        ("a\x01  ", "b   ", (b"a", b"b   ")),
+        ("a b ", "b   ", (b"a b", b"b   ")),
+    ],
+)
+def test_bounds_of_padded_text_hold_for_it_without_blanks(low: str, high: str, expected: tuple[bytes, bytes]) -> None:
+    minima, maxima = serialized(["STRING"], [low]), serialized(["STRING"], [high])
+    found = stats_bounds(RowStats(minima, maxima, (0,)), 0, parse_type("CHAR(4)"), 10)
+    assert (found.low, found.high) == expected
 
 
 def test_maxima_in_whole_milliseconds_may_hide_microseconds(table: PaimonTable) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import decimal
 import gc
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ import pytest
 import orcidx
 from orcidx import col
 from orcidx.orc.metadata_cache import INDEXES, PLANS, forget_metadata
+from orcidx.planner.request import ScanRequest
+from orcidx.planner.schema_plan import COLUMN_BYTES, PLAN_BYTES, SchemaColumns
 from orcidx.predicate import dictionary_answers, parse, weight_of
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
 from orcidx.storage import IdentityCache
@@ -129,8 +133,17 @@ def test_answers_of_dictionaries_weigh_the_dictionaries(monkeypatch: pytest.Monk
         assert pa.total_allocated_bytes() - before < 2 << 20
 
 
+def test_plans_weigh_by_the_columns_of_which_they_tell() -> None:
+    root: Any = SimpleNamespace(names=("a", "b"))
+    wanted = pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])
+    for schema, constants, columns in ((None, {}, 2), (None, {"p": pa.int32()}, 3), (wanted, {"p": pa.int32()}, 6)):
+        made = SchemaColumns(root, ScanRequest(schema=schema), constants, frozenset())
+        assert made.weight == PLAN_BYTES + COLUMN_BYTES * columns
+
+
 def test_row_indexes_are_kept_by_the_bytes_that_they_were_made_of(tmp_path: Path) -> None:
     orcidx.write_table(pa.table({"a": range(5_000)}), tmp_path / "f.orc", row_index_stride=100)
+    time.sleep(0.2)  # of a file that was written a moment ago nothing is kept
     with orcidx.open(tmp_path / "f.orc") as file:
         (stripe,) = file.stripes
         assert "row-group statistics" in file.scan(["a"], "a = 777").explain().skipped_by

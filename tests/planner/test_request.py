@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap, BitMap64
 
-from orcidx import InvalidQuery, RowSelection
-from orcidx.planner.request import FileJob, ScanRequest, as_selection, listing_time, wanted_rows
+from orcidx import InvalidQuery, ReadOptions, RowSelection
+from orcidx.planner.request import TABLE_BATCHES, FileJob, ScanRequest, as_selection, listing_time, wanted_rows
 from orcidx.predicate import col
 
 STRIPES = np.array([0, 4, 10])
@@ -71,6 +71,12 @@ def test_all_that_is_asked_holds_at_once() -> None:
     assert wanted_rows(FileJob("f"), asked, STRIPES, "f").count == 10, "which rows match is not known yet"
     with pytest.raises(InvalidQuery, match="no stripe 2; the file has 2"):
         rows(stripes=(0, 2))
+
+
+def test_bytes_of_a_stripe_that_is_decoded_in_one_call() -> None:
+    plain = ScanRequest(options=ReadOptions(batch_bytes=1000))
+    assert plain.bytes_at_once == 1000
+    assert plain.as_table(1).bytes_at_once == 1000 * TABLE_BATCHES
 
 
 def test_the_time_of_a_listing() -> None:

@@ -236,3 +236,18 @@ def test_columns_that_are_no_names_are_refused(write) -> None:
     with pytest.raises(InvalidQuery, match="columns has 7, of type int"):
         orcidx.scan(write(a=[1]), [7])
     assert [field.name for _, field in choose_fields(schema, [("s", "b"), ["a"]])] == ["s", "a"]
+
+
+def test_views_beside_a_condition(write):
+    path = write(a=[1, 2, 3], s=["x", "y", None])
+    for where, expected in (("s = 'y'", ["y"]), ("s IS NULL OR a = 1", ["x", None]), (None, ["x", "y", None])):
+        table = orcidx.scan(path, ["s"], where, strings="view").to_table()
+        assert table.schema.field("s").type == pa.string_view()
+        assert table.column("s").to_pylist() == expected
+
+
+@pytest.mark.parametrize("where", [None, "s IS NOT NULL"])
+def test_metadata_of_fields_below_a_struct_is_that_of_the_wanted_schema(write, where):
+    wanted = pa.schema([("s", pa.struct([pa.field("x", pa.int64(), metadata={"m": "1"})]))])
+    for batch in orcidx.scan(write(s=[{"x": 1}, None]), schema=wanted, where=where).to_batches():
+        assert batch.schema.equals(wanted, check_metadata=True)

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pytest
 
 import orcidx
+from orcidx.errors import CorruptFile
 from orcidx.explain.model import Explanation, FileExplanation, StripeExplanation, explain_row_groups
 from orcidx.explain.render import explanation_html, explanation_text, pruning_map_svg
+from orcidx.planner import bloom_choice
 from orcidx.predicate import bind, col
 from orcidx.pruning.evaluate import evaluate
 from orcidx.pruning.findings import Finding, Note
@@ -114,6 +116,41 @@ def test_a_stripe_tells_why_its_row_groups_are_skipped():
             decision = stripe.decision
             assert (decision.row_groups, decision.rows_before, decision.rows_after) == (3, 3000, kept)
             assert [decision.reasons(group) for group in range(3)] == [(), (), (why,)]
+
+
+def test_a_stripe_without_a_row_index_says_so():
+    data = io.BytesIO()
+    orcidx.write_table(pa.table({"a": range(3000)}), data, row_index_stride=0)
+    with orcidx.open(data.getvalue()) as file:
+        notes = file.scan(where="a = 5").explain().notes
+        assert [(note.source, note.kind) for note in notes] == [("row index", "absent")]
+        assert file.scan(where="a >= 0").explain().notes == ()
+
+
+def test_a_damaged_bloom_filter_keeps_the_rows_and_is_told(monkeypatch):
+    def broken(*_given, **_options):
+        raise CorruptFile("no such filter")
+
+    monkeypatch.setattr(bloom_choice, "unframe", broken)
+    monkeypatch.setattr(bloom_choice, "BLOOM_SHARE", float("inf"))
+    data = io.BytesIO()
+    orcidx.write_table(pa.table({"a": [7 * n % 3001 for n in range(3000)]}), data, bloom_filter_columns=["a"])
+    with orcidx.open(data.getvalue()) as file:
+        explained = file.scan(where="a = 8").explain()
+        assert [(note.source, note.kind, note.text) for note in explained.notes] == [
+            ("bloom filter", "damaged", "no such filter")
+        ]
+        assert file.scan(where="a = 7").to_table().num_rows == 1
+
+
+def test_the_row_index_is_not_read_where_coarser_statistics_prove_the_rest():
+    data = io.BytesIO()
+    orcidx.write_table(pa.table({"a": range(3000)}), data, row_index_stride=1000)
+    with orcidx.open(data.getvalue()) as file:
+        for where, is_read in (("a >= 0", False), ("a >= 5", True), ("a < 0", False)):
+            assert [stripe.decision.index is not None for stripe in file.scan(where=where).stripes()] in ([], [is_read])
+        (stripe,) = file.scan(where="a >= 0").stripes()
+        assert stripe.decision.row_groups == 1
 
 
 def test_text(explanation):

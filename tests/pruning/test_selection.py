@@ -265,3 +265,11 @@ def test_all_but_a_narrow_bitmap_in_a_span_beyond_32_bits():
     inverted = ~RowSelection.from_bitmap(BitMap([0, 7]), length)
     assert inverted.runs().tolist() == [[1, 7], [8, length]]
     assert (~RowSelection.from_bitmap(BitMap64([0, length - 1]), length)).runs().tolist() == [[1, length - 1]]
+
+
+def test_groups_that_begin_behind_the_first_row():
+    for first in (0, 1, 2):
+        found = RowSelection.from_groups(np.array([True, True]), np.array([first, 5, 9]))
+        assert found.runs().tolist() == [[first, 9]]
+        assert found.is_all == (first == 0)
+    assert RowSelection.from_groups(np.array([True, False, True]), np.array([0, 1, 1, 3])) == RowSelection.all(3)
