@@ -25,7 +25,7 @@ from orcidx import InvalidQuery, StorageError, paimon
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.build import IndexSpec, index_file
 from orcidx.index_directory.catalog import FILE_FIELDS, OBSERVED, Catalog, StatisticsKey
-from orcidx.index_directory.file_pruning import asked_columns, changed_statistics
+from orcidx.index_directory.file_pruning import changed_statistics, columns_asked_of
 from orcidx.index_directory.store import IndexStore, listing_table
 from orcidx.options import ReadOptions
 from orcidx.planner.request import FileJob
@@ -126,10 +126,10 @@ def test_options_with_which_the_statistics_do_not_apply(options: dict[str, Any],
 
 
 def test_columns_that_a_predicate_may_mean() -> None:
-    assert asked_columns(None) == set()
-    assert asked_columns(None, ["t"]) == {"t"}
-    assert asked_columns(orcidx.predicate.parse("a = 1 OR NOT b > 2"), ["t"]) == {"a", "b", "t"}
-    assert asked_columns(orcidx.col("a.b.c") == 1) == {"a", "a.b", "a.b.c"}
+    assert columns_asked_of(None) == set()
+    assert columns_asked_of(None, ["t"]) == {"t"}
+    assert columns_asked_of(orcidx.predicate.parse("a = 1 OR NOT b > 2"), ["t"]) == {"a", "b", "t"}
+    assert columns_asked_of(orcidx.col("a.b.c") == 1) == {"a", "a.b", "a.b.c"}
 
 
 @pytest.mark.parametrize("where", ["nowhere = 1 AND id = 5", "id = 'text' AND id < 100", "city LIKE '%5%' AND id < 50"])
