@@ -1,9 +1,9 @@
-"""One pass over files for totals of their rows: from statistics where those prove them, by decoding where not.
+"""One pass over files for totals of their rows. Statistics give the totals that they prove; other rows are decoded.
 
 A unit is a file, a stripe or a row group. A unit in which all rows match is not read if ``orc.stored_totals`` proves
-all wanted totals. A unit in which surely no row matches is left out. If the file has Paimon indexes that prove the
-totals of the rows that surely match, these rows are not read either. The rest is decoded as in any scan, but only the
-columns of the aggregates and of the condition.
+all wanted totals. A unit in which no row can match is skipped. If the Paimon indexes of a file prove the totals of the
+rows that certainly match, these rows are not read either. All other rows are decoded as in any scan, but only the
+columns of the aggregates and of the condition are read.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ COUNT_ALONE = AggregatePlan(parse_aggregates({"n": "count(*)"}), (), {}, {})
 def plan_aggregation(
     schema: pa.Schema, asked: Mapping[str, str], groups: str | Sequence[str] | None, *, case_sensitive: bool
 ) -> AggregatePlan:
-    """Finds the columns in the schema of the rows. Raises ``InvalidQuery`` for one that is unknown or of a type that
-    the function does not take."""
+    """Finds the columns in the schema of the rows. Raises ``InvalidQuery`` for an unknown column, and for a column of a
+    type that the function does not accept."""
     aggregates, by = parse_aggregates(asked), parse_groups(groups)
     names = [*by, *(one.name for one in aggregates)]
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -86,7 +86,7 @@ def asked_of_indexes(
     plan: AggregatePlan,
     metrics: ScanMetrics,
 ) -> KnownTotals:
-    """The totals that the indexes beside the files have, and the remaining files."""
+    """The totals that the indexes beside the files give, and the files for which they give none."""
     if indexes is None:
         return KnownTotals(jobs)
     with metrics.stage("open"):
@@ -99,8 +99,8 @@ def asked_of_indexes(
 def _known_totals(
     indexes: FileIndexes, jobs: Sequence[FileJob], request: ScanRequest, plan: AggregatePlan
 ) -> KnownTotals:
-    """Whether the catalog can give the totals: it can group by constants of the files, and has totals of other
-    columns."""
+    """Whether the catalog can give the totals. It can group only by constants of the files, and has totals only of
+    other columns."""
     constants = jobs[0].constants if jobs else {}
     names = plan.paths.items()
     whole = all(path[0] != request.file_path for _, path in names)
@@ -143,9 +143,10 @@ def aggregate_files(
     add: Callable[..., None] | None = None,
     opened: OpenFile | None = None,
 ) -> pa.Table:
-    """The totals of all matching rows of files; see ``orcidx.aggregate``. ``known``: gives totals before any file is
-    opened. ``add``: does what ``add_files`` does. ``opened``: the file of the only job, where it is open already; it is
-    closed then.
+    """The totals of all matching rows of files; see ``orcidx.aggregate``.
+
+    ``known``: gives totals before any file is opened. ``add``: does what ``add_files`` does. ``opened``: the file of
+    the only job if it is open already; this function closes it.
 
     The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
     """
@@ -154,7 +155,7 @@ def aggregate_files(
     for unit in known.units:
         _add_unit(unit, jobs[unit.example].constants, plan, totals)
         origins.rows["catalog"] += unit.rows
-    # for other sources, the code that makes them checks
+    # for other sources, this is checked where the jobs are made
     _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)
     if opened is not None and len(known.jobs) == 1 and known.jobs[0] is opened.scan.job:
         with opened:
@@ -190,8 +191,10 @@ def add_files(
     metrics: ScanMetrics,
     constants: Mapping[str, pa.Scalar] | None = None,
 ) -> None:
-    """Adds the totals of the matching rows of files. ``origins``: collects where the totals came from. ``constants``:
-    values that columns of the plan have in every row, in addition to those of the jobs."""
+    """Adds the totals of the matching rows of files.
+
+    ``origins``: collects where the totals came from. ``constants``: values that columns of the plan have in every row,
+    in addition to the constants of the jobs."""
     with FileQueue(jobs, _asked(request, plan), metrics, counted=False) as files:
         for file in files:
             _add_file(file, plan, totals, origins, constants or {})
@@ -224,7 +227,8 @@ def _refuse_acid_directories(jobs: Sequence[FileJob]) -> None:
 
 
 def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa.Table:
-    """The result, whose metadata says where its rows came from, what was read, and which evidence could not be used."""
+    """The result with metadata that says where its rows came from, what was read, and which evidence could not be
+    used."""
     facts: dict[str, Any] = {"rows": dict(origins.rows), "bytes_read": metrics.bytes_read}
     facts["requests"] = metrics.requests
     if origins.as_of is not None:
@@ -235,7 +239,7 @@ def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa
 
 
 class _FileTotals:
-    """Adds the totals of one file through ``units``, each part of the file in the cheapest way."""
+    """Adds the totals of one file. ``units`` reads each part of the file in the cheapest way."""
 
     def __init__(self, units: UnitTotals, file: OpenFile) -> None:
         self.units = units
@@ -278,7 +282,8 @@ class _FileTotals:
             self.units.origins.rows[indexed.origin] += indexed.add(rows, self.units.totals, constants)
 
     def add_stripe(self, stripe: int, *, by_index: bool) -> RowSelection:
-        """Adds a stripe, except rows whose totals the file's indexes can give; returns these, as rows of the file."""
+        """Adds a stripe except the rows whose totals the file's indexes can give. Returns these rows, as rows of the
+        file."""
         decision = run_value(self.scan.decide(stripe), self.file.storage)
         rows = decision.rows
         file_rows = self.scan.reader.tail.footer.rows
@@ -302,7 +307,7 @@ class _FileTotals:
         return stripe_statistics(self.scan.reader.tail, node, stripes=[stripe])
 
     def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
-        """Adds the row groups in which all rows match and whose totals are proved; returns their rows, None where there
+        """Adds the row groups in which all rows match and whose totals are proved. Returns their rows; None if there
         are none."""
         rows = decision.rows
         if self.units.key is None or rows.must.is_empty:
@@ -341,8 +346,8 @@ class _FileTotals:
 
 
 class _RangeTotals:
-    """Adds the totals of one file over a range of numbers: whole stripes and row groups from statistics, the ends of
-    the range from their rows."""
+    """Adds the totals of one file over a range of numbers. Whole stripes and row groups are added from statistics; only
+    the rows at the two ends of the range are read."""
 
     def __init__(self, file: _FileTotals, ranges: RangeUnits) -> None:
         self.file = file
@@ -351,7 +356,7 @@ class _RangeTotals:
         self.reader = file.scan.reader
 
     def add(self) -> bool:
-        """Adds the file; returns False, without adding anything, where statistics are damaged."""
+        """Adds the file. If statistics are damaged, adds nothing and returns False."""
         masks = _unless_damaged(self.ranges.stripes)
         if masks is None:
             return False
@@ -367,8 +372,8 @@ class _RangeTotals:
         return True
 
     def _add_groups(self, stripe: int) -> bool:
-        """Adds a stripe that the range cuts; returns False, without adding anything, where its row index cannot be
-        used."""
+        """Adds a stripe that lies partly in the range. If its row index cannot be used, adds nothing and returns
+        False."""
         index = self.ranges.index(stripe)
         masks = None if index is None else _unless_damaged(partial(self.ranges.groups, index))
         if index is None or masks is None:
@@ -394,7 +399,7 @@ def _statistics_of(index: RowIndex) -> Callable[[OrcType], RawStatistics]:
 
 
 def _unless_damaged(ask: Callable[[], T | None]) -> T | None:
-    """The statistics; None where they are damaged, in which case the data may still be whole."""
+    """What ``ask`` returns; None if the statistics are damaged. The data itself may still be undamaged."""
     try:
         return ask()
     except (CorruptFile, Unsupported):

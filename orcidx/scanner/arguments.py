@@ -1,6 +1,6 @@
-"""The keywords of the public functions for a type checker, where one function hands them to another.
+"""Types of the keyword arguments that public functions pass on to other functions.
 
-``f.read(batchsize=3)`` is an error to mypy and pyright, not only ``InvalidQuery`` when it runs.
+With them mypy and pyright report ``f.read(batchsize=3)``, which otherwise fails only at run time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What every scan hands out: its rows as Arrow, from the start as often as it is asked.
+"""The common interface of all scans: the rows as Arrow batches, each time from the first row.
 
-``ArrowStream`` is the face of a scan of files or of a table, ``Batches`` one pass over it.
+``ArrowStream`` is the base of a scan of files or of a table. ``Batches`` is one pass over it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Batches:
 class ArrowStream(Narrowing):
     """Rows as record batches, by iterating, as a table, or through the Arrow stream interface.
 
-    A subclass is a frozen dataclass with the field ``row_limit``. One iterator belongs to one thread; all may share a
-    scan.
+    A subclass is a frozen dataclass with the field ``row_limit``. An iterator may be used by one thread only; the scan
+    may be shared.
     """
 
     @property
@@ -83,7 +83,8 @@ class ArrowStream(Narrowing):
         return self._as_table(self.to_batches())
 
     def _as_table(self, batches: Batches | Generator[pa.RecordBatch, None, None]) -> pa.Table:
-        """The batches as one table. Without columns only the number of rows is needed, and the batches are not read."""
+        """The batches as one table. If there are no columns, the batches are not read: only the number of rows is
+        needed."""
         found = []
         for batch in batches:
             if not batch.num_columns:
@@ -117,7 +118,7 @@ class ArrowStream(Narrowing):
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first ``limit`` rows (None: all); the batch after the last is not asked for."""
+    """The first ``limit`` rows; all rows for None. No batch is requested after the limit is reached."""
     left = limit
     for batch in batches if left != 0 else ():
         yield batch if left is None else batch.slice(0, left)

@@ -1,4 +1,4 @@
-"""Joins and cuts record batches: small remainders are joined, and no batch has more than ``batch_size`` rows."""
+"""Joins small record batches, and cuts large ones to at most ``batch_size`` rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["Joiner", "concatenated", "join_batches", "without_fields"]
 
 
 def without_fields(rows: int) -> pa.RecordBatch:
-    """A batch of so many rows without columns. It takes no memory: a small file may claim 10^12 rows."""
+    """A batch of ``rows`` rows without columns. It takes no memory, because a small file may claim 10^12 rows."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], 0, children=[]))
 
 
 def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema as one; ``pyarrow.concat_batches`` came with pyarrow 19."""
+    """Joins batches of one schema into one. ``pyarrow.concat_batches`` exists only since pyarrow 19."""
     first = batches[0]
     if not first.num_columns:
         return without_fields(sum(batch.num_rows for batch in batches)).replace_schema_metadata(first.schema.metadata)
@@ -26,11 +26,13 @@ def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 class Joiner:
     """Takes batches and gives batches of at most ``batch_size`` rows, in the same order.
 
-    A batch that is at least half full, by rows or by bytes, is given as it is, because joining would copy more than it
-    saves. Smaller ones are collected until they fill a batch. ``first``: after this many rows the first batch is given
-    in any case, and after twice as many each further time, so that a caller who stops early does not wait for a whole
-    batch. ``large``: a batch of so many rows is given as it is, even after smaller ones, where the number of batches
-    does not matter.
+    A batch that is at least half full, by rows or by bytes, is passed on unchanged, because joining would cost more
+    than it saves. Smaller batches are collected until they fill a batch.
+
+    ``first``: the first batch is given after this many rows at the latest, and each later one after twice as many as
+    the one before. So a caller that stops early does not wait for a whole batch. ``large``: a batch of at least this
+    many rows is passed on unchanged, even after smaller ones; for callers to whom the number of batches does not
+    matter.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Joiner:
             if self._waiting and (self._rows + piece.num_rows > self._batch_size or piece.num_rows >= self._large):
                 yield from self.rest()
             if not self._waiting and (piece.num_rows * 2 >= self._batch_size or piece.num_rows >= self._large):
-                yield piece  # spares counting its bytes
+                yield piece  # its bytes need not be counted
                 continue
             size = _size_of(piece)
             if self._waiting and self._size + size > self._batch_bytes:
@@ -75,12 +77,12 @@ class Joiner:
 
 
 SMALL = 64 << 10
-"""Bytes of a batch that are not counted more closely."""
+"""Batches of at most this many bytes are counted by their buffers."""
 
 
 def _size_of(batch: pa.RecordBatch) -> int:
-    """Bytes of a batch's rows. For a small batch those of its buffers, which are counted in a tenth of the time (1.5 us
-    instead of 13 for five columns) and are more only for a slice."""
+    """Bytes of a batch's rows. For a small batch this is the size of its buffers, which takes a tenth of the time (1.5
+    us instead of 13 us for five columns). The size of the buffers is too high only for a slice."""
     size = int(batch.get_total_buffer_size())
     return size if size < SMALL else int(batch.nbytes)
 

@@ -1,10 +1,10 @@
-"""``Chains``: tasks that threads of a pool and the caller share, and a gate for forks.
+"""``Chains``: tasks that are shared by the caller and the threads of a pool. Forks wait for these threads.
 
-A fork waits until no thread of the pool is inside a task. So in the child every reader is between two reads, and the
-child can go on by itself.
+A fork waits until no thread of the pool is inside a task. Therefore no reader in the child is in the middle of a read,
+and the child can continue reading without the threads.
 
-An interrupt reaches the caller only in a task that it runs or while it waits. The code between is compiled, and under
-the interpreter's lock it is atomic for other threads (``threads/waiting``). So the end of every started task is
+An interrupt reaches the caller only inside a task or while it waits. The code between tasks is compiled, and other
+threads cannot run while it holds the interpreter's lock (``threads/waiting``). So the end of every started task is
 recorded.
 """
 
@@ -19,14 +19,14 @@ CHUNKS = 64
 """Bytes that a thread decompresses before a fork can interrupt it: a few milliseconds of work."""
 
 AWAY_SECONDS = 3e-4
-"""Seconds that the caller must be away before threads begin its tasks; a thread of the pool starts some 5e-5 s after it
-was asked."""
+"""Other threads begin the caller's tasks only if the caller is away for at least this many seconds. A thread of the
+pool starts about 5e-5 s after it was notified."""
 
 POOL = Pool(1)
-"""The one pool on which columns decode; ``Chains`` say of how many threads."""
+"""The only pool on which columns are decoded. ``Chains`` determine how many threads it has."""
 
-cdef long INSIDE = 0                    # threads of the pool at work
-cdef long CLOSING = 0                   # forks that wait for them, or run
+cdef long INSIDE = 0  # threads of the pool that are inside a task
+cdef long CLOSING = 0  # forks that wait for these threads, or are in progress
 cdef Waiters ENTERING = Waiters()
 cdef Waiters LEAVING = Waiters()
 
@@ -72,13 +72,13 @@ if hasattr(os, "register_at_fork"):     # not on Windows, which has no fork
 
 
 cdef class Round:
-    """Tasks of different chains that are wanted together. ``results``: those of the finished tasks, in the tasks'
-    order. ``errors``: by the position of the task."""
+    """Tasks of different chains whose results are wanted together. ``results``: the results of the finished tasks, in
+    the order of the tasks. ``errors``: errors by the position of their task."""
 
     cdef readonly list results
     cdef readonly dict errors
     cdef list chains, tasks
-    cdef list begin                     # places of the tasks that have not begun, in the order in which they should
+    cdef list begin  # positions of the tasks that have not begun, in the order in which they should
     cdef Py_ssize_t left
 
     def __cinit__(self, list chains, list tasks, list begin):
@@ -91,12 +91,12 @@ cdef class Round:
 cdef class Chains:
     """Chains of tasks: tasks of one chain run one after the other, tasks of different chains in parallel.
 
-    ``weights``: of the chains; tasks of a heavy chain begin first, because the caller waits for the task that ends
-    last. Threads of the pool take tasks that can begin, older rounds first. In ``finish`` the caller runs tasks too
-    until its round is done. No task waits for another one. After an error a chain runs no further tasks.
+    ``weights``: the weight of each chain. Tasks of heavy chains begin first, because the caller waits for the task that
+    ends last. Threads of the pool take tasks that can begin, those of older rounds first. In ``finish`` the caller also
+    runs tasks until its round is done. No task waits for another task. After an error a chain runs no further tasks.
 
     ``chunks``: the next chunks in the streams of the chains. Threads of the pool decompress these before they begin a
-    task. Where there are chunks, or only one chain, the caller itself runs the tasks of its round. Other threads then
+    task. If there are chunks, or only one chain, the caller itself runs the tasks of its round. Other threads then
     begin tasks of later rounds only if the caller spends ``AWAY_SECONDS`` or more between two rounds, because handing
     over a short task takes longer than running it.
     """
@@ -120,8 +120,8 @@ cdef class Chains:
         self.forks = forks()
 
     def add(self, chains, tasks, *, bint urgent=False):
-        """Adds a task to the end of each of some chains; returns the ``Round`` of these tasks. ``urgent``: they are
-        wanted before the tasks of other rounds, which must be of other chains."""
+        """Appends a task to each of some chains, and returns the ``Round`` of these tasks. ``urgent``: they are wanted
+        before the tasks of other rounds. These other rounds must be of other chains."""
         cdef list named = list(chains)
         begin = sorted(range(len(named)), key=lambda place: -self.weights[named[place]])
         added = Round(named, list(tasks), begin)
@@ -135,12 +135,12 @@ cdef class Chains:
         return self.inside or self.away >= <double> AWAY_SECONDS or not self.caller_first()
 
     def start_early(self):
-        """Called before the caller asks for a round that it does not begin itself."""
+        """Must be called before the caller asks for a round that it does not begin itself."""
         if not self.caller_first():
             self.start()
 
     cpdef start(self):
-        """Wakes threads of the pool, as many as there are tasks that can begin."""
+        """Wakes one thread of the pool for each task that can begin."""
         cdef set chains = set()
         cdef Round one
         if not self.may_help():
@@ -152,13 +152,13 @@ cdef class Chains:
         self.call(len(chains))
 
     def caller_is_back(self):
-        """Records how long the caller was away; returns whether that was long enough for other threads to begin its
+        """Records how long the caller was away. Returns whether this was long enough for other threads to begin its
         tasks."""
         self.away = <double> perf_counter() - self.left
         return self.away >= <double> AWAY_SECONDS
 
     def caller_leaves(self):
-        """Records that the caller leaves with the results that it asked for."""
+        """Records the time at which the caller leaves with the results that it asked for."""
         self.left = perf_counter()
 
     def ask(self, _):
@@ -182,7 +182,7 @@ cdef class Chains:
         return 0
 
     def finish(self, Round wanted not None):
-        """Runs tasks that have not begun, until all tasks of a round have ended; errors are in the round."""
+        """Runs tasks that have not begun, until all tasks of a round have ended. Errors are stored in the round."""
         cdef Round one
         cdef Py_ssize_t place
         self.caller_is_back()
@@ -209,10 +209,10 @@ cdef class Chains:
         finally:
             self.inside = False
         self.caller_leaves()
-        self.start()                    # tasks that can begin since this thread's last task has ended
+        self.start()  # tasks that became ready after this thread's last task
 
     def close(self):
-        """Drops all tasks that have not begun; returns when none runs. Chains that failed can be used again."""
+        """Drops all tasks that have not begun, and returns when no task is running. Failed chains can be used again."""
         cdef Round one
         for one in self.rounds:
             one.begin.clear()
@@ -222,7 +222,7 @@ cdef class Chains:
         self.rounds = []
 
     cdef Py_ssize_t pick(self, Round one) except -2:
-        # The place of a task of the round that may begin, and is taken for begun; -1 where there is none.
+        # Returns the position of a task of the round that may begin, and marks it as begun; -1 if there is none.
         cdef Py_ssize_t at, place, chain
         for at in range(len(one.begin)):
             place = one.begin[at]

@@ -1,7 +1,7 @@
-"""String columns of a predicate that are stored with a dictionary. They are read as codes, and the predicate is
-evaluated once for each entry. Strings are made only for the surviving rows.
+"""Decodes dictionary-encoded string columns of a predicate as codes. The predicate is evaluated once for each
+dictionary entry, and strings are made only for the surviving rows.
 
-``ENABLED`` turns this off for tests: the columns then come as strings, and the results are the same.
+``ENABLED`` is False in some tests. The columns are then decoded as strings, with the same results.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["coded_columns", "spelled_out"]
 ENABLED = True
 
 SHARE = 2
-"""The least number of wanted rows for each entry: with fewer rows, evaluating the predicate on all entries costs
-more."""
+"""The least number of wanted rows for each dictionary entry. With fewer rows, evaluating the predicate on all entries
+takes longer than evaluating it on the rows."""
 
 
 def coded_columns(
@@ -35,8 +35,8 @@ def coded_columns(
 ) -> frozenset[int]:
     """Ids of the predicate's columns that are read as codes. ``rows``: how many rows of the stripe are wanted.
 
-    Empty where the scan returns dictionaries anyway, and where pyarrow evaluates a part of the predicate, which needs
-    the types to which that part is bound.
+    Empty if the scan returns dictionaries anyway, or if pyarrow evaluates a part of the predicate, because that part is
+    bound to the types of the strings.
     """
     if not ENABLED or where is None or options.strings == "dictionary":
         return frozenset()
@@ -53,9 +53,9 @@ def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:
 def spelled_out(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], coded: frozenset[int], batch_bytes: int
 ) -> list[pa.Array | None]:
-    """The arrays of columns, with strings in place of the codes of those in ``coded``; None stays.
+    """The arrays of columns. Codes of the columns in ``coded`` are replaced by strings; None stays None.
 
-    Raises ``BatchTooLarge`` where the strings of several rows of one are more than ``batch_bytes``.
+    Raises ``BatchTooLarge`` if the strings of an array of several rows take more than ``batch_bytes``.
     """
     if not coded:
         return list(arrays)

@@ -1,4 +1,4 @@
-"""``ColumnCursor``: the reader of one column with its current row, so that columns can be read independently."""
+"""``ColumnCursor``: the reader of one column and its current row. With it, columns are read independently."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ __all__ = ["ColumnCursor"]
 Work = tuple[int, int]
 
 LEAST_CHUNKS = 4
-"""With fewer chunks ahead, there is none between the reader's chunk and the one of another thread."""
+"""At least this many chunks are decompressed ahead. With fewer, another thread would decompress the reader's next
+chunk."""
 
 
 class ColumnCursor:
-    """Reads one column from any row on. ``stripe`` must have limits for this column alone. For one thread at a time.
+    """Reads one column from any row. ``stripe`` must have limits for this column alone. Not thread-safe.
 
-    ``windows``: those of the column. ``bounds``: first rows of the row groups and the stripe's rows at the end.
+    ``windows``: the windows of the column. ``bounds``: the first rows of the row groups, then the number of rows of the
+    stripe.
     """
 
     __slots__ = ("_bounds", "_reader", "_row", "_stripe", "_windows")
@@ -51,7 +53,7 @@ class ColumnCursor:
 
     @property
     def work(self) -> Work:
-        """Chunks and bytes that were decompressed so far."""
+        """Chunks and bytes that have been decompressed."""
         chunks = size = 0
         for window in self._windows:
             chunks += window.chunks_decompressed
@@ -63,9 +65,9 @@ class ColumnCursor:
         return [window.ahead for window in self._windows if window.ahead is not None]
 
     def decompress_ahead(self, ask: Callable[[ChunksAhead], None], *, memory: int, whole: bool) -> None:
-        """Makes other threads, through ``ask``, decompress the next chunks, with at most so many bytes of memory.
+        """Lets other threads, through ``ask``, decompress the next chunks, with at most so many bytes of memory.
 
-        ``whole``: all rows of the stripe are going to be read.
+        ``whole``: all rows of the stripe will be read.
         """
         for window in self._windows:
             codec = window.native
@@ -81,7 +83,7 @@ class ColumnCursor:
                 )
 
     def go_on(self) -> None:
-        """Permits decompressing what comes next before it is read."""
+        """Permits decompressing the next chunks before they are read."""
         for ahead in self.chunks_ahead:
             ahead.go_on()
 
@@ -104,7 +106,8 @@ class ColumnCursor:
         return array
 
     def read_kept(self, start: int, kept: KeptRows, batch_bytes: int | None, claims: Claims) -> KeptColumn:
-        """Of the rows from ``start`` on those that are kept; all of them claim their bytes."""
+        """The kept rows among the next ones from ``start``. The bytes of all rows are claimed, not only of the kept
+        ones."""
         self._begin(start, batch_bytes, claims)
         found = read_kept(self._reader, kept)
         self._row = start + len(kept)
@@ -114,7 +117,7 @@ class ColumnCursor:
         self._stripe.limits.begin(batch_bytes, claims)
         if start != self._row:
             self._seek(start)
-        self._row = None  # until the read has ended
+        self._row = None  # unknown until the read has ended
 
     def _seek(self, start: int) -> None:
         group = int(self._bounds.searchsorted(start, "right")) - 1

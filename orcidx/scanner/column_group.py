@@ -1,10 +1,10 @@
-"""``ColumnGroup``: column readers of one stripe that move in lockstep from row to row.
+"""``ColumnGroup``: column readers of one stripe that are always at the same row.
 
-Going forward inside a row group skips (lazily, by run headers); going further, or backwards, seeks to the start of the
-row group by the row index, when the stripe has one that can be trusted.
+Going forward inside a row group skips values (by the headers of runs). Going further, or backwards, seeks to the start
+of the row group by the row index, if the stripe has a row index that can be trusted.
 
-In a stripe of many rows each column has a ``ColumnCursor`` of its own, so that threads can read it ahead of the others.
-``read_groups`` then asks ``DecodeAhead`` for rows that may be decoded already.
+In a stripe of many rows each column has its own ``ColumnCursor``, so that threads can decode it before the other
+columns. ``read_groups`` then asks ``DecodeAhead`` for rows that may already be decoded.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from orcidx.scanner.survivors import picked
 __all__ = ["ColumnGroup", "read_groups"]
 
 FEW_ROWS = 2048
-"""Below this many values in all, handing columns to other threads costs more than it gains."""
+"""Below this number of values, decoding columns in other threads takes longer than it saves."""
 
 MANY_ROWS = 1 << 15
 """In a stripe of at least this many rows the columns have cursors of their own, whatever the number of threads."""
 
 
 class ColumnGroup:
-    """Reads some columns of a stripe: ``seek`` to a row, ``read`` so many rows from there.
+    """Reads some columns of a stripe: ``seek`` goes to a row, ``read`` reads the next rows.
 
-    ``bounds``: first rows of the row groups and the stripe's number of rows at the end.
+    ``bounds``: the first rows of the row groups, then the number of rows of the stripe.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class ColumnGroup:
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
 
     def narrow(self, decimals: Collection[int]) -> None:
-        """Makes these columns (ids of decimals of at most 18 digits) be read in 64 bits."""
+        """Makes these columns decode in 64 bits. They are ids of decimals of at most 18 digits."""
         for column, reader in zip(self.columns, self._readers):
             if column.id in decimals and isinstance(reader, Decimals):
                 reader.narrow()
 
     @property
     def row_bytes(self) -> float | None:
-        """Bytes of a row of all columns in Arrow; None where that does not follow from their types."""
+        """Bytes that a row of all columns takes in Arrow; None if this does not follow from the types."""
         sizes = [row_bytes(column) for column in self.columns]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -99,7 +99,7 @@ class ColumnGroup:
         return located(file=self.stripe.reader.name, stripe=self.stripe.number, row_group=group)
 
     def plan(self, groups: npt.NDArray[np.bool_]) -> list[PlannedStream]:
-        """Announces the row groups that will be read; returns the streams that want bytes."""
+        """Announces the row groups that will be read. Returns the streams whose bytes must be fetched."""
         return self.stripe.plan(self.columns, groups)
 
     def seek(self, row: int) -> None:
@@ -142,9 +142,9 @@ class ColumnGroup:
         return read_groups([self], rows, ahead)[0]
 
     def read_kept(self, kept: KeptRows, ahead: DecodeAhead | None = None) -> tuple[list[pa.Array], int]:
-        """Of the next rows of every column those that are kept, and how many bytes all of them take.
+        """The kept rows among the next rows of every column, and the bytes that all of the next rows take.
 
-        Raises ``BatchTooLarge`` like ``read``, by the bytes of all rows; then the group stays at its row.
+        Raises ``BatchTooLarge`` by the bytes of all rows, like ``read``. The group then stays at its row.
         """
         with self.located(row=self.row):
             try:
@@ -156,8 +156,7 @@ class ColumnGroup:
         return [array for array, _ in found], sum(size for _, size in found)
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
-        """The tasks that read the next rows of each column; the group's own position changes only when its user sets
-        it."""
+        """The tasks that read the next rows of each column. They do not move the group: the caller sets its row."""
         parent = None if self._root is None else self._root.read(rows)
         return [partial(reader.read, rows, parent) for reader in self._readers]
 
@@ -171,7 +170,8 @@ class ColumnGroup:
         self.seek(row)
 
     def read_in_order(self, rows: int, batch_bytes: int | None, claims: Claims) -> list[pa.Array]:
-        """The next rows of one column after the other, in this thread; ``claims`` are those of the whole read."""
+        """Reads the next rows of one column after the other in this thread. ``claims`` are the claims of the whole
+        read."""
         return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
 
 
@@ -182,12 +182,12 @@ def read_groups(
     *,
     joint: Sequence[ColumnCursor] | None = None,
 ) -> list[list[pa.Array]]:
-    """The next ``rows`` rows of every column of some groups of one stripe, which must be at the same row. They are
-    decoded in parallel, or taken from ``ahead`` where that has them. ``joint``: the cursors of all groups together, if
-    ``ahead`` needs them.
+    """The next ``rows`` rows of every column of some groups of one stripe. All groups must be at the same row. The
+    columns are decoded in parallel, or taken from ``ahead`` if it has them. ``joint``: the cursors of all groups
+    together, for ``ahead``.
 
-    Raises ``BatchTooLarge`` when the rows have too many bytes for one batch; then the groups stay at their row. A
-    single row is always read.
+    Raises ``BatchTooLarge`` if the rows have too many bytes for one batch. The groups then stay at their row. A single
+    row is always read.
     """
     first = groups[0]
     with first.located(row=first.row):
@@ -220,7 +220,7 @@ def _read(
             return [[next(arrays) for _ in one.cursors] for one in groups]
         if found is not None:
             return found
-    # Reads in order, also after a failure in a thread: the first error that this thread meets is raised.
+    # Reads in order, even after a failure in a thread, so that the first error in this order is raised.
     claims = Claims()
     return [one.read_in_order(rows, batch_bytes, claims) for one in groups]
 
@@ -231,9 +231,9 @@ def _read_kept(group: ColumnGroup, kept: KeptRows, ahead: DecodeAhead | None) ->
         found = None if ahead is None else ahead.take([group.cursors], group.row, rows, kept)
         if found is not None:
             return found[0]
-        claims = Claims()  # in order, also after a failure in a thread, as in ``_read``
+        claims = Claims()  # in order, even after a failure in a thread, as in ``_read``
         return [cursor.read_kept(group.row, kept, group.batch_bytes, claims) for cursor in group.cursors]
-    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # few, which stay in the cache
+    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # there are few, and they stay in the cache
     sizes = [array_bytes(array) for array in arrays]
     return list(zip(picked(arrays, kept, owned=True), sizes))
 

@@ -1,14 +1,14 @@
 """``DecodeAhead``: decodes the columns of a stripe span by span in several threads.
 
-While the caller waits for a span, and while it uses the span, threads decode the following spans, each column at its
-own pace: a column is a chain, and a span is a round of tasks, one for each column. Decoding ahead never changes the
-result: spans are planned by the rows that came before (``stripe_reader``). If a task of a span fails, or its columns
-together are too large, everything ahead is dropped and the caller's thread reads the span in order.
+While the caller waits for a span or uses it, threads decode the following spans. A column is a chain, and a span is a
+round of tasks, one for each column, so columns do not wait for each other. Decoding ahead never changes the result,
+because spans are planned only from the rows before them (``stripe_reader``). If a task of a span fails, or if its
+columns together are too large, everything decoded ahead is dropped and the caller's thread reads the span in order.
 
-The columns behind a filter are begun when it is known which of their rows survive (``begin``), and go before later
-spans of the predicate's columns, which nobody waits for yet.
+The columns behind the filter are begun as soon as it is known which of their rows survive (``begin``). They come before
+later spans of the predicate's columns, which are not needed yet.
 
-If there are fewer columns than threads, threads without a column first decompress the next chunks of the columns
+If there are fewer columns than threads, the threads without a column first decompress the next chunks of the columns
 (``orc/chunks_ahead``). They begin a span only when no chunk is left, that is, when the caller is slower than they are.
 """
 
@@ -31,23 +31,24 @@ __all__ = ["DecodeAhead"]
 
 SLACK = 2
 LEAST = 1 << 18
-"""Bytes that are reserved for a span: this factor times its expected bytes, and at least this minimum, as the sizes of
-few rows vary more. A span that takes more is read in order, and no further span of its stripe is decoded ahead."""
+"""Bytes that are reserved for a span: this factor times its expected bytes, but at least this minimum, because the
+sizes of few rows vary more. If a span takes more, it is read in order, and no further span of its stripe is decoded
+ahead."""
 
 FEW_VALUES = 1 << 16
 """A last span of fewer values than this, which take less than a millisecond, is left to the caller."""
 
 CHUNK_BYTES = 4 << 20
-"""Of the bytes that may be decoded ahead, the most that threads without a column may use for chunks. For texts 2 MiB
-are 2 % slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
+"""The part of the memory for decoding ahead that threads without a column may use for chunks. For texts 2 MiB are 2 %
+slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
 
 Columns = Sequence[ColumnCursor]
 
 
 @dataclass(eq=False)
 class _Span:
-    """Rows that are decoded or will be. ``reserved``: the most bytes that they may take. ``kept``: which of them are
-    kept; None for all."""
+    """Rows that are decoded or will be. ``reserved``: the most bytes that they may take. ``kept``: which of the rows
+    are kept; None means all."""
 
     columns: Columns
     start: int
@@ -60,7 +61,7 @@ class _Span:
 
 
 class DecodeAhead:
-    """Decodes spans of a stripe's columns. ``most``: the most bytes that are decoded but not yet used, besides one
+    """Decodes spans of a stripe's columns. ``most``: the most bytes that are decoded but not used yet, not counting one
     span. ``batch_bytes``: the most bytes of one span. It is used by one thread, and must be closed before the file."""
 
     def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
@@ -76,14 +77,14 @@ class DecodeAhead:
         """Chunks and bytes that were decompressed but not used."""
 
     def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
-        """Announces the spans (start, stop) that ``take`` will ask for next, the first one immediately; starts as many
-        as there is memory for.
+        """Announces the spans (start, stop) that ``take`` will ask for, the first of them immediately. Starts as many
+        spans as there is memory for.
 
         ``row_bytes``: bytes that a row of these columns may take.
         """
         if not self._goes_on:
             self._goes_on = True
-            for cursor in columns:  # which nobody reads now
+            for cursor in columns:  # no thread reads them now
                 cursor.go_on()
         ahead = [(span.start, span.start + span.rows) for span in self._spans if span.columns is columns]
         if len(ahead) != len(self._spans) or ahead != list(spans)[: len(ahead)]:
@@ -103,8 +104,8 @@ class DecodeAhead:
         self._chains.start_early()
 
     def begin(self, columns: Columns, start: int, kept: KeptRows, row_bytes: float) -> None:
-        """Begins with rows of other columns than those that are decoded ahead, of which some are kept, if there is
-        memory for them; ``take`` gives them later."""
+        """Begins decoding the kept rows of other columns than the ones that are decoded ahead, if there is memory for
+        them. ``take`` gives them later."""
         reserved = min(self._batch_bytes, _reserved(len(kept), row_bytes))
         if sum(span.reserved for span in self._behind) + reserved <= self._most and not self._is_alone:
             self._behind.append(self._begin(columns, start, len(kept), reserved, kept))
@@ -112,7 +113,7 @@ class DecodeAhead:
             self._chains.start_early()
 
     def decompress(self, columns: Columns, *, whole: bool) -> None:
-        """Makes threads without a column decompress the next chunks. ``whole``: all rows will be read."""
+        """Lets threads without a column decompress the next chunks. ``whole``: all rows will be read."""
         if self._threads <= len(self._numbers):
             return
         memory = min(CHUNK_BYTES, self._most // 4)
@@ -129,9 +130,10 @@ class DecodeAhead:
     def take(
         self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
     ) -> list[list[pa.Array | KeptColumn]] | None:
-        """The rows of all columns, by group; None where they must be read in order, in which case nothing is decoded
-        ahead. ``kept``: those of them that are wanted, as ``KeptColumn``; they are decoded now unless they were begun,
-        and spans of other columns stay ahead."""
+        """The rows of all columns, by group. None if they must be read in order; then nothing is decoded ahead.
+
+        ``kept``: the wanted rows, returned as ``KeptColumn``. They are decoded now unless they were begun. Spans of
+        other columns stay decoded ahead."""
         if not (self._spans or self._behind) and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
         if not self._spans and self._is_alone and kept is None:
@@ -141,7 +143,7 @@ class DecodeAhead:
         for one in rounds:
             self._chains.finish(one)
         if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
-            self._most = 0  # the following spans would be read twice, too
+            self._most = 0  # the following spans would have to be read twice, too
             self._spans.extend(parts)
             self.drop()
             return None
@@ -154,8 +156,8 @@ class DecodeAhead:
         return len(self._numbers) == 1
 
     def _read_here(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]]:
-        """Reads as one thread does: for one column of integers, handing a round of one task to the caller itself took a
-        sixth of the time (decision 0060)."""
+        """Reads in the caller's thread without a round. For one column of integers, a round of one task took a sixth of
+        the whole time (decision 0060)."""
         claims = Claims()
         try:
             return [[cursor.read(start, rows, self._batch_bytes, claims) for cursor in columns] for columns in groups]
@@ -163,11 +165,11 @@ class DecodeAhead:
             self._chains.caller_leaves()
 
     def _of(self, columns: Columns, start: int, rows: int, kept: KeptRows | None) -> _Span:
-        """The announced span if it is the next one, or the one that was begun, else one that is begun now."""
+        """The span for these rows: the next announced one, or the one that was begun, or a new one that begins now."""
         for place, span in enumerate(self._behind):
             if kept is not None and span.kept is kept:
                 return self._behind.pop(place)
-        if any(span.columns is columns for span in self._behind):  # halves of a span that is too large after all
+        if any(span.columns is columns for span in self._behind):  # one half of a span that turned out too large
             self.drop()
         if kept is None and self._spans and self._spans[0].columns is columns:
             span = self._spans[0]
@@ -184,7 +186,7 @@ class DecodeAhead:
         tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
-        urgent = kept is not None  # where the caller waits for one of few columns, it is begun before later spans
+        urgent = kept is not None  # the caller waits for one of few columns, so the span begins before later spans
         span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks, urgent=urgent)
         self._spans.append(span)
         return span
@@ -201,21 +203,21 @@ class DecodeAhead:
             span.done[place] = after[0] - chunks, after[1] - size
 
     def drop(self) -> None:
-        """Drops what is decoded ahead, after all tasks have ended; the next reads seek."""
+        """Waits until all running tasks have ended, and drops what is decoded ahead. The next reads seek."""
         self._chains.close()
         for span in (*self._spans, *self._behind):
             chunks, size = self.wasted
             self.wasted = chunks + sum(one for one, _ in span.done), size + sum(one for _, one in span.done)
             if span.round is not None:
                 span.round.errors.clear()
-                span.round = None  # the chain has tasks, and these have the span
+                span.round = None  # breaks the cycle: the chain holds the tasks, and the tasks hold the span
         self._spans.clear()
         self._behind.clear()
         for cursor in self._numbers:
             cursor.lose_place()
 
     def close(self) -> None:
-        """Called when the stripe is done or abandoned."""
+        """Must be called when the stripe is finished or abandoned."""
         self.drop()
         self._chains.chunks = ()
         for cursor in self._numbers:

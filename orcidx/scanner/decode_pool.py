@@ -1,7 +1,7 @@
-"""Runs tasks in parallel, on the pool whose threads decode columns (``chains``).
+"""Runs tasks in parallel on the pool whose threads decode columns (``chains``).
 
-It is as large as ``pyarrow.cpu_count()`` says. Inside a Spark task the pool is not used, because Spark gives the task
-one core and the other cores to other tasks.
+The pool has ``pyarrow.cpu_count()`` threads. It is not used inside a Spark task, because Spark gives the task one core
+and the other cores to other tasks.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ T = TypeVar("T")
 
 
 def _is_spark_task() -> bool:
-    # Found through a module that Spark's workers import; the driver imports it too, but has no task.
+    # Looks for a module that Spark's workers import. The driver imports it too, but has no task.
     module = sys.modules.get("pyspark.taskcontext")
     return module is not None and module.TaskContext.get() is not None
 
 
 def thread_count(*, use_threads: bool) -> int:
-    """Threads that may decode at a time, the caller's among them."""
+    """The number of threads that may decode at the same time, including the caller's thread."""
     return 1 if not use_threads or _is_spark_task() else pa.cpu_count()
 
 
 def run_all(tasks: Sequence[Callable[[], T]], *, use_threads: bool) -> list[T]:
-    """The results of all tasks in order; in parallel when asked for and when it can help, but not in a Spark task.
+    """The results of all tasks in order. They run in parallel if asked for and useful, but not in a Spark task.
 
-    Of several errors that of the first task is raised, after all tasks have ended.
+    If several tasks fail, the error of the first one is raised after all tasks have ended.
     """
     threads = thread_count(use_threads=use_threads)
     if threads < 2 or len(tasks) < 2:

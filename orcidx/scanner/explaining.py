@@ -1,4 +1,4 @@
-"""Explains a scan: makes an ``Explanation`` of its decisions from metadata and indexes only."""
+"""Explains a scan: makes an ``Explanation`` of its decisions from metadata and indexes alone."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ __all__ = ["explain_file", "explain_files", "gone_file"]
 MOST_GROUPS = 20_000
 SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
 GROUP_BYTES = 1 << 10
-"""How many row groups of a file are shown one by one: this many; or one for each 128 bytes of the file, at most a
-quarter of a million; or one for each KiB, if that is more. Each further stripe is shown as one row group."""
+"""The most row groups of a file that are shown one by one. The limit is this number; or one row group for each 128
+bytes of the file, at most 250,000; or one for each KiB, if that is more. Each further stripe is shown as one row
+group."""
 
 
 def _most_groups(size: int) -> int:
@@ -46,8 +47,8 @@ def explain_files(
     indexes: FileIndexes | None,
     order: tuple[SortKey, ...],
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
-    """What a scan would read of each of its files, and how deep the ranges of their row groups overlap. ``order``: that
-    of its first rows, where these are wanted."""
+    """What a scan would read of each of its files, and how much the ranges of their row groups overlap. ``order``: the
+    order of the first rows, for a scan that wants these."""
     ranges = GroupRanges()
     files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
@@ -92,7 +93,7 @@ def gone_file(error: FileGone) -> FileExplanation:
 
 
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
-    """All files, with the remaining ones replaced by their explanations, which have the same order and sources."""
+    """All files. Each remaining file is replaced by its explanation; both have the same order and sources."""
     found = deque(left)
     return tuple(found.popleft() if found and found[0].source == job.source else job for job in jobs)
 
@@ -131,15 +132,16 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 
 def _brought(scan: FileScan, stripe: int) -> int:
-    """Bytes of a stripe's data (dictionaries) that were read to decide on it, and are not read again."""
+    """Bytes of a stripe's data (dictionaries) that were read to decide on it, and are not read a second time."""
     return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
 
 
 def _count_skipped(
     scan: FileScan, stripes: list[StripeExplanation], alive: set[int], storage: RangeReader
 ) -> tuple[Note, ...]:
-    """Sets the bytes of stripes that the file's own evidence rules out. A scan does not read their footers; they are
-    read only for this. Adds a note on how many are damaged; for these the bytes of all columns are counted."""
+    """Sets the bytes of stripes that the file's own evidence rules out. A scan does not read the footers of these
+    stripes; they are read only for this count. For stripes with damaged footers the bytes of all columns are counted,
+    and a note says how many there are."""
     skipped = [number for number in range(len(stripes)) if number not in alive and stripes[number].rows]
     with suppress(OrcidxError):  # damaged footers are handled below
         run_value(scan.fetch_footers(skipped), storage)
@@ -156,7 +158,7 @@ def _count_skipped(
 
 
 def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
-    """``lumped``: for each stripe that is shown as one row group, how many row groups it has."""
+    """The notes on a file. ``lumped``: the number of row groups of each stripe that is shown as one row group."""
     if scan.reader.tail.size == 0:
         return (Note("file", "absent", "the file is empty: zero bytes count as a file of no rows and no columns"),)
     if lumped:
@@ -170,7 +172,7 @@ def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
 def _explain_stripe(
     scan: FileScan, number: int, alive: bool, storage: RangeReader, *, most_groups: int
 ) -> tuple[StripeExplanation, int]:
-    """The stripe, and how many row groups it has."""
+    """The explanation of the stripe, and its number of row groups."""
     decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
     total, kept = scan.reader.stripes[number].data_length, 0
     if alive:
@@ -178,7 +180,7 @@ def _explain_stripe(
         total = data_without_evidence(reader, number, columns)
         kept = data_planned(reader, number, columns, index=decision.index, kept=decision.kept)
     rows = decision.rows
-    # No index was needed, or none could be read: the stripe is still shown by its stride.
+    # No index was needed, or none could be read. The stripe is still divided by its stride.
     count, bounds = len(rows.bounds) - 1, rows.bounds
     if count < 2:
         count = max(count, group_count(rows.may.length, scan.reader.tail.facts.row_index_stride))
