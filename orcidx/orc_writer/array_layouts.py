@@ -1,7 +1,8 @@
-"""Arrow's layouts that share or repeat values: their size once written, and how to expand those inside other arrays.
+"""Arrow's layouts that share or repeat values: how large they are once written, and how to expand them inside other
+arrays.
 
 Views, dictionaries and runs represent more bytes than they hold, and a slice of them keeps the buffers of the whole
-array. So ``written_bytes`` measures arrays by their expanded size, which is what the encoders see.
+array. So ``written_bytes`` measures arrays by their expanded size, which is the size that the encoders get.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ __all__ = [
 ]
 
 SHARED = 8 << 20
-"""Up to this many bytes, a bound on the expanded size of a dictionary's rows is good enough; above it they are counted
-exactly."""
+"""Up to this many bytes, an upper bound of the expanded size of a dictionary's rows is good enough. Above it the bytes
+are counted exactly."""
 
 FEW_ROWS = 16
-"""Rows are counted one by one where a dictionary has so many entries for each, as it has for small batches."""
+"""Rows are counted one by one if a dictionary has this many entries for each row, as it does for small batches."""
 
 
 def is_view(type_: pa.DataType) -> bool:
@@ -47,7 +48,7 @@ def _storage(type_: Any) -> Any:
 
 
 def hides_values(type_: pa.DataType) -> bool:
-    """Whether views or runs lie below a list or struct, where pyarrow can neither filter nor take them."""
+    """Whether a list or struct contains views or runs, which pyarrow can neither filter nor take there."""
     type_ = _storage(type_)
     if not pa.types.is_nested(type_) or pa.types.is_run_end_encoded(type_):
         return False
@@ -56,14 +57,14 @@ def hides_values(type_: pa.DataType) -> bool:
 
 
 def is_joined(type_: pa.DataType) -> bool:
-    """Whether pyarrow can concatenate arrays of the type but not take rows of one: so for views and runs at any
+    """Whether pyarrow can concatenate arrays of the type but cannot take rows of them, as with views and runs at any
     depth."""
     type_ = _storage(type_)
     return is_view(type_) or pa.types.is_run_end_encoded(type_) or hides_values(type_)
 
 
 def plain_layout(array: pa.Array) -> pa.Array:
-    """The array with views and runs expanded at any depth; other layouts stay."""
+    """The array with views and runs expanded at any depth. Other layouts are kept."""
     if isinstance(array, pa.ExtensionArray):
         return plain_layout(array.storage)
     kind, types = array.type, pa.types
@@ -96,7 +97,8 @@ def plain_layout(array: pa.Array) -> pa.Array:
 
 
 def decoded_dictionary(array: pa.DictionaryArray) -> pa.Array:
-    """The entries of a dictionary row by row, in a plain layout: pyarrow takes no views, and no runs below others."""
+    """The entry of each row of a dictionary, in a plain layout. pyarrow cannot take views, nor runs inside other
+    types."""
     entries = plain_layout(array.dictionary)
     if entries.type != array.dictionary.type:
         array = pa.DictionaryArray.from_arrays(array.indices, entries)
@@ -139,7 +141,7 @@ _FIXED: dict[int, int] = {
         pa.time64("us"), pa.duration("s"), pa.decimal128(1), pa.decimal256(1),
     )
 }  # fmt: skip
-"""Bits of a value, by the id of its type."""
+"""The bits of a value, by the id of its type."""
 
 
 def written_bytes(array: pa.Array) -> int:
@@ -148,7 +150,7 @@ def written_bytes(array: pa.Array) -> int:
     rows = len(array)
     if not rows:
         return 0
-    if (width := _FIXED.get(kind.id)) is not None:  # the case of most columns; asking pyarrow takes ten times as long
+    if (width := _FIXED.get(kind.id)) is not None:  # most columns; asking pyarrow takes ten times as long
         return rows * width // 8 + (rows // 8 if array.null_count else 0)
     if isinstance(array, pa.ExtensionArray):
         return written_bytes(array.storage)
@@ -173,12 +175,12 @@ def written_bytes(array: pa.Array) -> int:
     first, last = array.offsets[0].as_py(), array.offsets[rows].as_py()
     children = (array.keys, array.items) if types.is_map(kind) else (array.values,)
     if not 0 <= first <= last <= len(children[0]):
-        return 8 * rows  # broken offsets, about which the column's writer raises the error
+        return 8 * rows  # broken offsets: the column's writer raises the error
     return 8 * rows + sum(written_bytes(child.slice(first, last - first)) for child in children)
 
 
 def _longest(values: Any) -> int:
-    """Bytes of the largest of some values, or more; of nested ones their mean."""
+    """The bytes of the largest of some values, or an upper bound; the mean for nested values."""
     if not len(values):
         return 0
     kind = values.type
@@ -188,7 +190,7 @@ def _longest(values: Any) -> int:
 
 
 def _entry_bytes(array: Any) -> int:
-    """Bytes of the dictionary entries that the rows refer to, counted only where that may be much."""
+    """Bytes of the dictionary entries that the rows refer to. They are counted only if they may be many."""
     values = array.dictionary
     texts = str(values.type) in ("string", "large_string", "binary", "large_binary")
     if texts and FEW_ROWS * len(array) < len(values):
@@ -198,7 +200,8 @@ def _entry_bytes(array: Any) -> int:
         return 0
     if not texts:
         return len(array) * longest
-    # Counting the rows, several times each while batches are cut, took a tenth of the time of writing (decision 0129).
+    # Batches are cut several times, and counting the rows each time took a tenth of the time of writing (decision
+    # 0129).
     offsets = (8 if str(values.type).startswith("large") else 4) * len(values)
     mean: int = math.ceil((values.nbytes - offsets) / len(values))
     return len(array) * mean if longest <= 4 * mean else _named_bytes(array)
@@ -211,12 +214,12 @@ def _named_bytes(array: Any) -> int:
     offsets = np.frombuffer(values.buffers()[1], number)[values.offset : values.offset + len(values) + 1]
     try:
         return max(0, int((offsets[chosen + np.int64(1)] - offsets[chosen]).sum()))
-    except IndexError:  # which the column's writer tells of
+    except IndexError:  # the column's writer raises the error
         return 0
 
 
 def _view_bytes(array: Any) -> int:
-    """Each view has sixteen bytes and begins with the length."""
+    """The lengths of views. Each view has sixteen bytes and begins with the length."""
     views = np.frombuffer(array.buffers()[1], np.int32)[4 * array.offset :: 4][: len(array)]
     if array.null_count:
         views = views[array.is_valid().to_numpy(zero_copy_only=False)]

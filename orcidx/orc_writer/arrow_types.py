@@ -1,7 +1,7 @@
 """Maps each Arrow type to an ORC type, and converts its values to the form that the encoders need.
 
-``describe_schema`` makes the tree of ``WriteNode``s; each has the type's record for the footer and, where the Arrow
-type is not the encoders' own, the conversion. A type that ORC does not have is an error that says what to do instead.
+``describe_schema`` makes the tree of ``WriteNode``s. Each node has the type's record for the footer and, if the
+encoders need another Arrow type, the conversion. For a type that ORC does not have, the error says what to do instead.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["WriteNode", "describe_schema"]
 Convert = Callable[[Any], Any]
 OWN_TYPE = "orcidx.type"
 EXTENSION = "orcidx.extension"
-"""Attribute with the name of the Arrow extension type. It is not called ``ARROW:extension:name``: readers that pass
-attributes on as field metadata would then declare an extension type with the wrong storage type, and importers would
-fail."""
+"""The attribute with the name of the Arrow extension type. It is not called ``ARROW:extension:name``. Otherwise readers
+that pass attributes on as field metadata would declare an extension type with the wrong storage type, which importers
+reject."""
 _SIZED = re.compile(r"\s*(char|varchar)\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
 
 
@@ -57,7 +57,7 @@ class WriteNode:
 
     @cached_property
     def all_nodes(self) -> list[WriteNode]:
-        """This column and all below it, in the order of their ids. The list must not be changed."""
+        """This column and all columns below it, in the order of their ids. The list must not be changed."""
         nodes = [self]
         for child in self.children:
             nodes += child.all_nodes if child.children else [child]
@@ -65,8 +65,8 @@ class WriteNode:
 
 
 def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
-    """The tree of a schema, its root the struct of the fields. Raises ``Unsupported`` for what ORC has no type for,
-    naming the column and the option that helps; ``InvalidQuery`` for options that name no column."""
+    """The tree of a schema, whose root is the struct of the fields. Raises ``Unsupported`` for a type that ORC does not
+    have, with the column and the option that helps, and ``InvalidQuery`` for options that name no column."""
     children = tuple([_laid_out(_describe(field, (field.name,), options), field.type) for field in schema])
     root = WriteNode(
         kind=TypeKind.STRUCT, path=(), type=pa.struct(list(schema)), children=children, names=tuple(schema.names)
@@ -100,7 +100,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
         )
     metadata = field.metadata or {}
     is_ntz = pa.types.is_timestamp(field.type) and metadata.get(SPARK_TYPE.encode()) == b"timestamp_ntz"
-    # For Spark, timestamp_ntz in ORC is a bigint: it could not read the column as a timestamp.
+    # Spark has timestamp_ntz as a bigint in ORC, and could not read the column as a timestamp.
     node = _of_type(field.type, path, replace(options, spark=True) if is_ntz else options)
     sized = options.types.get(".".join(path)) or metadata.get(SIZED_TYPE.encode(), b"").decode("utf-8", "replace")
     if sized:
@@ -110,7 +110,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
 
 
 def _attributes(metadata: Any) -> dict[str, str]:
-    """Field metadata that is text, without entries in which other formats describe themselves."""
+    """Field metadata that is text, without the entries in which other formats store descriptions of themselves."""
     found = {}
     for key, value in metadata.items():
         try:
@@ -168,7 +168,7 @@ _CAST = {
 
 def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     types = pa.types
-    if isinstance(type_, pa.BaseExtensionType):  # tested first, because extension types of users need not have a hash
+    if isinstance(type_, pa.BaseExtensionType):  # tested first, because users' extension types need not be hashable
         return _extension(type_, path, options)
     if type_ in _PLAIN:
         return WriteNode(kind=_PLAIN[type_], path=path, type=type_)

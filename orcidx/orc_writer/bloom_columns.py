@@ -36,7 +36,7 @@ N = TypeVar("N", bound=_Node)
 
 
 def bloom_columns(nodes: Sequence[N], wanted: Sequence[str | int], *, option: str) -> list[N]:
-    """The columns that an option names: dotted names (all columns of that name), "*" for all that can have a filter,
+    """The columns that an option names: dotted names (all columns with that name), "*" for all that can have a filter,
     or ORC column ids. ``nodes``: all columns by id. Each column is returned once, in the order of ids.
 
     Raises ``InvalidQuery`` for unknown names and ids, and for columns whose type has no filters."""

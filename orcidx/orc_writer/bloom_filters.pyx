@@ -3,9 +3,9 @@
     BloomFilterIndex   repeated BloomFilter, parallel to the entries of ROW_INDEX
     BloomFilter        1 numHashFunctions (varint), 3 utf8bitset (bytes; words of 64 bits, little endian)
 
-A filter is as large as its row group's distinct values need; readers take its size and its number of hash functions
-from the filter itself. Other writers size all filters for a full row group of distinct values: 12 KB where 32 bytes are
-enough.
+The size of a filter follows from the distinct values of its row group. Readers take its size and its number of hash
+functions from the filter itself. Other writers make each filter large enough for a full row group of distinct values:
+12 KB even if 32 bytes are enough.
 """
 
 from libc.math cimport log

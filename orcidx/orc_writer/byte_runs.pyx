@@ -3,9 +3,9 @@
     repeat     count - 3 (0..127), the byte             3..130 equal bytes
     literals   -count (as int8), the bytes              1..128 bytes
 
-``ByteRuns`` ends its runs at row groups. ``Bits`` cannot, since bits are padded to bytes only at the end of the stripe.
-So it collects a stripe's bits and encodes them at the end. For the first bit of each row group it gives the run, the
-byte within the run, and the bit within the byte.
+``ByteRuns`` ends its runs at row groups. ``Bits`` cannot do this, because bits are padded to bytes only at the end of
+the stripe. So it collects a stripe's bits and encodes them at the end. The position of a row group's first bit consists
+of the run, the byte within the run, and the bit within the byte.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -93,7 +93,7 @@ cdef class ByteRuns:
         free(self.pending)
 
     cdef uint8_t* room(self, size_t length) except NULL nogil:
-        """Makes room for ``length`` bytes and returns its address; the caller then increases ``size``."""
+        """Makes room for ``length`` bytes and returns its address. The caller then increases ``size``."""
         grow(&self.pending, &self.capacity, self.size + length + 1)
         return self.pending + self.size
 
@@ -114,7 +114,7 @@ cdef class ByteRuns:
             self.size += data.shape[0]
 
     def end(self):
-        """Ends the open run, as at the end of a row group."""
+        """Ends the open run, for example at the end of a row group."""
         with nogil:
             self.end_run()
 
@@ -213,7 +213,8 @@ cdef class Bits:
 
     def encode(self, bits):
         """Writes all bits to the stream, and returns the position of each of ``bits`` (int64, in order): the byte of
-        the stream where its run begins, the bytes of the run before its byte, and the bits before it."""
+        the stream at which its run begins, the bytes of the run before its byte, and the bits before it in that
+        byte."""
         cdef const int64_t[::1] wanted = bits
         cdef Py_ssize_t asked = wanted.shape[0]
         offsets, consumed = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
@@ -232,7 +233,7 @@ cdef class Bits:
                     i += 1
                 put_run(self.stream, self.bytes, run)
                 at += run.length
-            while i < asked:                            # after the last bit
+            while i < asked:  # bits after the last one
                 run_starts[i] = self.stream.total
                 i += 1
         return offsets, consumed, np.asarray(bits) & 7

@@ -4,30 +4,30 @@ from orcidx.orc_writer.compressors cimport Compressor
 
 
 ctypedef struct Favour:
-    int64_t faster                          # bytes that the faster level cost, less what it may, in probes of a stretch
-    int64_t narrow                          # the same of the smaller window
+    int64_t faster  # extra bytes that the faster level took, minus the allowed ones, in the probes of a stretch
+    int64_t narrow  # the same for the smaller window
 
 
 cdef class ChunkedStream:
-    cdef Compressor compressor              # None: no chunks, the bytes as they are
-    cdef size_t block                       # most bytes of a chunk
+    cdef Compressor compressor  # None: no chunks, the bytes are stored unchanged
+    cdef size_t block  # the most bytes of a chunk
     cdef uint8_t* raw                       # the open chunk; without a codec the whole stream
     cdef size_t raw_size
     cdef size_t raw_capacity
     cdef uint8_t* out                       # finished chunks with their headers
     cdef size_t out_size
     cdef size_t out_capacity
-    cdef int64_t* starts                    # where in `out` each chunk begins
+    cdef int64_t* starts  # where each chunk begins in `out`
     cdef size_t chunks
     cdef size_t starts_capacity
     cdef readonly int64_t total             # bytes before compression
-    cdef bint shrinks                       # a chunk that was tried among the last sixteen did
+    cdef bint shrinks  # whether one of the last sixteen chunks shrank when it was tried
     cdef Favour favour
-    cdef bint joined                        # bytes of other streams may wait, more than one chunk of them
-    cdef int64_t values                     # that the bytes stand for, where their owner says so; else 0
-    cdef bint keeps_raw                     # nothing is compressed here: another stream takes the bytes over
+    cdef bint joined  # bytes of other streams may wait here, also more than one chunk
+    cdef int64_t values  # how many values the bytes stand for, if the owner tells it; else 0
+    cdef bint keeps_raw  # nothing is compressed here; another stream takes the bytes over
 
-    # Room for `length` bytes (plus 64 that may be overwritten); `advance` says how many of them were used.
+    # Room for `length` bytes (plus 64 that may be overwritten). `advance` tells how many of them were used.
     cdef uint8_t* reserve(self, size_t length) except NULL nogil
     cdef int advance(self, size_t length) except -1 nogil
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil

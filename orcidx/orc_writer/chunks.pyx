@@ -1,8 +1,9 @@
 """``OutStream``: the bytes of one stream, cut into chunks and compressed as soon as a chunk is full.
 
-Every chunk but the last holds exactly one block before compression, so that the position of any byte follows from its
-number: chunk ``n // block``, and ``n % block`` in it. A position at the very end of a compressed stream is given as
-(start of the last chunk, its length): released Trino fails on (end of the stream, 0) (trino#20164).
+Every chunk except the last has exactly one block of bytes before compression. So the position of byte ``n`` follows
+from its number: byte ``n % block`` of chunk ``n // block``. The position at the very end of a compressed stream is
+given as (start of the last chunk, its length), because released versions of Trino fail on (end of the stream, 0)
+(trino#20164).
 """
 
 from cpython.buffer cimport PyBUF_READ
@@ -19,14 +20,14 @@ cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
     FIRST_ROOM = 256            # a stream of a wide table may hold few bytes
     HEADER = 3
-    PROBED = 1                  # of sixteen chunks one is tried; if it does not shrink, the others are stored
+    PROBED = 1  # one of sixteen chunks is tried; if it does not shrink, the others are stored uncompressed
     STRETCH = 16
-    LEAST_TRIED = 1024          # bytes of a chunk that is compressed at both levels
-    SAMPLE = 1 << 16            # of these at the beginning of a longer chunk the levels are tried
-    ALLOWED = 45                # the faster level is taken where it costs less than a part in so many
-    MANY_A_BYTE = 32            # values that a byte stands for where the thorough level is tried: 1 ns a value
-    LONGEST_THOROUGH = 1 << 16  # bytes of a stream that it is tried on
-    LEAST_TO_GAIN = 512         # compressed bytes below which it would gain little
+    LEAST_TRIED = 1024  # the least bytes of a chunk that is compressed at both levels
+    SAMPLE = 1 << 16  # for longer chunks the levels are tried on this many bytes at the beginning
+    ALLOWED = 45  # the faster level is used if its output is larger by less than one part in this number
+    MANY_A_BYTE = 32  # the thorough level is tried if a byte stands for at least this many values: 1 ns a value
+    LONGEST_THOROUGH = 1 << 16  # the longest stream, in bytes, on which the thorough level is tried
+    LEAST_TO_GAIN = 512  # with fewer compressed bytes the thorough level would save little
 
 
 cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
@@ -37,7 +38,7 @@ cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
 cdef inline Py_ssize_t keep_shorter(
     const uint8_t* packed, Py_ssize_t other, uint8_t* out, Py_ssize_t written
 ) noexcept nogil:
-    """Replaces the kept result by another one where that is shorter or none is kept."""
+    """Replaces the kept result by another one if that is shorter, or if none is kept."""
     if not other or (written and written <= other):
         return written
     memcpy(out, packed, other)
@@ -47,9 +48,9 @@ cdef inline Py_ssize_t keep_shorter(
 cdef Py_ssize_t try_thorough(
     Compressor compressor, int64_t values, const uint8_t* raw, size_t length, uint8_t* out, Py_ssize_t written
 ) except -1 nogil:
-    """Compresses the only chunk of a stream at the thorough level too, where it stands for so many values that this
-    takes little beside them; returns the bytes of the shorter outcome, which is in ``out``. Long repeats are such:
-    their runs are short, and cut where row groups end."""
+    """Compresses the only chunk of a stream also at the thorough level, if its bytes stand for so many values that this
+    takes little time compared with encoding them. Returns the bytes of the shorter result, which is in ``out``. Long
+    repeats are such a case: their runs are short, and are cut at the ends of row groups."""
     cdef uint8_t* packed
     if (
         compressor.thorough is None
@@ -68,7 +69,7 @@ cdef Py_ssize_t try_thorough(
 
 
 cdef class ChunkedStream:
-    """Bytes that are cut into chunks as they arrive. ``joined``: more than a chunk may wait (see ``OutStream``)."""
+    """Bytes that are cut into chunks as they arrive. ``joined``: more than one chunk may wait (see ``OutStream``)."""
 
     def __cinit__(self, Compressor compressor, size_t block_size, *, bint keeps_raw=False):
         self.compressor = compressor
@@ -85,7 +86,7 @@ cdef class ChunkedStream:
         cdef size_t capacity
         cdef void* grown
         if needed > self.raw_capacity:
-            # Large buffers grow by a small share only: a wide table has thousands of streams.
+            # Large buffers grow by a small share only, because a wide table has thousands of streams.
             capacity = max(needed, self.raw_capacity + (self.raw_capacity >> (3 if needed > 1 << 15 else 1)),
                            <size_t>FIRST_ROOM)
             grown = realloc(self.raw, capacity)
@@ -111,7 +112,7 @@ cdef class ChunkedStream:
 
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil:
         cdef size_t part
-        if length == 0:  # a stream without bytes: memcpy must not get its address
+        if length == 0:  # a stream without bytes has no address for memcpy
             return 0
         if self.compressor is None or self.keeps_raw or self.joined:
             memcpy(self.reserve(length), data, length)
@@ -143,8 +144,8 @@ cdef class ChunkedStream:
         return self.compressor.faster.compress(raw, length, out)
 
     cdef Py_ssize_t _try_levels(self, const uint8_t* raw, size_t length, uint8_t* out, Favour* favour) except -1 nogil:
-        """Compresses the beginning of a probe at each level (where there are several), then all of it at the level that
-        did best. A probe that is no longer than the beginning is written in its shortest form."""
+        """Compresses the beginning of a probe at each level (if there are several), then all of it at the level with
+        the best result. If the probe is not longer than the beginning, its shortest form is written."""
         cdef size_t sample = min(length, <size_t>SAMPLE)
         cdef uint8_t* packed
         cdef Py_ssize_t written, other
@@ -171,7 +172,7 @@ cdef class ChunkedStream:
     cdef int _put_chunk(
         self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil:
-        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place; 0: stored uncompressed."""
+        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place. 0 means stored uncompressed."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
@@ -187,7 +188,7 @@ cdef class ChunkedStream:
         return self._put_header(length, written)
 
     cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil:
-        """Writes the header of a chunk whose bytes are in place; 0 ``written`` means that they are uncompressed."""
+        """Writes the header of a chunk whose bytes are in place. ``written`` 0 means that they are uncompressed."""
         cdef size_t header = 2 * <size_t>written if written else 2 * length + 1
         cdef void* grown
         if self.chunks == self.starts_capacity:
@@ -206,8 +207,8 @@ cdef class ChunkedStream:
         return 0
 
     cdef int _write_in_place(self) except -1 nogil:
-        """Compresses the only chunk of a stream into the stream's own buffer. In a wide table most streams have one
-        chunk, and they end together. The spare bytes after it are room for the header."""
+        """Compresses the only chunk of a stream into the stream's own buffer. In a wide table most streams have only
+        one chunk, and all of them end together. The spare bytes after the chunk leave room for the header."""
         cdef size_t length = self.raw_size
         cdef uint8_t* packed = <uint8_t*>malloc(length)
         cdef Py_ssize_t written
@@ -265,8 +266,8 @@ cdef class ChunkedStream:
 
     @property
     def held(self):
-        """Bytes of memory that the stream takes. Bytes that wait for their chunk to fill count twice, because buffers
-        are larger than their contents, and many buffers fragment memory. In a wide table most of the memory is this."""
+        """Bytes of memory that the stream takes. Bytes in an unfinished chunk count twice, because buffers are larger
+        than their contents and many buffers fragment memory. In a wide table these are most of the memory."""
         return <int64_t>self.out_size + <int64_t>self.raw_size * (1 if self.compressor is None else 2)
 
     def write(self, const uint8_t[::1] data not None):
@@ -278,7 +279,7 @@ cdef class ChunkedStream:
                 self.append(first, length)
 
     def finish(self):
-        """Ends the stream and returns all its bytes for the file; they are valid until ``clear``."""
+        """Ends the stream and returns all its bytes for the file. They are valid until ``clear``."""
         with nogil:
             self._finish()
         if self.compressor is None:
@@ -286,12 +287,12 @@ cdef class ChunkedStream:
         return PyMemoryView_FromMemory(<char*>self.out, self.out_size, PyBUF_READ) if self.out_size else b""
 
     def positions(self, offsets):
-        """The numbers of a row index for given byte positions of the stream (before compression), once it is finished:
-        a list of one int64 array, or of two in a compressed file."""
+        """The numbers in a row index for some byte positions of the finished stream (before compression): a list of one
+        int64 array, or of two in a compressed file."""
         cdef Py_ssize_t i
         if self.compressor is None:
-            # Row groups without values at the end of a stripe would begin at the end of the stream, where Java fails to
-            # seek as it has read no bytes. They begin at the last byte instead; nothing is read from there.
+            # Row groups without values at the end of a stripe would begin at the end of the stream. Java cannot seek to
+            # it, because it has read no bytes there. So they begin at the last byte, from which nothing is read.
             return [np.minimum(offsets, max(0, self.total - 1))]
         starts = np.empty(self.chunks, np.int64)
         cdef int64_t[::1] out = starts
@@ -332,7 +333,7 @@ cdef class OutStream(ChunkedStream):
         self._forget_waiting()
 
     cdef int take_over(self, OutStream other) except -1 nogil:
-        """Appends all bytes of a stream that keeps them raw; ``cut`` then makes chunks of them."""
+        """Appends all bytes of a stream that keeps them raw. ``cut`` then makes chunks of them."""
         self.joined = True
         return self.append(other.raw, other.raw_size)
 
@@ -349,8 +350,8 @@ cdef class OutStream(ChunkedStream):
         self.waiting_count = 0
 
     def waiting_chunks(self):
-        """How many chunks of bytes that were taken over are full. Each must be given to ``squeeze`` once, by any
-        thread, the probed ones before the others; then ``cut`` ends them."""
+        """The number of full chunks among the bytes that were taken over. Each must be given to ``squeeze`` once, by
+        any thread, and the probes before the others. Then ``cut`` ends the chunks."""
         cdef size_t count = 0 if self.compressor is None or not self.joined else self.raw_size // self.block
         self._forget_waiting()
         if count:
@@ -368,7 +369,7 @@ cdef class OutStream(ChunkedStream):
 
     def squeeze(self, size_t number):
         """Compresses a waiting chunk, unless the probes of its stretch did not shrink. Several threads may call this
-        with different numbers."""
+        for different chunks."""
         cdef size_t chunk = self.chunks + number
         cdef size_t first = chunk - chunk % STRETCH
         cdef size_t i
@@ -433,7 +434,7 @@ cdef class OutStream(ChunkedStream):
 
 
 def frame(data, Compressor compressor, size_t block_size):
-    """Bytes as a stream of their own; footers are written like this."""
+    """Compresses bytes as a stream of their own. Footers are written in this way."""
     stream = OutStream(compressor, block_size)
     stream.write(data)
     return bytes(stream.finish())

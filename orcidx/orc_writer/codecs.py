@@ -1,8 +1,8 @@
 """The codecs that are written, and their levels.
 
-ZSTD and ZLIB come from the libraries inside the packages ``zstandard`` and ``deflate``, called without the GIL; SNAPPY
-and LZ4 from pyarrow's own. LZO and BROTLI are read but never written: only Java's writer makes them, and few readers
-support them today.
+ZSTD and ZLIB come from the libraries in the packages ``zstandard`` and ``deflate``, and are called without the GIL.
+SNAPPY and LZ4 come from pyarrow. LZO and BROTLI can be read but not written: only Java's writer makes them, and few
+readers support them today.
 """
 
 from __future__ import annotations
@@ -25,37 +25,38 @@ _NAMES = {
     "zstd": CompressionKind.ZSTD,
 }
 _LEVELS = {CompressionKind.ZLIB: (1, 12, 4), CompressionKind.ZSTD: (-131072, 22, 3), CompressionKind.LZ4: (1, 12, 0)}
-"""Lowest, highest and default level. ZLIB's are libdeflate's, whose level 4 is faster than zlib's 2, with smaller
-output. ZSTD's default is Java's; streams also try ``FASTER_ZSTD``, with two windows. LZ4 without a level uses its fast
-block format, with a level the slow "high compression" one."""
+"""The lowest, the highest and the default level. The levels of ZLIB are those of libdeflate, whose level 4 is faster
+than zlib's 2 and has smaller output. The default of ZSTD is that of ORC Java; streams also try ``FASTER_ZSTD``, with
+two windows. LZ4 without a level uses its fast block format, and with a level the slow "high compression" one."""
 
 FASTER_ZSTD = 1
-"""The level that each stream tries beside the default one: digits and ids take less at it, and less time (decision
-0129)."""
+"""The level that each stream tries in addition to the default one. With it digits and ids become smaller, in less time
+(decision 0129)."""
 
 NARROW_WINDOW = 14
-"""A window of 16 KiB is tried where the faster level takes less: a match from afar then costs more than the digits that
-it saves (sorted keys: 11 % smaller; decision 0129)."""
+"""A window of 16 KiB is tried if the faster level gives a smaller result. The reference to a distant match then takes
+more bytes than the digits that it replaces (sorted keys: 11 % smaller; decision 0129)."""
 
 LEAST_MATCH = 6
-"""The shortest match of the default level in chunks of 64 KiB and more, where zstd's own choice is 4 or 5: up to 15 %
-smaller, and faster. Streams of integers keep to those, as codes of two bytes took 4 % more (decision 0129)."""
+"""The shortest match of the default level in chunks of 64 KiB and more. zstd itself would choose 4 or 5; this is up to
+15 % smaller, and faster. Streams of integers use zstd's own choice, because codes of two bytes took 4 % more (decision
+0129)."""
 
 MANY_PLACES = 16
-"""The faster level remembers 65,536 places, four times as many as by itself: within 2 % of the default one on most
-texts, in two thirds of its time (decision 0129)."""
+"""The faster level remembers 65,536 places, four times as many as its own default. Its result is then within 2 % of the
+default level's on most texts, in two thirds of the time (decision 0129)."""
 
 
 THOROUGH_ZSTD = 12
 BEST_MATCHES = 7
-"""The level that a short stream tries where each of its bytes stands for many values, such as sorted dates, and zstd's
-strategy ``btopt``: 6 to 15 % smaller, for 12 to 35 ns a byte (decision 0129). By itself the level has that strategy up
-to 16 KiB only, and finds little beyond."""
+"""The level that a short stream tries if each of its bytes stands for many values, such as sorted dates, and zstd's
+strategy ``btopt``. The result is 6 to 15 % smaller, for 12 to 35 ns a byte (decision 0129). By default the level has
+that strategy only up to 16 KiB, and saves little above that."""
 
 
 def compression_kind(name: str | None) -> CompressionKind:
-    """The codec that ``compression=`` names, in any case. Raises ``InvalidQuery`` or, of LZO and BROTLI,
-    ``Unsupported``."""
+    """The codec that ``compression=`` names, in upper or lower case. Raises ``InvalidQuery`` for other names, and
+    ``Unsupported`` for LZO and BROTLI."""
     known = _NAMES.get(name.lower()) if isinstance(name, str) else CompressionKind.NONE if name is None else None
     if known is not None:
         return known
@@ -66,7 +67,7 @@ def compression_kind(name: str | None) -> CompressionKind:
 
 def open_compressor(kind: CompressionKind, level: int | None = None) -> Compressor | None:
     """The compressor of chunks; None for NONE. Raises ``InvalidQuery`` for a level that the codec does not have, and
-    ``Unsupported`` naming the package that is missing."""
+    ``Unsupported`` with the name of the missing package."""
     if level is not None:
         lowest, highest, _ = _LEVELS.get(kind, (0, 0, 0))
         if not lowest <= level <= highest or lowest == highest:

@@ -1,8 +1,8 @@
-"""The columns of a file as a tree that takes Arrow arrays: each node writes its own streams and passes child arrays to
+"""The columns of a file as a tree that takes Arrow arrays. Each node writes its own streams and passes child arrays to
 its children.
 
-A ``Piece`` is a stretch of rows of one array within one row group. Lists and unions turn pieces of their rows into
-pieces of their children. Structs leave out the children of null rows, which ORC does not store.
+A ``Piece`` is a range of rows of one array within one row group. Lists and unions turn pieces of their rows into pieces
+of their children. Structs leave out the children of null rows, because ORC does not store them.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _WIDTHS = {TypeKind.SHORT: 2, TypeKind.INT: 4, TypeKind.DATE: 4, TypeKind.LONG: 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows ``start`` to ``stop`` of an array; ``ends_group``: the row group ends after them. ``hides_nulls``: an
-    enclosing struct is null between them."""
+    """Rows ``start`` to ``stop`` of an array. ``ends_group``: the row group ends after them. ``hides_nulls``: in some
+    of these rows an enclosing struct is null."""
 
     start: int
     stop: int
@@ -67,7 +67,7 @@ class StripeColumn:
 
 
 class ColumnWriter:
-    """One column; ``children`` below it. ``has_index``: whether row groups and their statistics are kept. ``is_lane``:
+    """One column, and its ``children``. ``has_index``: whether row groups and their statistics are kept. ``is_lane``:
     whether another writer takes over what this one encodes."""
 
     def __init__(
@@ -122,7 +122,7 @@ class ColumnWriter:
     # stripes
 
     def walk(self) -> list[ColumnWriter]:
-        """This column and all below it, in the order of their ids."""
+        """This column and all columns below it, in the order of their ids."""
         found = [self]
         for child in self.children:
             found += child.walk() if child.children else [child]
@@ -143,7 +143,7 @@ class ColumnWriter:
             child.take_over(below)
 
     def finish_stripe(self, frame: Callable[[bytes], bytes]) -> StripeColumn:
-        """The streams of this column alone; valid until ``clear``."""
+        """The streams of this column alone. They are valid until ``clear``."""
         column, own = self.column, self.node.id
         column.finish()
         positions = column.position_columns(len(self._messages))
@@ -200,11 +200,11 @@ _NONE = statistics_message(NO_STATISTICS, TypeKind.STRUCT)
 
 
 FEW_ENTRIES = 4096
-"""Bytes of an Arrow dictionary's texts that stay in the processor's cache."""
+"""The bytes of an Arrow dictionary's texts that stay in the processor's cache."""
 
 ROWS_GATHERED = 2048
-"""Rows of an Arrow dictionary whose texts are gathered at a time: they stay in the nearest cache until they are
-written. Gathering whole row groups took 1.05 of the time (decision 0129)."""
+"""The rows of an Arrow dictionary whose texts are gathered at a time. So few texts stay in the first-level cache until
+they are written. Gathering whole row groups takes 1.05 times as long (decision 0129)."""
 
 
 class _TextWriter(ColumnWriter):
@@ -216,7 +216,7 @@ class _TextWriter(ColumnWriter):
             super()._write(array, pieces)
             return
         dictionary = array.dictionary
-        # A null among the values is a null of every row that names it; values of one size have no offsets.
+        # If an entry is null, every row with that entry is null. Values of one size have no offsets.
         if dictionary.null_count or pa.types.is_fixed_size_binary(dictionary.type):
             super()._write(array.dictionary_decode(), pieces)
             return
@@ -227,7 +227,7 @@ class _TextWriter(ColumnWriter):
         source = Source(array.indices)
         gathered = GatheredTexts()
         for piece in pieces:
-            # In a stripe's first row group no entry is known yet, and many of them lie far apart in memory.
+            # In a stripe's first row group no entry is known yet, and many of them are far apart in memory.
             if not self.column.is_dictionary:
                 self.column.write_entries(source, entries, piece.start, piece.stop)
             elif len(dictionary) < FEW_ENTRIES or self.column.knows_entries:
@@ -274,7 +274,7 @@ class RootWriter(ColumnWriter):
     """The struct of all fields; its rows are never null."""
 
     def write_rows(self, pieces: Sequence[Piece]) -> None:
-        """Appends rows to the root alone: the caller, who spreads the fields over threads, writes them one by one."""
+        """Appends rows to the root alone. The caller distributes the fields to threads and writes them one by one."""
         for piece in pieces:
             self.column.write_valid(piece.stop - piece.start)
             self._end_piece(piece)
@@ -350,8 +350,8 @@ def _validity(array: Any) -> Any:
 
 
 def _list_parts(array: Any) -> tuple[Any, ...]:
-    """The length of each row (including null rows), and the elements of the rows that are not null, in order: one array
-    for a list, keys and values for a map."""
+    """The length of each row (including null rows), and the elements of the rows that are not null, in order. The
+    elements are one array for a list, and keys and values for a map."""
     kind = array.type
     if pa.types.is_fixed_size_list(kind):
         return np.full(len(array), kind.list_size, np.int64), array.flatten()
@@ -377,7 +377,8 @@ def _list_parts(array: Any) -> tuple[Any, ...]:
 
 
 def _converted(array: Any, convert: Callable[[Any], Any]) -> Any:
-    """The array in the encoders' form; an error of pyarrow is reported for the first row that causes it."""
+    """The array in the form that the encoders need. An error of pyarrow is reported for the first row that causes
+    it."""
     try:
         return convert(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -409,7 +410,7 @@ def open_column_writer(
     has_index: bool,
     is_lane: bool = False,
 ) -> ColumnWriter:
-    """The writer of a column and all below it. ``threshold``: as for ``TextColumn``. ``is_lane``: whether another
+    """The writer of a column and all columns below it. ``threshold``: see ``TextColumn``. ``is_lane``: whether another
     writer takes over what this one encodes."""
     children = [
         open_column_writer(

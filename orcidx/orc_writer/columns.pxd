@@ -7,21 +7,21 @@ from orcidx.orc_writer.int_runs cimport IntRuns
 from orcidx.orc_writer.source cimport Source
 
 cdef enum:
-    BLOCK = 512                             # rows that a kernel takes at once
+    BLOCK = 512  # rows that a kernel processes at once
 
 
 cdef class Column:
-    cdef readonly list streams              # (kind, OutStream, numbers of a position beside those of its bytes)
+    cdef readonly list streams  # (kind, OutStream, count of numbers in a position other than those of its bytes)
     cdef readonly BloomBuilder bloom        # or None
     cdef Bits present
-    cdef bint keeps_present                 # a row of the stripe was null
+    cdef bint keeps_present  # whether a row of the stripe is null
     cdef bint group_is_open
     cdef int64_t rows                       # of the stripe
     cdef int64_t group_rows
     cdef int64_t group_nulls
     cdef bint null_parents                  # of the open row group
     cdef list group_starts                  # for each row group of the stripe: the row, then the offsets in the streams
-    cdef int64_t wrong_row                  # that the last `_put` refused
+    cdef int64_t wrong_row  # the row that the last `_put` refused
     cdef str wrong
 
     cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil

@@ -1,8 +1,8 @@
-"""``Column``: what every column of a stripe does, whatever its type: PRESENT, row groups, positions.
+"""``Column``: what columns of all types have in common: PRESENT, row groups, positions.
 
 A column gets its rows in pieces that lie within one row group, and ends row groups when it is told to. At the end of
-the stripe it knows its streams, and where each row group begins in them. PRESENT is made at the first null; a stripe
-without nulls has no PRESENT stream, and its index has no numbers for it.
+the stripe it has its streams, and the position in them where each row group begins. PRESENT is made at the first null.
+A stripe without nulls has no PRESENT stream, and no numbers for it in the index.
 """
 
 from libc.stdint cimport int64_t
@@ -18,8 +18,8 @@ from orcidx.orc.kinds import StreamKind
 
 
 class BadValue(Exception):
-    """A value that cannot be written, with its ``row`` in the given array, the ``reason``, and the dotted ``path`` of
-    its column once that is known."""
+    """A value that cannot be written: its ``row`` in the given array, the ``reason``, and the dotted ``path`` of its
+    column once that is known."""
 
     def __init__(self, row, reason):
         super().__init__(reason)
@@ -29,7 +29,7 @@ class BadValue(Exception):
 
 
 cdef class Column:
-    """``open_stream()`` makes the column's streams; ``bloom``, if there is one, takes the hashes of its values."""
+    """``open_stream()`` makes the column's streams. ``bloom``, if there is one, takes the hashes of its values."""
 
     def __cinit__(self, open_stream, *args, BloomBuilder bloom=None, **options):
         self.streams = []
@@ -39,7 +39,7 @@ cdef class Column:
         self.wrong_row = -1
 
     def write(self, Source source not None, int64_t start, int64_t stop):
-        """Appends rows of one row group; returns how many of them are null. Raises ``BadValue``."""
+        """Appends rows of one row group, and returns how many of them are null. Raises ``BadValue``."""
         cdef int64_t nulls
         if not 0 <= start <= stop <= source.length:
             raise ValueError("rows outside the array")
@@ -60,8 +60,8 @@ cdef class Column:
         return nulls
 
     def write_valid(self, int64_t rows):
-        """Appends rows of one row group that are not null and have no values in this column itself: rows of the root or
-        of a union."""
+        """Appends rows of one row group that are not null and have no values in this column itself, such as rows of the
+        root or of a union."""
         self._open_group()
         self.rows += rows
         self.group_rows += rows
@@ -91,18 +91,18 @@ cdef class Column:
         self.group_starts.append((self.rows, *[(<OutStream>entry[1]).total for entry in self.streams]))
 
     def note_null_parents(self):
-        """Records that rows of the open row group are null because an enclosing struct is. Otherwise readers that use
-        the column's statistics would miss these nulls."""
+        """Records that rows of the open row group are null because an enclosing struct is null. Otherwise readers that
+        use the column's statistics would miss these nulls."""
         self.null_parents = True
 
     def end_group(self):
-        """Ends the open row group; returns the number of its values that are not null, whether it has nulls, and its
+        """Ends the open row group. Returns the number of its values that are not null, whether it has nulls, and its
         statistics by type."""
         cdef int64_t count = self.group_rows - self.group_nulls
         self._open_group()
         self._end_runs()
         self.group_is_open = False
-        # If statistics have neither a value nor a null, Java takes the row group for one in which nothing can match
+        # If statistics have neither a value nor a null, Java assumes that nothing in the row group can match
         # (ORC-1553).
         has_null = bool(self.group_nulls or self.null_parents or not count)
         statistics = self._take_statistics(count)
@@ -137,12 +137,12 @@ cdef class Column:
         return 0
 
     def finish(self):
-        """Ends all streams of the stripe; call it once, after the last row group."""
+        """Ends all streams of the stripe. Must be called once, after the last row group."""
         for _, stream, _ in self.streams:
             (<OutStream>stream).finish()
 
     def position_columns(self, Py_ssize_t groups):
-        """The numbers of the row index: one int64 array over the row groups for each number of an entry. Also finishes
+        """The numbers of the row index: for each number of an entry, one int64 array over the row groups. Also finishes
         the PRESENT stream."""
         starts = np.array(self.group_starts[:groups], np.int64).reshape(groups, len(self.streams) + 1)
         columns = []

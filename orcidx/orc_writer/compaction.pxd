@@ -1,4 +1,4 @@
-"""Copies values without those of null rows, widened to 64 bits; inlined into every column of numbers."""
+"""Copies the values of rows that are not null, widened to 64 bits. It is inlined into every column of numbers."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 

@@ -16,15 +16,15 @@ cdef class Compressor:
     cdef void* call
     cdef void* is_error
     cdef void* set_parameter
-    cdef void* slots[CONTEXT_SLOTS]         # contexts that nobody is using
-    cdef readonly Compressor faster         # a lower level, which some streams take better; None: there is none
-    cdef readonly Compressor narrow         # that with a smaller window
-    cdef readonly Compressor for_numbers    # None: this one
-    cdef readonly Compressor thorough       # a higher level, for few bytes that stand for many values
-    cdef object through                     # a Python function of bytes, where no native one is at hand
+    cdef void* slots[CONTEXT_SLOTS]  # contexts that are not in use
+    cdef readonly Compressor faster  # a lower level, which compresses some streams better; None: there is none
+    cdef readonly Compressor narrow  # the same level with a smaller window
+    cdef readonly Compressor for_numbers  # the compressor for streams of integers; None: this one
+    cdef readonly Compressor thorough  # a higher level, for few bytes that stand for many values
+    cdef object through  # a Python function of bytes, used if there is no native one
 
-    # The number of bytes written to `out`, less than `length`; 0 if compression does not make them fewer; -1 with a
-    # Python error set.
+    # The number of bytes written to `out`, less than `length`. 0 if compression does not make them fewer. -1 if a
+    # Python error is set.
     cdef Py_ssize_t compress(self, const uint8_t* raw, size_t length, uint8_t* out) except -1 nogil
     cdef void* _new_context(self) noexcept nogil
     cdef Py_ssize_t _through_python(self, const uint8_t* raw, size_t length, uint8_t* out) except -1

@@ -1,6 +1,6 @@
-"""Calls a compression library's own C functions, so that a chunk is compressed without the GIL; ``codecs`` finds them.
+"""Calls the C functions of a compression library, so that chunks are compressed without the GIL. ``codecs`` finds them.
 
-A context is never used by two threads at once: it is taken from a slot by an atomic exchange and put back afterwards,
+A context is never used by two threads at once. It is taken from a slot by an atomic exchange and put back afterwards,
 as in ``orc.native_codec`` for reading. A codec that no package exports in C is called as a Python function.
 """
 
@@ -24,17 +24,19 @@ cdef enum:                      # of ZSTD_cParameter, whose numbers are kept (zs
     HASH_LOG = 102
     MIN_MATCH = 105
     STRATEGY = 107
-    LONG_CHUNK = 1 << 16        # bytes from which on `min_match` holds
+    LONG_CHUNK = 1 << 16  # bytes of a chunk from which `min_match` is used
 
 
 cdef class Compressor:
-    """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, with two
-    more (is_error, set_parameter) of zstd's; without them ``through`` compresses a buffer to bytes. ``min_match``: the
-    shortest match that zstd looks for in chunks of 64 KiB and more; 0: that of the level. ``window_log``: how far
-    back it looks, as a power of two; ``hash_log``: how many places it knows; ``strategy``: its number
-    of how matches are chosen; 0 for each: what the level has. ``faster`` and ``narrow``: the codec at a
-    lower level, and at that with a smaller window, which streams try as well. ``for_numbers``: the codec for streams of
-    integers. ``thorough``: a higher level, which a short stream of many values tries."""
+    """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, or with
+    two more (is_error, set_parameter) of zstd's. Without them ``through`` compresses a buffer to bytes.
+
+    For zstd, 0 in each of these means the level's own value. ``min_match``: the shortest match in chunks of 64 KiB and
+    more. ``window_log``: how far back matches are searched, as a power of two. ``hash_log``: how many places are
+    remembered, as a power of two. ``strategy``: the number of the strategy that chooses matches.
+
+    Streams may also try other compressors. ``faster``: a lower level. ``narrow``: that level with a smaller window.
+    ``for_numbers``: for streams of integers. ``thorough``: a higher level, for a short stream of many values."""
 
     def __cinit__(
         self, *, str name, int level=0, int min_match=0, int window_log=0, int hash_log=0, int strategy=0,
@@ -81,8 +83,8 @@ cdef class Compressor:
             if context == NULL:
                 with gil:
                     raise MemoryError
-        # The output may have one byte less than the input: a library that needs more fails, and the chunk is stored
-        # uncompressed.
+        # The output has room for one byte less than the input. If a library needs more it fails, and the chunk is
+        # stored uncompressed.
         if self.is_zstd:
             if self.min_match:
                 (<parameter_t> self.set_parameter)(context, MIN_MATCH, self.min_match if length >= LONG_CHUNK else 0)

@@ -1,8 +1,8 @@
-"""DECIMAL: unscaled values as zigzag varints, and the scale of each value, which is always the column's.
+"""DECIMAL: unscaled values as zigzag varints, and for each value its scale, which is always that of the column.
 
-Arrow has 128 bits for each value, as two words. Values of up to 18 digits fit the low word, whose bits are spread by
-shifts, seven to a byte. Values of more digits are written by a loop. Arrow does not guarantee that values fit the
-precision, so this is checked.
+Arrow has 128 bits for each value, as two words. Values of up to 18 digits fit the low word, whose bits are distributed
+to bytes of seven bits by shifts. Values of more digits are written by a loop. Arrow does not guarantee that values fit
+the precision, so this is checked.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
@@ -79,11 +79,11 @@ cdef class DecimalColumn(Column):
     cdef int scale
     cdef int precision
     cdef object most                        # the largest value, unscaled
-    cdef decimal_t limit                    # beyond which no value may lie
+    cdef decimal_t limit  # no value may be beyond this
     cdef decimal_t negative_limit
     cdef decimal_t least
     cdef decimal_t greatest
-    cdef uint64_t sums[4]                   # sums of the four 32-bit parts of the values, each raised by 2**127
+    cdef uint64_t sums[4]  # sums of the four 32-bit parts of the values; 2**127 is added to each value first
     cdef int64_t scales_due
     cdef int64_t summed
 
@@ -246,8 +246,8 @@ cdef class DecimalColumn(Column):
 
 
 cdef int plain_text(decimal_t value, int scale, uint8_t* end) noexcept nogil:
-    """Writes the number without exponent and without trailing zeros after the point, so that it ends at end[63];
-    returns its length."""
+    """Writes the number without exponent and without trailing zeros after the point. It ends at end[63]. Returns its
+    length."""
     cdef bint negative = value.high < 0
     cdef uint64_t low = value.low
     cdef uint64_t high = <uint64_t>value.high

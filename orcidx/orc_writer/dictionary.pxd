@@ -5,7 +5,7 @@ cdef struct Entry:
     uint64_t hash
     uint64_t start                          # in the arena
     uint32_t length
-    uint32_t rank                           # among all entries in order, once sorted
+    uint32_t rank  # the position of the entry in sorted order, after sorting
 
 
 cdef class Dictionary:
@@ -15,7 +15,7 @@ cdef class Dictionary:
     cdef Entry* entries
     cdef readonly size_t count
     cdef size_t entries_capacity
-    cdef uint32_t* slots                    # entry + 1; 0: free
+    cdef uint32_t* slots  # entry + 1; 0 means free
     cdef size_t slot_count                  # a power of two
 
     cdef int64_t find_or_add(self, const uint8_t* data, uint32_t length) except -1 nogil

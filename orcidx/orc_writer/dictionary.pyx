@@ -1,7 +1,8 @@
-"""``Dictionary``: the distinct texts of one column of a stripe, numbered in the order in which they first occur.
+"""``Dictionary``: the distinct texts of one column of a stripe, numbered in the order of their first occurrence.
 
-A hash table with open addressing over the numbers of entries. A random seed for each process prevents an attacker from
-choosing texts that all have the same slot. The order in the file is that of the bytes and does not depend on the seed.
+It is a hash table with open addressing over the numbers of entries. A random seed for each process prevents an attacker
+from choosing texts that all have the same slot. The file has the texts in the order of their bytes, which does not
+depend on the seed.
 """
 
 import os
@@ -127,7 +128,7 @@ cdef class Dictionary:
         return 0
 
     cdef uint32_t* sorted_order(self) except NULL nogil:
-        """The entries in order of their bytes, and each one's ``rank``; to be freed by the caller."""
+        """The entries in the order of their bytes, and the ``rank`` of each. The caller must free the result."""
         cdef text_key_t* keys = <text_key_t*>malloc((self.count + 1) * sizeof(text_key_t))
         cdef uint32_t* order = <uint32_t*>malloc((self.count + 1) * sizeof(uint32_t))
         cdef size_t i

@@ -1,4 +1,4 @@
-# What an entropy coder behind a run makes of its values; `int_runs` includes it.
+# Estimates how well an entropy coder will compress the values of a run. `int_runs` includes it.
 
 cdef extern from *:
     """

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 
 ctypedef struct EvenSteps:
-    int64_t count               # of values so far
+    int64_t count  # of the values so far
     int64_t first
     int64_t last
     int64_t step                # not 0
@@ -12,7 +12,7 @@ ctypedef struct EvenSteps:
 
 
 cdef inline int64_t step_from(int64_t value, EvenSteps* known) noexcept nogil:
-    """The next value, unless it does not fit 64 bits."""
+    """The next value; no value if it does not fit 64 bits."""
     cdef int64_t found = <int64_t>(<uint64_t>value + <uint64_t>known.step)
     if (found > value) != (known.step > 0):
         known.broken = True
@@ -20,17 +20,17 @@ cdef inline int64_t step_from(int64_t value, EvenSteps* known) noexcept nogil:
 
 
 cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, const uint8_t* run) noexcept nogil:
-    """Checks whether a block of values, whose runs begin here, continues the progression with the same steps."""
+    """Checks whether a block of values, whose runs begin here, continues the progression with the same step."""
     cdef int i
     if not known.count:
-        if n < 2 or values[0] == values[1]:     # repeats are small enough
+        if n < 2 or values[0] == values[1]:  # repeats are already small
             known.broken = True
             return
         known.first = values[0]
         known.step = <int64_t>(<uint64_t>values[1] - <uint64_t>values[0])
     elif values[0] != step_from(known.last, known):
         known.broken = True
-    if n > 3:                                   # a run of even steps is a DELTA without bits for the steps
+    if n > 3:  # equal steps make a DELTA run without bits for the steps
         if run[0] & 0xFE != 0xC0 or ((run[0] & 1) << 8 | run[1]) + 1 != n:
             known.broken = True
         if <int64_t>(<uint64_t>values[1] - <uint64_t>values[0]) != known.step:
@@ -43,7 +43,7 @@ cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, cons
 
 
 cdef inline void join_steps(EvenSteps* known, const EvenSteps* more) noexcept nogil:
-    """Adds what is known about the values that follow."""
+    """Adds what another stream knows about the values that follow."""
     if not more.count and not more.broken:
         return
     if not known.count and not known.broken:

@@ -2,9 +2,9 @@
 
     "ORC" · stripes · Metadata · Footer · PostScript · its length (1 byte)
 
-``FileLayout`` does not deal with rows and columns. The same code appends stripes that were just encoded and stripes
-whose streams come from another file (copied or recompressed). The caller guarantees that their codec, types and
-calendar are those of this file.
+``FileLayout`` does not use rows or columns. The same code appends newly encoded stripes, and stripes whose streams come
+from another file (copied or recompressed). The caller must ensure that their codec, types and calendar are those of
+this file.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Identity:
 @cache
 def own_identity() -> Identity:
     """The writer of files whose statistics, indexes and values are all made by orcidx. The format has no number for
-    orcidx yet, so it uses that of ORC C++, with its own name in the software version. With that number current readers
-    use the file's bloom filters and timestamps and merge the file with others of C++; with an unknown number they would
-    not."""
+    orcidx yet, so the number of ORC C++ is used, with orcidx's own name in the software version. With this number
+    current readers use the file's bloom filters and timestamps, and merge the file with others of ORC C++. With an
+    unknown number they would not."""
     try:
         version = metadata.version("orcidx")
     except metadata.PackageNotFoundError:
@@ -62,7 +62,7 @@ def own_identity() -> Identity:
 
 
 WRITTEN_TOGETHER = 1 << 16
-"""Streams of a stripe are joined up to this many bytes and written by one call: a call costs as much as copying so many
+"""Streams of a stripe are joined up to this many bytes and written by one call. A call takes as long as copying so many
 bytes."""
 
 
@@ -140,7 +140,7 @@ class FileLayout:
     def append_raw(
         self, parts: Iterable[Buffer], lengths: tuple[int, int, int], *, rows: int, statistics: Sequence[bytes]
     ) -> StripeInformation:
-        """Writes the unchanged bytes of a stripe; ``lengths``: those of its index, its data and its footer."""
+        """Writes the unchanged bytes of a stripe. ``lengths``: the lengths of its index, its data and its footer."""
         start = self.offset or len(MAGIC)
         for part in [b"".join(parts)] if sum(lengths) <= WRITTEN_TOGETHER else parts:
             self._write(part)
@@ -152,9 +152,9 @@ class FileLayout:
         return information
 
     def finish(self, file_statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> None:
-        """Writes the tail; ``file_statistics`` (ColumnStatistics messages) by column id.
+        """Writes the tail. ``file_statistics``: ColumnStatistics messages by column id.
 
-        Raises ``Unsupported`` for a file that ``orcidx.open`` refuses unless an option allows more."""
+        Raises ``Unsupported`` for a file that ``orcidx.open`` would refuse with its default options."""
         self._write(b"")
         summaries = b"".join([blob(1, b"".join([blob(1, one) for one in stripe])) for stripe in self._statistics])
         content = self.offset
@@ -219,8 +219,8 @@ def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
 def stripe_footer(
     streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
 ) -> bytes:
-    """A StripeFooter; ``streams`` as (kind, column id, length), ``encodings`` of every column, including the root,
-    which C++ requires."""
+    """A StripeFooter. ``streams``: (kind, column id, length). ``encodings``: those of every column including the root,
+    because C++ requires it."""
     parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)

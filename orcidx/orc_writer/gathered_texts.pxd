@@ -3,10 +3,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from orcidx.orc_writer.source cimport Source, offset_t
 
 cdef enum:
-    AHEAD = 256                             # rows whose texts are asked of memory before the first is copied
-    NARROW = 32                             # bytes of a slot of an entry, and of what is copied at once
+    AHEAD = 256  # rows whose texts are prefetched before the first is copied
+    NARROW = 32  # bytes of a slot of an entry, and of a copy
     WIDE = 64
-    SHORT = 32                              # bytes of a text that is copied by one move of a known size
+    SHORT = 32  # bytes of a text that is copied by one move of fixed size
 
 cdef extern from *:
     """
@@ -23,8 +23,9 @@ cdef inline int64_t find_texts(
     const int32_t* indexes, Source rows, int64_t first, int64_t last, const offset_t* offsets, int64_t length,
     const uint8_t* data, int64_t* starts, int64_t* ends
 ) noexcept nogil:
-    """Where the texts of rows begin, and where each ends once they lie side by side, after what was there before
-    (``ends[0]``). The first row whose index is outside the dictionary, or -1. Memory is asked for them."""
+    """Computes where the texts of rows begin, and where each ends when they are placed one after the other behind
+    earlier texts (``ends[0]``). Returns the first row whose index is outside the dictionary, or -1. Prefetches the
+    texts."""
     cdef int64_t row, index, total = ends[0], wrong = -1
     cdef bint nulls = rows.validity != NULL
     cdef int64_t far = rows.length - 64
@@ -49,7 +50,7 @@ cdef inline int64_t find_texts(
 cdef class GatheredTexts:
     cdef Source source
     cdef int64_t* offsets
-    cdef size_t rows                        # that there is room for
+    cdef size_t rows  # the number of rows for which there is room
     cdef uint8_t* data
     cdef size_t size
 
@@ -58,22 +59,22 @@ cdef class GatheredTexts:
 
 cdef class KnownEntries:
     cdef Source values
-    cdef uint32_t* codes                    # each entry's number in the file's dictionary + 1; 0: not yet
-    cdef uint32_t* groups                   # the last row group that has it, from 1 on
+    cdef uint32_t* codes  # each entry's number in the file's dictionary + 1; 0 means that it has none yet
+    cdef uint32_t* groups  # the last row group that has the entry, counted from 1
 
     cdef bint are_of(self, Source values) noexcept
 
 
 cdef class Entries:
     cdef readonly Source values
-    cdef object places                      # of the dictionary's buffers, which tell whether it comes again
-    cdef int64_t rows                       # that named the entries so far
-    cdef int64_t longest                    # bytes of an entry
+    cdef object places  # addresses of the dictionary's buffers, by which it is recognised
+    cdef int64_t rows  # rows that have referred to entries so far
+    cdef int64_t longest  # bytes of the longest entry
     cdef bint tried
     cdef void* memory
     cdef const uint8_t* slots               # NULL: there are none
     cdef const uint8_t* slots_end
-    cdef int64_t width                      # bytes from one slot to the next
-    cdef int64_t same                       # bytes of each text; 0: a slot's last byte says how many
+    cdef int64_t width  # bytes from one slot to the next
+    cdef int64_t same  # bytes of each text; 0 means that the last byte of a slot has the length
 
     cdef int _fill_slots(self) except -1

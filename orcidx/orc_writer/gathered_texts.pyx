@@ -1,7 +1,7 @@
 """Gathers the texts of an Arrow dictionary's rows, and keeps what is known about its entries.
 
 Entries may be anywhere in memory. They are prefetched some hundred rows ahead, and copied to a buffer that stays in the
-cache. Arrow's take of all rows at once takes up to four times as long (decision 0129).
+cache. Arrow's ``take`` of all rows at once takes up to four times as long (decision 0129).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from orcidx.orc_writer.source cimport Source, find_lengths
 
 cdef enum:
-    FEW_SLOTS = 4096                        # entries up to which all of them stay in the nearest caches
+    FEW_SLOTS = 4096  # at most this many entries stay in the first-level caches
     MOST_IN_SLOTS = 8 << 20                 # bytes
 
 
@@ -118,8 +118,9 @@ cdef class KnownEntries:
 cdef class Entries:
     """The entries of one Arrow dictionary, from one batch to the next.
 
-    Short texts get slots, where a row takes one place of memory instead of two, the offsets and the bytes (decision
-    0129). Texts of one length have slots as they lie; others are brought into some once many rows name them."""
+    Short texts get slots. With a slot, a row reads one place of memory instead of two, the offsets and the bytes
+    (decision 0129). Texts of the same length are used as slots where they are. Other texts are copied to slots once
+    many rows refer to them."""
 
     def __init__(self, dictionary):
         cdef int64_t shortest
@@ -142,12 +143,13 @@ cdef class Entries:
         free(self.memory)
 
     def are_of(self, dictionary):
-        """Whether this is the dictionary, as its buffers say, which are kept here and thus stay where they are."""
+        """Whether this is the same dictionary, judged by its buffers. They are kept alive here, so their addresses
+        stay."""
         return self.places == places_of(dictionary)
 
     def note(self, int64_t rows):
-        """Says that so many rows more are to come; makes the slots once these pay: one takes as long to fill as it
-        saves in one row and a quarter."""
+        """Announces this many more rows. Makes the slots as soon as this saves time: filling one takes as long as it
+        saves in 1.25 rows."""
         self.rows += rows
         if not self.tried and 2 * self.rows >= 3 * self.values.length:
             self.tried = True
@@ -166,7 +168,7 @@ cdef class Entries:
         self.memory = malloc(room + 2 * WIDE)
         if self.memory == NULL:
             raise MemoryError
-        slot = <uint8_t*>self.memory + (WIDE - <size_t>self.memory % WIDE)  # none lies across two lines of the cache
+        slot = <uint8_t*>self.memory + (WIDE - <size_t>self.memory % WIDE)  # no slot in two cache lines
         self.slots = slot
         self.slots_end = slot + room
         with nogil:
@@ -180,7 +182,7 @@ cdef class Entries:
 
 
 def places_of(dictionary):
-    """Where the buffers of an array lie, and which of their values it has."""
+    """The addresses of an array's buffers, and which of their values the array has."""
     return [
         dictionary.type, len(dictionary), dictionary.offset,
         *[(buffer.address, buffer.size) for buffer in dictionary.buffers() if buffer is not None],

@@ -4,7 +4,7 @@ from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.even_steps cimport EvenSteps
 
 cdef enum:
-    RUN = 512                   # most values of a run
+    RUN = 512  # the most values of a run
 
 
 cdef extern from *:
@@ -26,8 +26,8 @@ cdef class IntRuns:
     cdef bint signed
     cdef int flags
     cdef int filled
-    cdef int64_t values[RUN]                # of the run that is being filled
-    cdef Totals totals                      # since `forget_totals`
+    cdef int64_t values[RUN]  # the values of the run that is being filled
+    cdef Totals totals  # the totals since `forget_totals`
     cdef EvenSteps sequence
 
     cdef int put_many(self, const int64_t* values, int64_t n) except -1 nogil

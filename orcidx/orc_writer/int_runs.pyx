@@ -1,7 +1,7 @@
 """``IntRuns``: integers in the run-length code of version 2.
 
 Runs are made from blocks of 512 values. The first block begins at the start of a row group; the last one of a row group
-may be shorter. One scan of a block (least, greatest, differences, all vectorised) decides between the four forms:
+may be shorter. One vectorised scan of a block (least, greatest, differences) decides between the four forms:
 
     SHORT_REPEAT   3..10 equal values
     DELTA          equal steps, or values that only rise or only fall: the steps in bits
@@ -10,12 +10,12 @@ may be shorter. One scan of a block (least, greatest, differences, all vectorise
                    few-valued ones in front of an entropy coder (see 0129)
     PATCHED_BASE   the distance from the least value in few bits, with a list of the high bits of the few that need more
 
-Where at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
+If at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
 repeat at the end of a block is left to the next block, which may continue it.
 
-Because runs end with row groups, row groups can be encoded in parallel. In a plain sequence (row numbers) these shorter
-runs would make up most of the file, as the runs of each row group begin at another place in a block. So when all values
-of a stripe are one sequence, its runs are written again, all but the last one with 512 values (see 0041).
+Because runs end with row groups, row groups can be encoded in parallel. In an arithmetic sequence such as row numbers
+these shorter runs would be most of the file, because the runs of each row group begin at a different place in a block.
+So if all values of a stripe are one sequence, its runs are written again with 512 values each (decision 0041).
 """
 
 import os
@@ -365,7 +365,7 @@ cdef inline bint ends_in_three(const int64_t* values, int n) noexcept nogil:
 
 
 cdef class IntRuns:
-    """``signed``: values are zigzag coded; unsigned ones must not be negative."""
+    """``signed``: values are zigzag coded. Unsigned values must not be negative."""
 
     def __cinit__(self, OutStream stream, *, bint signed):
         self.stream = stream
@@ -384,7 +384,7 @@ cdef class IntRuns:
         while n:
             part = <int>min(n, <int64_t>(RUN - self.filled))
             if part == RUN:
-                part -= self._encode(values, RUN, False)    # a whole block needs no copy
+                part -= self._encode(values, RUN, False)  # a whole block is not copied
             else:
                 memcpy(&self.values[self.filled], values, part * sizeof(int64_t))
                 self.filled += part
@@ -422,7 +422,7 @@ cdef class IntRuns:
         return 0
 
     cdef int _encode(self, const int64_t* values, int n, bint last) except -1 nogil:
-        """Writes a block; returns how many equal values at its end are left to the next block."""
+        """Writes a block, and returns how many equal values at its end are left to the next block."""
         cdef int kept = 0
         cdef uint8_t* start
         if not last:
@@ -430,7 +430,7 @@ cdef class IntRuns:
             while kept < n and values[n - 1 - kept] == values[n - 1]:
                 kept += 1
             if kept == n or (kept < 3 and not ends_in_three(values, n - kept)):
-                kept = 0                            # long enough for a run of their own, or encoded with the others
+                kept = 0  # long enough for a run of their own, or encoded together with the others
             n -= kept
         start = self.stream.reserve(ROOM)
         cdef uint8_t* end = runs_block(values, n, self.flags, start, &self.totals)
@@ -440,15 +440,15 @@ cdef class IntRuns:
         return kept
 
     cdef void join_sequence(self, IntRuns other) noexcept nogil:
-        """Takes over what another stream knows about the values that follow those of this one."""
+        """Takes over what another stream knows about the values after those of this stream."""
         join_steps(&self.sequence, &other.sequence)
 
     cdef bint is_sequence(self, int64_t count) noexcept nogil:
-        """Whether exactly so many values were written, all in even steps."""
+        """Whether exactly so many values were written, and all are in equal steps."""
         return not self.sequence.broken and self.sequence.count == count and not self.filled
 
     cdef object write_sequence(self):
-        """Writes the whole stream again, in runs of 512 values; returns where each begins, and where the last ends."""
+        """Writes the whole stream again, in runs of 512 values. Returns where each begins, and where the last ends."""
         cdef EvenSteps known = self.sequence
         cdef int64_t[::1] starts = np.empty((known.count + RUN - 1) // RUN + 1, np.int64)
         cdef Py_ssize_t run
@@ -487,6 +487,6 @@ cdef class IntRuns:
                 self.put_many(&numbers[0], n)
 
     def end(self):
-        """Ends the open run, as at the end of a row group."""
+        """Ends the open run, for example at the end of a row group."""
         with nogil:
             self.end_run()

@@ -1,8 +1,9 @@
-"""Encodes row groups of one column in parallel: each lane encodes some, and the column takes them over in order.
+"""Encodes row groups of one column in parallel: each lane encodes some, and the column takes over their results in
+order.
 
-Runs end where row groups end, so a row group's bytes do not depend on those before it. Lanes keep their bytes
-uncompressed. The column's streams join them, and their chunks are compressed in parallel too. The file is byte for byte
-the same as without lanes.
+Runs end with row groups, so the bytes of a row group do not depend on those before it. Lanes keep their bytes
+uncompressed. The column's streams join these bytes, and their chunks are compressed in parallel too. The file has the
+same bytes as without lanes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from orcidx.threads.tasks import Pool
 __all__ = ["Lanes", "SplitRows", "split_rows"]
 
 LARGE_DICTIONARY = 4096
-"""With at least this many entries, joining dictionaries takes longer than lanes save, because each lane looks up its
-texts, and the column looks them up again (decision 0041)."""
+"""With at least this many entries, joining dictionaries takes longer than lanes save: each lane looks up its texts, and
+the column looks them up again (decision 0041)."""
 
 _SLOW = frozenset(
     {
@@ -43,7 +44,7 @@ _SLOW = frozenset(
 
 @dataclass(frozen=True)
 class SplitRows:
-    """Pieces of a slice: the rest of an open row group, whole row groups in shares, the beginning of one."""
+    """Divides a slice: the rest of an open row group, shares of whole row groups, and the beginning of a row group."""
 
     head: Sequence[Piece]
     shares: Sequence[Sequence[Piece]]
@@ -51,9 +52,9 @@ class SplitRows:
 
 
 def split_rows(pieces: Sequence[Piece], *, first_alone: bool, shares: int) -> SplitRows:
-    """Shares of whole row groups, about equally many each. ``first_alone``: the first row group is written alone,
-    because one is open, or because the stripe begins and its first row group decides whether texts have a
-    dictionary."""
+    """Shares of whole row groups, of about equal size. ``first_alone``: the first row group is written by itself. This
+    is needed if a row group is open, and at the beginning of a stripe, whose first row group decides whether texts have
+    a dictionary."""
     head = pieces[:1] if first_alone else pieces[:0]
     tail = pieces[-1:] if len(pieces) > len(head) and not pieces[-1].ends_group else pieces[:0]
     whole = pieces[len(head) : len(pieces) - len(tail)]
@@ -63,7 +64,7 @@ def split_rows(pieces: Sequence[Piece], *, first_alone: bool, shares: int) -> Sp
 
 
 class Lanes:
-    """The lanes of one column. ``open_lane`` makes a writer whose streams keep their bytes raw."""
+    """The lanes of one column. ``open_lane`` makes a writer whose streams keep their bytes uncompressed."""
 
     def __init__(self, writer: ColumnWriter, open_lane: Callable[[], ColumnWriter]) -> None:
         self.writer = writer
@@ -82,7 +83,8 @@ class Lanes:
     def encode(
         self, array: pa.Array, shares: Sequence[Sequence[Piece]], write: Callable[..., None]
     ) -> list[Callable[[], None]]:
-        """One task for each share: ``write(writer, array, pieces, first)``, ``first`` being its first row's number."""
+        """One task for each share: ``write(writer, array, pieces, first)``, where ``first`` is the number of its first
+        row."""
         while len(self._lanes) < len(shares):
             self._lanes.append(self._open_lane())
         tasks: list[Callable[[], None]] = []

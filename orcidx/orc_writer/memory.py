@@ -10,11 +10,11 @@ from orcidx.errors import InvalidQuery
 __all__ = ["WriterMemory"]
 
 LEAST_BYTES = 1 << 20
-"""The smallest limit that the open files may be given; below it no stripe would have a whole row group."""
+"""The smallest limit for all open files. With less, no stripe would have a whole row group."""
 
 
 class Holder(Protocol):
-    """A writer whose stripe another thread can end; the call returns False while the writer is busy."""
+    """A writer whose stripe can be ended by another thread. The call returns False while the writer is busy."""
 
     def end_stripe_for_memory(self) -> bool: ...
 
@@ -23,16 +23,16 @@ class WriterMemory:
     """A limit in bytes that several writers share, for example those of many partitions. Pass the same object as
     ``max_memory=`` to each.
 
-    When their open stripes hold more, the largest one is ended and written, until they are below the limit. It is safe
-    to share between threads: a writer that another thread is using ends its stripe itself, after its slice. A pickled
-    copy has a count of its own.
+    When their open stripes hold more, the largest stripes are ended and written until the limit is kept. It can be
+    shared between threads: a writer that is in use by another thread ends its stripe itself, after its slice. A pickled
+    copy has its own count.
     """
 
     def __init__(self, limit: int) -> None:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_BYTES:
             raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST_BYTES} on")
         self.limit = limit
-        # Keyed by the identities of writers, so that each change is atomic for other threads.
+        # Keyed by the identity of the writer, so that each change is atomic for other threads.
         self._held: dict[int, tuple[weakref.ref[Holder], int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -51,7 +51,7 @@ class WriterMemory:
         return [(holder, held) for holder, held in found if holder is not None]
 
     def note(self, holder: Holder, held: int) -> None:
-        """Records what a writer's stripe holds; this may end stripes of other writers, or its own."""
+        """Records the bytes of a writer's stripe. This may end stripes of other writers, or its own."""
         self._set(holder, held)
         largest = sorted(self._alive(), key=lambda item: -item[1])
         over = sum(held for _, held in largest) - self.limit

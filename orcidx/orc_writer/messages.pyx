@@ -1,7 +1,7 @@
 """Writes Protocol Buffers: the few kinds of fields that ORC's messages have, and the ROW_INDEX stream.
 
-A row group has a message with up to a dozen numbers. In Python these messages took a fifth of the time of writing a
-column of numbers.
+A row group has a message with up to a dozen numbers. Made in Python, these messages took a fifth of the time of writing
+a column of numbers.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -36,7 +36,7 @@ cdef inline uint8_t* put_varint(uint8_t* out, uint64_t value) noexcept nogil:
 
 
 def varint(value):
-    """A whole number; a negative one is written as its 64 bits."""
+    """A whole number. A negative number is written as its 64 bits."""
     cdef uint8_t[LONGEST] out
     cdef uint8_t* end = put_varint(out, PyLong_AsUnsignedLongLongMask(value))
     return PyBytes_FromStringAndSize(<char*>out, end - out)
@@ -83,7 +83,7 @@ def text(number, value):
 
 
 def packed(number, values):
-    """A repeated field of numbers in one piece."""
+    """A repeated field of numbers in packed form."""
     return blob(number, b"".join([varint(value) for value in values]))
 
 
@@ -93,7 +93,7 @@ def row_index_message(columns, statistics):
         RowIndex        1 repeated RowIndexEntry
         RowIndexEntry   1 positions (packed varints), 2 statistics (ColumnStatistics)
 
-    ``columns``: int64 arrays, each with one of the numbers for all entries. ``statistics``: a message for each row
+    ``columns``: int64 arrays, each with one of the numbers for all entries. ``statistics``: one message for each row
     group."""
     cdef Py_ssize_t groups = len(statistics)
     numbers = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), groups).T)

@@ -1,7 +1,7 @@
 """Columns of booleans, integers, dates and floating-point numbers, and the lengths and tags of lists, maps and unions.
 
-Statistics by type, as ``_take_statistics`` gives them: (least, greatest, sum) of integers and floats, the number of
-true values of booleans, (least, greatest, sum) of lengths.
+Statistics by type, as ``_take_statistics`` returns them: (least, greatest, sum) of integers and floats, the number of
+true values of booleans, and (least, greatest, sum) of lengths.
 """
 
 from libc.math cimport INFINITY, NAN
@@ -43,7 +43,7 @@ cdef class IntegerColumn(RunsColumn):
     """SHORT, INT, LONG and DATE; ``width`` of the values in bytes: 2, 4 or 8."""
 
     cdef int width
-    cdef object run_starts                  # positions in a plain sequence, whose runs cross row groups; else None
+    cdef object run_starts  # positions in a sequence whose runs cross row groups; else None
 
     def __init__(self, open_stream, int width, *, bloom=None):
         self.width = width
@@ -107,7 +107,7 @@ cdef struct FloatTotals:
 
 
 cdef inline void total_doubles(const double* values, int n, FloatTotals* totals) noexcept nogil:
-    """Four partial sums, added in a fixed order that no compiler changes."""
+    """Four partial sums, added in a fixed order that compilers do not change."""
     cdef double least[4]
     cdef double greatest[4]
     cdef double sums[4]
@@ -191,7 +191,8 @@ cdef class FloatColumn(Column):
         return 0
 
     cdef int _add_to_bloom(self, const double* numbers, int n) except -1 nogil:
-        """Adds hashes: both zeros where there is one, since they are equal; every NaN as the canonical NaN."""
+        """Adds hashes. Zeros are equal, so both are added for either of them. Every NaN is added as the canonical
+        NaN."""
         cdef uint64_t bits
         cdef int i
         for i in range(n):
@@ -209,9 +210,9 @@ cdef class FloatColumn(Column):
         if not count:
             return None
         if totals.has_nan:
-            # With this form no current reader prunes rows that it must not prune (see 0041).
+            # With this form no current reader prunes rows that it must not prune (decision 0041).
             return (totals.least if totals.least < INFINITY else -INFINITY), INFINITY, NAN
-        # Java takes -0.0 as less than 0.0, so a bound of zero must cover both.
+        # For Java -0.0 is less than 0.0, so a bound of zero must include both.
         return (
             -0.0 if totals.least == 0 else totals.least,
             0.0 if totals.greatest == 0 else totals.greatest,
@@ -231,7 +232,7 @@ cdef int compact_singles(
 
 
 cdef class BooleanColumn(Column):
-    """BOOLEAN: bits without those of null rows."""
+    """BOOLEAN: the bits of rows that are not null."""
 
     cdef Bits bits
     cdef OutStream data
@@ -356,7 +357,7 @@ cdef class LengthColumn(RunsColumn):
         self.streams.append((StreamKind.LENGTH, self.runs.stream, 1))
 
     def write_lengths(self, lengths):
-        """The lengths of the rows that were just written, without those of null rows; int64."""
+        """The lengths of the last rows that were written, without those of null rows; int64."""
         cdef const int64_t[::1] numbers = lengths
         cdef int64_t n = numbers.shape[0]
         if n:
@@ -365,7 +366,7 @@ cdef class LengthColumn(RunsColumn):
 
 
 cdef class TagColumn(Column):
-    """UNION: which variant each row has. Rows are never null: Arrow's unions have no nulls of their own."""
+    """UNION: the variant of each row. Rows are never null, because Arrow's unions have no nulls of their own."""
 
     cdef ByteRuns runs
 
@@ -374,7 +375,7 @@ cdef class TagColumn(Column):
         self.streams.append((StreamKind.DATA, self.runs.stream, 1))
 
     def write_tags(self, tags):
-        """The variants of the rows that were just written; uint8."""
+        """The variants of the last rows that were written; uint8."""
         self.runs.write(tags)
 
     cdef int _end_runs(self) except -1:

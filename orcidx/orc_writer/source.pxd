@@ -21,11 +21,11 @@ cdef class Source:
     cdef readonly object array
     cdef readonly int64_t length
     cdef const uint8_t* validity            # NULL: no row is null
-    cdef int64_t offset                     # of row 0 in validity and in values
+    cdef int64_t offset  # position of row 0 in validity and in values
     cdef const uint8_t* values
     cdef const int32_t* offsets32           # of texts; at row 0
     cdef const int64_t* offsets64
-    cdef int64_t fixed                      # bytes of each value, where they have no offsets
+    cdef int64_t fixed  # bytes of each value, if there are no offsets
     cdef const uint8_t* data
     cdef int64_t data_size
 

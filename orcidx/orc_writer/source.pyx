@@ -23,7 +23,7 @@ cdef const char* EMPTY = ""
 
 
 cdef bint offsets_are_broken(const offset_t* offsets, int64_t count, int64_t size) noexcept nogil:
-    """Whether offsets fall, or leave the data."""
+    """Whether offsets decrease, or point outside the data."""
     cdef int64_t row
     cdef int falls = 0
     for row in range(count):
@@ -32,7 +32,7 @@ cdef bint offsets_are_broken(const offset_t* offsets, int64_t count, int64_t siz
 
 
 def longest_text(array):
-    """Bytes of the longest of some strings or binaries, whether it is null or not."""
+    """Bytes of the longest of some strings or binaries, including null ones."""
     cdef int64_t count = len(array)
     cdef int64_t first = array.offset
     cdef size_t address
@@ -51,11 +51,11 @@ def longest_text(array):
 
 
 cdef class Source:
-    """The buffers of an array of booleans, numbers, decimals, dates, timestamps, texts or binaries; for other types
-    only its validity.
+    """The buffers of an array of booleans, numbers, decimals, dates, timestamps, texts or binaries. For other types
+    only the validity.
 
-    Raises ``InvalidQuery`` for offsets that do not fit the array's own buffers: they may come from anywhere through
-    Arrow's C interface.
+    Raises ``InvalidQuery`` for offsets that do not fit the array's own buffers. They are not trusted, because they may
+    come from any program through Arrow's C interface.
     """
 
     def __init__(self, array):

@@ -1,11 +1,11 @@
 """Column statistics of row groups, stripes and the file. They are merged upwards, and written so that no reader prunes
 wrongly.
 
-Rules with reasons outside the specification (record 0041 has the table):
+Some rules have reasons outside the specification (decision 0041 has the table):
 
 * ``hasNull`` and ``numberOfValues`` are always written: ORC C++ refuses to prune without the first (ORC-1813).
-* Java skips everything where the typed part lacks a bound. So that part is either complete or left out, except where a
-  unit has no value at all.
+* Java skips everything if the typed part lacks a bound. So that part is either complete or left out, except if a unit
+  has no value at all.
 * A least timestamp before 1970 is lowered to the whole second: ORC C++ divides negative milliseconds towards zero.
 * Bounds of texts are exact up to 1,024 bytes; longer ones are truncated and stored as ``lowerBound`` and
   ``upperBound``, which Java takes as exclusive.
@@ -35,8 +35,8 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What is known about a column in some rows. ``values``, by type: (least, greatest, sum); for booleans the count of
-    trues; for timestamps (least, greatest) in their unit. None where there is no value."""
+    """What is known about a column in some rows. ``values``, by type: (least, greatest, sum); for booleans the number
+    of true values; for timestamps (least, greatest) in their unit. None if there is no value."""
 
     count: int
     has_null: bool
@@ -69,7 +69,7 @@ def _merge(one: Any, other: Any) -> Any:
 def statistics_message(
     summary: ColumnSummary, kind: TypeKind, *, scale: int = 0, unit: str = "ns", size: int | None = None
 ) -> bytes:
-    """A ColumnStatistics message. ``size``: bytes of the column's data on disk, for stripes and the file."""
+    """A ColumnStatistics message. ``size``: bytes of the column's data on disk, given for stripes and the file."""
     parts = [uint(1, summary.count), _typed(summary, kind, scale, unit), uint(10, summary.has_null)]
     if size is not None:
         parts.append(uint(11, size))
@@ -104,7 +104,7 @@ def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> byt
 
 
 def _empty(kind: TypeKind) -> bytes:
-    """The typed part of a unit without values, which is the only one that may lack bounds."""
+    """The typed part of a unit without values. Only this part may have no bounds."""
     if kind in _INTEGERS:
         return blob(2, sint(3, 0))
     if kind is TypeKind.DECIMAL:
@@ -163,7 +163,7 @@ def _cut(value: bytes) -> bytes:
 
 def _raise(value: bytes) -> bytes | None:
     """A text that is greater than all texts that begin with this one: its last character is replaced by the next one.
-    None where that is impossible."""
+    None if this is impossible."""
     characters = value.decode()
     while characters and characters[-1] == "\U0010ffff":
         characters = characters[:-1]

@@ -1,8 +1,7 @@
 """Writes rows into stripes: batches are cut into slices that end where row groups end, and encoded column by column.
 
-A slice holds at most 8 MiB of Arrow data. It is encoded as a whole, and chunks that become full are compressed. Then
-the size of the stripe is checked. So a stripe is measured by its compressed bytes, and it ends in time whatever the
-size of rows.
+A slice has at most 8 MiB of Arrow data. It is encoded as a whole, full chunks are compressed, and then the size of the
+stripe is checked. So a stripe is measured by its compressed bytes, and it ends in time for rows of any size.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from orcidx.threads.tasks import Pool
 __all__ = ["StripeWriter", "type_records"]
 
 SLICE_BYTES = 8 << 20
-"""Bytes of Arrow data that are encoded at once: slices of 1 MiB take 1.23 of the time, of 2 MiB 1.11; slices of 32 MiB
-0.94, with four times the memory (decision 0113)."""
+"""Bytes of Arrow data that are encoded at once. Slices of 1 MiB take 1.23 times as long, slices of 2 MiB 1.11 times.
+Slices of 32 MiB take 0.94 of the time, with four times the memory (decision 0113)."""
 SMALLEST_SLICE = 4 << 10
-"""The least bytes of a slice, so that wide rows are written whatever ``max_memory`` says."""
+"""The least bytes of a slice, so that wide rows are written for any value of ``max_memory``."""
 SMALLEST_TASK = 64 << 10
-"""Bytes of Arrow data below which a slice is encoded without threads: it takes less than a millisecond, and a thread
-starts 50 us after it was asked."""
+"""Below this many bytes of Arrow data a slice is encoded without threads. It takes less than a millisecond, and a
+thread starts 50 us after it was notified."""
 
 ENCODERS = Pool(pa.cpu_count())
 
 
 class StripeWriter:
-    """Encodes rows; ``finish`` returns the stripe. ``name``: that of the file, for messages."""
+    """Encodes rows; ``finish`` returns the stripe. ``name``: the name of the file, for messages."""
 
     def __init__(self, root: WriteNode, options: WriteOptions, compressor: Compressor | None, *, name: str) -> None:
         self.name = name
@@ -85,11 +84,11 @@ class StripeWriter:
         return sum([column.held for column in self._columns])
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's first rows go into one slice: rows of up to 8 MiB or a quarter of a stripe's limit,
-        fewer when the stripe is nearly full, so that it hardly exceeds its limit, and at least one row."""
+        """How many of the batch's first rows go into one slice: at least one row, and at most 8 MiB or a quarter of a
+        stripe's limit. When the stripe is nearly full it is fewer rows, so that the limit is hardly exceeded."""
         if batch.num_rows < 2:
             return int(batch.num_rows)
-        left = max(self._most - self.held, self._most // 16) // 2  # bytes that wait for their chunk count twice
+        left = max(self._most - self.held, self._most // 16) // 2  # bytes in unfinished chunks count twice
         limit = max(SMALLEST_SLICE, min(SLICE_BYTES, self._most // 4, left))
         rows: int = batch.num_rows
         while rows > 1 and (size := batch_bytes(batch.slice(0, rows))) > limit:
@@ -97,7 +96,7 @@ class StripeWriter:
         return rows
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
-        """Appends a slice; ``first_row``: its number in the file, for messages."""
+        """Appends a slice. ``first_row``: the number of its first row in the file, for messages."""
         first_alone = self._group_rows > 0 or not self.rows
         pieces = self._pieces(batch.num_rows)
         self._writer.write_rows(pieces)
@@ -129,7 +128,7 @@ class StripeWriter:
                     return
                 try:
                     self._write_column(*tasks[number], pieces, first)
-                except BaseException as error:  # raised below, when it is known whether an earlier column has an error
+                except BaseException as error:  # raised below, after it is known whether an earlier column has an error
                     errors[number] = error
 
         ENCODERS.run_all([work] * min(pa.cpu_count(), len(tasks)))
@@ -176,7 +175,7 @@ class StripeWriter:
         return pieces
 
     def finish(self) -> StripeData:
-        """The stripe, valid until ``clear``. Its open row group ends here."""
+        """The stripe, which is valid until ``clear``. Also ends its open row group."""
         if self._group_rows or not self.rows:
             self._writer.end_group()
             self._group_rows = 0
@@ -194,7 +193,7 @@ class StripeWriter:
         )
 
     def _finish_columns(self, framed: Callable[[bytes], bytes]) -> list[StripeColumn]:
-        """In a wide table most chunks are compressed here, at the end."""
+        """Compresses the last chunks; in a wide table these are most chunks."""
         threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
         done: dict[int, StripeColumn] = {}
 

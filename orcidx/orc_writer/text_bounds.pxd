@@ -1,5 +1,4 @@
-"""Compares texts by their bytes, using only the first sixteen where these differ; and checks whether bytes are
-UTF-8."""
+"""Compares texts by their bytes, using only the first sixteen if these differ. Also checks whether bytes are UTF-8."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp
@@ -96,7 +95,7 @@ cdef inline bint is_less(const Bound* a, const Bound* b) noexcept nogil:
 
 
 cdef inline bint is_within(const Bound* value, const Bound* least, const Bound* greatest) noexcept nogil:
-    """Whether the first sixteen bytes tell that a text lies between two others."""
+    """Whether the first sixteen bytes prove that a text lies between two others."""
     return (
         (value.first > least.first) | ((value.first == least.first) & (value.second > least.second))
     ) & ((value.first < greatest.first) | ((value.first == greatest.first) & (value.second < greatest.second)))

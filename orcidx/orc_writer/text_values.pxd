@@ -17,9 +17,9 @@ cdef class TextValues(Column):
     cdef bint bounds
     cdef bint trims_for_bloom
     cdef double threshold
-    cdef bint direct                        # of this stripe
+    cdef bint direct  # whether this stripe has no dictionary
     cdef Dictionary dictionary
-    cdef uint32_t* codes                    # of the stripe, while it has a dictionary
+    cdef uint32_t* codes  # the numbers of the stripe's values, while it has a dictionary
     cdef size_t code_count
     cdef size_t codes_capacity
     cdef list code_starts
@@ -28,11 +28,11 @@ cdef class TextValues(Column):
     cdef bint has_bounds
     cdef Bound least
     cdef Bound greatest
-    cdef bytes kept_least                   # what the bounds point into, between calls
+    cdef bytes kept_least  # keeps the bytes of the bounds alive between calls
     cdef bytes kept_greatest
-    cdef bint decides                       # whether its dictionary stays; not, where another column takes over
+    cdef bint decides  # whether this column decides if its dictionary is kept; False if another column takes over
     cdef list bytes_of_groups
-    cdef KnownEntries known                 # of the Arrow dictionary whose rows come
+    cdef KnownEntries known  # entries of the Arrow dictionary whose rows are being written
 
     cdef _begin_stripe(self)
     cdef int _put_values(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil

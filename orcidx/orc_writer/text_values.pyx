@@ -1,4 +1,4 @@
-"""What goes into a column of texts, value by value, whatever the stripe makes of it: rows of plain arrays, and of Arrow
+"""Takes the values of a column of texts, in any form that the stripe chooses: rows of plain arrays, and of Arrow
 dictionaries.
 """
 
@@ -26,15 +26,15 @@ from orcidx.orc.kinds import StreamKind
 from orcidx.orc_writer.columns import BadValue
 
 cdef enum:
-    LONGEST = 0x7FFFFFFF                    # bytes of a value that Java reads
-    SLOTS_AHEAD = 24                        # rows whose slots are asked of memory before the first is copied
-    MOST_AT_ONCE = 1 << 16                  # bytes of texts that come into a stream in one piece
+    LONGEST = 0x7FFFFFFF  # the most bytes of a value that Java reads
+    SLOTS_AHEAD = 24  # rows whose slots are prefetched before the first is copied
+    MOST_AT_ONCE = 1 << 16  # the most bytes of texts that are appended to a stream at once
 
 
 cdef inline int take(
     TextValues self, const uint8_t* data, int64_t length, const uint8_t* data_end, int64_t code
 ) except -1 nogil:
-    """What each value goes through in either form. ``code``: its number in the dictionary; -1: not known."""
+    """Processes each value, in either form. ``code``: its number in the dictionary; -1 if it is not known."""
     cdef Bound value
     if length > LONGEST:
         with gil:
@@ -59,15 +59,15 @@ cdef inline int take(
 
 
 cdef inline uint64_t mask_of(int64_t length) noexcept nogil:
-    """Those of a word's eight bytes that a text of some bytes has."""
+    """Keeps the bytes of a word that belong to a text of the given length."""
     if length <= 0:
         return 0
     return ~<uint64_t>0 if length >= 8 else ~(~<uint64_t>0 >> (8 * length))
 
 
 cdef class TextValues(Column):
-    """What comes in, value by value: bytes and lengths or numbers into the dictionary, bounds, bloom filter. What the
-    stripe makes of it is ``TextColumn``'s."""
+    """Takes values one by one: bytes and lengths or numbers of the dictionary, bounds, bloom filter. ``TextColumn``
+    chooses the form of the stripe."""
 
     def __init__(self, open_stream, *, double threshold, bint checks_utf8, bint bounds, bloom=None,
                  bint trims_for_bloom=False, bint decides=True):
@@ -144,7 +144,7 @@ cdef class TextValues(Column):
         return 0
 
     cdef int _put_bytes(self, Source source, int64_t start, int64_t stop, int64_t total) except -1 nogil:
-        """The bytes of some rows, in one piece where nulls have none."""
+        """The bytes of some rows in one piece, provided that nulls have no bytes."""
         cdef int64_t first = source.begin(start)
         cdef int64_t row, at
         if source.begin(stop) - first == total:
@@ -184,7 +184,7 @@ cdef class TextValues(Column):
         return 0
 
     cdef _keep_bounds(self):
-        """Copies the bounds out of an array that goes away."""
+        """Copies the bounds out of an array that will be freed."""
         if not self.has_bounds:
             return
         if self.kept_least is None or self.least.data != <const uint8_t*><char*>self.kept_least:
@@ -214,7 +214,7 @@ cdef class EntryValues(TextValues):
     """Rows of Arrow dictionaries: numbers of entries and the entries' texts."""
 
     cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil:
-        """Says which of the rows are null; returns how many."""
+        """Marks which of the rows are null, and returns their number."""
         cdef int64_t nulls = source.nulls(start, stop)
         if nulls and not self.keeps_present:
             self.present.put_same(True, self.rows)
@@ -224,7 +224,7 @@ cdef class EntryValues(TextValues):
         return nulls
 
     cdef int _end_rows(self, const int32_t* indexes, int64_t wrong, int64_t rows, int64_t nulls) except -1:
-        """Counts rows; ``wrong``: the row of a number that no entry has, or -1."""
+        """Counts rows. ``wrong``: the row whose number has no entry, or -1."""
         if wrong >= 0:
             raise IndexError(f"dictionary index {indexes[wrong]} of row {wrong} is outside the dictionary")
         if self.wrong_row >= 0:
@@ -236,7 +236,8 @@ cdef class EntryValues(TextValues):
         return 0
 
     def write_indexes(self, Source source not None, Source values not None, int64_t start, int64_t stop):
-        """Appends rows of an Arrow dictionary: ``source`` has int32 indexes, ``values`` the texts. Returns the nulls.
+        """Appends rows of an Arrow dictionary, and returns the number of nulls. ``source`` has int32 indexes,
+        ``values`` the texts.
 
         The stripe must have a dictionary. Raises ``BadValue``."""
         cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset
@@ -282,8 +283,8 @@ cdef class EntryValues(TextValues):
         return nulls
 
     def write_entries(self, Source source not None, Entries entries not None, int64_t start, int64_t stop):
-        """Appends rows of an Arrow dictionary, as ``write_indexes`` does, to a stripe without a dictionary: the texts
-        go from where they lie straight into the stream, some hundred rows at a time."""
+        """Appends rows of an Arrow dictionary, like ``write_indexes``, to a stripe without a dictionary. The texts are
+        copied directly into the stream, some hundred rows at a time."""
         cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset
         cdef int64_t nulls, first, last
         cdef int64_t wrong = -1
@@ -307,8 +308,8 @@ cdef class EntryValues(TextValues):
         self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last,
         const uint8_t* together, int64_t total
     ) except -1 nogil:
-        """Whether rows are UTF-8, where the column asks for it; ``together``: their bytes, unless NULL. The first that
-        is not is refused."""
+        """Refuses the first row that is not UTF-8, if the column requires UTF-8. ``together``: the bytes of all rows,
+        or NULL."""
         cdef int64_t row, at
         if not self.checks_utf8 or (together != NULL and text_is_ascii(together, total)):
             return True
@@ -323,7 +324,7 @@ cdef class EntryValues(TextValues):
     cdef int64_t _put_slots(
         self, const int32_t* indexes, Source source, Entries entries, int64_t first, int64_t last
     ) except -2 nogil:
-        """The first row whose number no entry has, or -1."""
+        """The first row whose number has no entry, or -1."""
         cdef int64_t lengths[AHEAD]
         cdef int64_t row, index, length, total = 0
         cdef int64_t far = source.length - SLOTS_AHEAD
@@ -332,7 +333,7 @@ cdef class EntryValues(TextValues):
         cdef int64_t same = entries.same
         cdef bint narrow = (same or width) <= NARROW
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None        # of all but bounds, which most texts lie between
+        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts lie between them
         cdef int m = 0
         cdef const uint8_t* slots = entries.slots
         cdef const uint8_t* last_slot = entries.slots_end - WIDE
@@ -383,13 +384,13 @@ cdef class EntryValues(TextValues):
     cdef int64_t _put_entries(
         self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last
     ) except -2 nogil:
-        """The first row whose number no entry has, or -1."""
+        """The first row whose number has no entry, or -1."""
         cdef int64_t starts[AHEAD]
         cdef int64_t ends[AHEAD + 1]
         cdef int64_t lengths[AHEAD]
         cdef int64_t i, length, total, wrong
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None        # of all but bounds, which most texts lie between
+        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts lie between them
         cdef Bound least = self.least
         cdef Bound greatest = self.greatest
         cdef Bound value

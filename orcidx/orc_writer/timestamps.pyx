@@ -1,7 +1,7 @@
-"""TIMESTAMP: seconds since 2015, and nanoseconds with the number of their trailing zeros instead of the zeros.
+"""TIMESTAMP: seconds since 2015, and nanoseconds. Trailing zeros of the nanoseconds are replaced by their number.
 
-The first ORC writer rounded the seconds towards zero where the nanoseconds have more than six digits. So for such times
-before 1970 one second is added, and readers subtract it again. Therefore a time in the last second before 1970 with a
+The first ORC writer rounded the seconds towards zero if the nanoseconds have more than six digits. So one second is
+added to such times before 1970, and readers subtract it again. Therefore a time in the last second before 1970 with a
 millisecond or more cannot be distinguished from one after 1970 (ORC-763), and it is refused.
 """
 
@@ -62,7 +62,7 @@ UNITS = ("s", "ms", "us", "ns")
 
 
 cdef class TimestampColumn(Column):
-    """TIMESTAMP and TIMESTAMP_INSTANT; ``unit`` of the values. Statistics: (least, greatest) in that unit."""
+    """TIMESTAMP and TIMESTAMP_INSTANT. ``unit``: the unit of the values and of the statistics (least, greatest)."""
 
     cdef IntRuns seconds
     cdef IntRuns nanos

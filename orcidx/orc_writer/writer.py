@@ -1,4 +1,4 @@
-"""``OrcWriter`` and ``write_table``: Arrow data into one ORC file."""
+"""``OrcWriter`` and ``write_table``: write Arrow data into one ORC file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["OrcWriter", "WriteResult", "write_table"]
 @dataclass(frozen=True)
 class WriteResult:
     """What was written: the ``bytes`` of the file, its ``stripes`` as in the footer, and the ``statistics`` of each
-    column by dotted path (the last one's where several columns have the same path)."""
+    column by dotted path. If several columns have the same path, the last one's are given."""
 
     path: str
     rows: int
@@ -45,7 +45,7 @@ class WriteResult:
 
 
 class WrittenStatistics(Mapping[str, ColumnStatistics]):
-    """Statistics of columns by dotted path, decoded when the first one is used. ``messages``: by column id."""
+    """Statistics of columns by dotted path. All are decoded when the first one is used. ``messages``: by column id."""
 
     def __init__(self, types: Sequence[TypeRecord], messages: Sequence[bytes], rows: int) -> None:
         self._types, self._messages, self._rows = types, messages, rows
@@ -338,7 +338,7 @@ def write_table(
 
 
 def batches_of(data: object) -> Any:
-    """An iterable of the record batches of an object with Arrow data. Raises ``InvalidQuery`` for other objects."""
+    """The record batches of an object with Arrow data, as an iterable. Raises ``InvalidQuery`` for other objects."""
     if isinstance(data, pa.RecordBatch):
         return (data,)
     if isinstance(data, pa.Table):

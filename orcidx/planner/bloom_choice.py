@@ -1,5 +1,5 @@
-"""Chooses the bloom filters of a stripe that are read: those that may decide an open leaf, are trusted, and are worth
-their bytes."""
+"""Chooses which bloom filters of a stripe are read. A filter must be trusted, must be able to decide an undecided leaf,
+and must not have too many bytes for what it may save."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = ["BloomChoice"]
 Path = tuple[str, ...]
 
 BLOOM_SHARE = 1.0
-"""A bloom filter is fetched when its bytes are at most this share of the data that it may save; a larger one saves
-nothing."""
+"""A bloom filter is fetched if its bytes are at most this share of the data that it may save. A larger filter would
+save nothing."""
 
 
 @dataclass(frozen=True)
 class BloomChoice:
-    """Finds and fetches the bloom filters of the asked columns. ``at_any_cost``: also filters that have more bytes than
-    the data that they may save."""
+    """Finds and fetches the bloom filters of the asked columns. ``at_any_cost``: also fetch filters that have more
+    bytes than the data that they may save."""
 
     columns: PrunedColumns
     at_any_cost: bool = False
@@ -47,8 +47,8 @@ class BloomChoice:
     def fetch(
         self, stripe: int, leaves: Iterable[BoundLeaf], may: RowSelection, index: RowIndex
     ) -> Generator[Fetch, Any, BloomEvidence | None]:
-        """The bloom filters that are trusted, are worth their bytes, and may decide one of the leaves, which are open
-        for some rows of ``may``; None if there are none."""
+        """The bloom filters that are fetched: trusted ones, worth their bytes, for leaves that are undecided for some
+        rows of ``may``. None if there are no such filters."""
         reader, options = self.columns.reader, self.columns.options
         ignored: dict[Path, tuple[NoteKind, str]] = {}
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
@@ -90,14 +90,15 @@ class BloomChoice:
         )
 
     def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
-        """The row groups whose statistics, or else those of their stripe or file, show that no value wraps around."""
+        """The row groups in which no value wraps around, by their statistics, or else by those of their stripe or
+        file."""
         fits = np.zeros(len(index.bounds) - 1, np.bool_)
         if node.id in index.columns:
             fits |= surely_fits(self.columns.bounded(node, index.columns[node.id].statistics))
         tail = self.columns.reader.tail
         for read in (partial(stripe_statistics, stripes=[stripe]), file_statistics):
             if not fits.all():
-                with suppress(CorruptFile):  # coarser statistics have decided it
+                with suppress(CorruptFile):  # then coarser statistics decide
                     fits |= surely_fits(self.columns.bounded(node, read(tail, node)))
         return fits
 
@@ -115,7 +116,7 @@ class BloomChoice:
         return [place for place in found if isinstance(place, tuple) and place[1] <= most]
 
     def _stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
-        """The place of the column's filters, or why they are not trusted; None if it has none."""
+        """The place of the column's filters, or the reason why they are not trusted. None if it has no filters."""
         reader = self.columns.reader
         extents = reader.extents(stripe)
         encoding = reader.footer(stripe).encodings[node.id]

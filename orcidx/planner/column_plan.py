@@ -19,12 +19,12 @@ __all__ = ["ColumnPlan", "StripeRows"]
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """Which columns a scan decodes, the same for every stripe of a file and most files of a schema.
+    """Which columns a scan decodes. The plan is the same for all stripes of a file and most files of a schema.
 
-    ``output``: top-level columns in the order of ``schema``, each with its options; ``predicate``: columns that the
-    residual filter needs, with theirs, the names by which it knows them, and whether their timestamps come as exact
-    128-bit nanoseconds. ``shared[i]``: index into ``predicate`` of the same array as output ``i``, or None.
-    ``row_number``: index in ``schema`` of the column of row numbers, or None.
+    ``output``: top-level columns in the order of ``schema``, each with its options. ``predicate``: columns that the
+    residual filter needs, with their options, their names in the filter, and whether their timestamps are read as exact
+    128-bit nanoseconds. ``shared[i]``: the index in ``predicate`` of the array that is also output ``i``, or None.
+    ``row_number``: the index in ``schema`` of the column of row numbers, or None.
     """
 
     schema: pa.Schema
@@ -46,7 +46,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class StripeRows:
-    """The rows of a stripe that may match, and those that surely match."""
+    """The rows of a stripe that may match, and the rows that certainly match."""
 
     first_row: int
     bounds: npt.NDArray[np.int64]

@@ -22,7 +22,8 @@ Path = tuple[str, ...]
 
 
 class ConstantEvidence:
-    """Decides every leaf on a constant column exactly. ``constants``: by path; ``rows``: of the file."""
+    """Decides every leaf on a constant column exactly. ``constants``: values by path. ``rows``: the rows of the
+    file."""
 
     name = "constant column"
 
@@ -49,7 +50,7 @@ class ConstantEvidence:
 
 
 def rules_out(where: BoundPredicate, constants: Mapping[str, Any]) -> bool:
-    """Whether no row of a file with these constants, by name, can match, whatever else the file holds."""
+    """Whether the constants of a file (by name) prove that none of its rows can match."""
     known: dict[Path, FieldSource] = {
         leaf.path: FieldSource(pa.field(leaf.path[0], leaf.type), None, constants[leaf.path[0]])
         for leaf in where.leaves()

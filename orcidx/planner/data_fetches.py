@@ -1,4 +1,4 @@
-"""Decides which parts of a stripe's data are fetched when, and in how many requests."""
+"""Decides when the parts of a stripe's data are fetched, and in how many requests."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from orcidx.storage.ranges import over_read_bytes
 __all__ = ["LOCAL_PIECE", "DataFetches", "piece_bytes"]
 
 JOINED_BYTES = 1 << 20
-"""Bytes of other columns that are fetched from a remote file with the predicate's columns, instead of by a request of
-their own..."""
+"""At most this many bytes of other columns are fetched from a remote file together with the predicate's columns,
+instead of by a request of their own..."""
 JOINED_OVER_READ_BYTES = 4 << 20
-"""...if the bytes between them are at most this many."""
+"""...if at most this many bytes lie between them."""
 
 SMALLEST_PIECE = 64 << 10
 LARGEST_PIECE = 1 << 19
-"""The least and most bytes that are fetched at a time of one stream, if a stripe is too large to be fetched whole."""
+"""The least and the most bytes of one stream that are fetched at a time, if a stripe is too large to be fetched
+whole."""
 
 LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
-"""For local files: pieces are larger than the one only while those of all columns together stay within the other,
-because memory that stays in the processor's cache is worth more than fewer reads. A column that is read alone gets all
-of it, because threads share the chunks of one piece (docs/decisions/0060)."""
+"""The same for local files. Pieces may be larger than the first number only as long as the pieces of all columns
+together stay below the second: memory that stays in the processor's cache is worth more than fewer reads. If a column
+is read alone, its pieces may have the second number of bytes, because threads share the chunks of one piece
+(docs/decisions/0060)."""
 
 Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 
 
 def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
-    """Bytes to fetch of one stream at a time, so that those of all columns together stay within the budget."""
+    """How many bytes of one stream to fetch at a time, so that those of all columns together stay within the budget."""
     largest = LARGEST_PIECE
     if is_local:
         largest = max(LOCAL_PIECE, LOCAL_BYTES // max(1, columns))
@@ -43,9 +45,11 @@ def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
 
 @dataclass
 class DataFetches:
-    """Fetches the planned data of one stripe. ``requests``: those that are left for it, None without a limit. The
-    predicate's columns take some, the other columns the rest; the last request takes all that may still be wanted.
-    ``share``: of the bytes that the scan may hold."""
+    """Fetches the planned data of one stripe.
+
+    ``requests``: how many requests are left for the stripe; None means no limit. The predicate's columns take some, the
+    other columns take the rest, and the last request fetches all that may still be wanted. ``share``: the share of the
+    bytes that the scan may hold."""
 
     stripe: OpenStripe
     options: ReadOptions
@@ -53,8 +57,8 @@ class DataFetches:
     share: Share
 
     def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> Steps:
-        """Fetches the predicate's columns. The others, planned by ``others``, are fetched with them if that costs less
-        than a round trip later, or if this is the last request. None: there are no others."""
+        """Fetches the predicate's columns. The other columns, planned by ``others``, are fetched with them if this
+        takes less time than a round trip later, or if this is the last request. None: there are no other columns."""
         if self.stripe.is_local or others is None:
             yield from self.fetch(first)
             return
@@ -63,7 +67,7 @@ class DataFetches:
         yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
 
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """The number of requests for the predicate's columns that makes the over-read least; 0 if all columns are
+        """The number of requests for the predicate's columns that gives the least over-read; 0 if all columns are
         fetched together."""
         needed = self.stripe.planned_bytes(rest)
         if self.requests is None:
@@ -77,13 +81,14 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """Bytes between the planned ranges that are read too, if there are so many requests."""
+        """The bytes between the planned ranges that are also read with this number of requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 
     def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> Steps:
-        """Fetches the planned ranges, in ``most`` requests or in all remaining ones."""
-        # A local file is read piece by piece, into memory that stays in the cache; elsewhere round trips count.
+        """Fetches the planned ranges, in at most ``most`` requests or in all remaining ones."""
+        # A local file is read piece by piece into memory that stays in the cache. For remote files round trips matter
+        # more.
         if self.stripe.is_local:
             return
         needed = self.stripe.planned_bytes(streams)
@@ -96,7 +101,7 @@ class DataFetches:
         if self.requests is not None:
             most = min(most or self.requests, self.requests) or 1
             self.requests = max(0, self.requests - most)
-        # The bytes between first pieces are needed later, so they are not fetched twice.
+        # The bytes between first pieces are needed later. They are fetched now, so that they are not fetched twice.
         limit = None if self.requests is None or needed > budget else most
         buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
         assert buffers is not None

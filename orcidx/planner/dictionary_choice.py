@@ -1,5 +1,5 @@
-"""Chooses the dictionaries of a stripe that are read: those of undecided string columns that are small compared with
-the data."""
+"""Chooses which dictionaries of a stripe are read: those of undecided string columns that are small compared with the
+data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Path = tuple[str, ...]
 
 DICTIONARY_SHARE = 0.1
 LARGEST_DICTIONARY = 1 << 20
-"""The most bytes of a dictionary that is read to rule out a stripe, and their largest share of the data (decision
-0113)."""
+"""The most bytes of a dictionary that is read only to rule out a stripe, and the largest share of the data that it may
+have (decision 0113)."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class DictionaryChoice:
     _fetched: dict[int, StreamData] = field(default_factory=dict)
 
     def fetch(self, stripe: int, leaves: Iterable[BoundLeaf]) -> Generator[Fetch, Any, DictionaryEvidence | None]:
-        """The dictionaries of open string leaves, where they are small compared with the data; None if there are
+        """The dictionaries of undecided string leaves, if they are small compared with the data. None if there are
         none."""
         chosen: dict[Path, OrcType] = {}
         for leaf in leaves:
@@ -56,12 +56,12 @@ class DictionaryChoice:
         return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows)
 
     def _keep(self, stripe: int, streams: StreamData) -> None:
-        """Keeps the fetched dictionaries of a stripe for its data, and those of the stripe before, which may be read
-        only now."""
+        """Keeps the fetched dictionaries of a stripe for reading its data. Also keeps those of the stripe before, which
+        may not have been read yet."""
         self._fetched[stripe] = streams
         while len(self._fetched) > 2:
             del self._fetched[next(iter(self._fetched))]
 
     def take(self, stripe: int) -> StreamData:
-        """Takes the streams of a stripe that its dictionaries have brought."""
+        """Takes the streams of a stripe that were fetched for its dictionaries."""
         return self._fetched.pop(stripe, {})

@@ -29,8 +29,8 @@ _UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """A file index as the catalog of a directory knows it: its bytes or their place, the checksum of the tail of its
-    data file, and the Paimon types of its columns."""
+    """A file index as the catalog of a directory describes it: its bytes or their place, the checksum of the tail of
+    its data file, and the Paimon types of its columns."""
 
     data: bytes | Source
     tail: int | None
@@ -38,8 +38,8 @@ class StoredIndex:
 
 
 def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: MeaningOptions) -> BoundPredicate:
-    """The predicate in a form that an index of columns of these Paimon types can answer without the file. Parts that it
-    cannot answer are True, and so are times, whose zones only a scan knows."""
+    """The part of the predicate that an index on columns of these Paimon types can answer without the file. Other parts
+    are replaced by True. So are conditions on times, because their zones are known only to a scan."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNASKED}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
@@ -51,7 +51,8 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: Meani
 
 
 class IndexEvidence:
-    """One kind of index of a file. ``names``: the index's columns for the predicate's, where names differ."""
+    """One kind of index of a file. ``names``: the name in the index for each column of the predicate, if names
+    differ."""
 
     def __init__(self, index: FileIndex, kind: str, rows: int, names: Mapping[str, str] | None = None) -> None:
         self.name = f"Paimon {kind} index"
@@ -62,7 +63,7 @@ class IndexEvidence:
         self._names = names
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """See ``pruning.Evidence``; damage keeps the rows and leaves a note, unless the index was opened as strict."""
+        """See ``pruning.Evidence``. If the index is damaged, keeps the rows and adds a note; a strict index raises."""
         if len(leaf.path) != 1:
             return None
         column = leaf.path[0] if self._names is None else self._names.get(leaf.path[0])
@@ -98,11 +99,11 @@ class IndexEvidence:
 def index_evidence(
     index: Any, root: OrcType, rows: int, *, strict: bool = False, names: Mapping[str, str] | None = None
 ) -> tuple[IndexEvidence, ...]:
-    """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of just this file, or its bytes or path (then
-    typed by the file's own columns).
+    """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
+    Bytes and paths take their types from the file's own columns.
 
-    A timestamp column of a path or bytes is left out: its precision, which the keys depend on, stands only in the
-    table's schema; open the index with ``paimon.read_file_index`` and its types to use it.
+    A timestamp column of such bytes or paths is left out. Its keys depend on its precision, which only the table's
+    schema has. To use it, open the index with ``paimon.read_file_index`` and its types.
     """
     opened = _file_index(index, root, rows, strict=strict)
     return tuple(IndexEvidence(opened, kind, rows, names) for kind in FORMATS)
@@ -117,8 +118,8 @@ def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIn
 
 
 def opened_index(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> FileIndex | None:
-    """The indexes of an open file, in any form that ``index_evidence`` takes; None, and a note, where they are damaged,
-    or stored for another version of it. ``strict``: damage is an error."""
+    """The indexes of an open file, in any form that ``index_evidence`` takes. If they are damaged, or belong to another
+    version of the file: None and a note. ``strict``: damage is an error."""
     stored = isinstance(index, StoredIndex)
     if stored and index.tail is not None and index.tail != reader.tail.checksum:
         notes.append(Note("Paimon file index", "stale", "the file's tail is not the one that was indexed"))
@@ -148,7 +149,7 @@ _SQL = {
 
 
 def paimon_types(names: Iterable[str], columns: Iterable[OrcType]) -> dict[str, str]:
-    """Paimon's SQL types of the top-level columns of an ORC file, where they are unambiguous."""
+    """Paimon's SQL types of the top-level columns of an ORC file, for columns with only one possible type."""
     found = {}
     for name, child in zip(names, columns):
         if child.kind in _SQL:

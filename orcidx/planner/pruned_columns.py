@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class PrunedColumns:
-    """The columns of a file that are read (``nodes``, by column id), and those of the predicate (``leaf_nodes``, by
+    """The columns of a file that are read (``nodes``, by column id), and the predicate's columns (``leaf_nodes``, by
     path)."""
 
     reader: OrcReader
@@ -35,7 +35,7 @@ class PrunedColumns:
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
     def zone(self, stripe: int) -> Zone | None:
-        """The time zone of a stripe's wall clocks, which only its footer tells."""
+        """The time zone of a stripe's wall clocks. It is known only from the stripe's footer."""
         return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
 
     def data_bytes(self, stripe: int) -> int:

@@ -12,18 +12,18 @@ from orcidx.planner.schema_mapping import column_path
 __all__ = ["asked_columns", "asked_limit", "asked_name", "asked_row_range", "asked_stripes"]
 
 NO_LIMIT = (1 << 63) - 1
-"""More rows than any file can have; a larger limit has no effect."""
+"""More rows than any file can have. A larger limit has no effect."""
 
 
 def _whole(value: Any, what: str) -> int:
-    """A whole number of Python or NumPy, but no truth value."""
+    """A whole number of Python or NumPy, but not a bool."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidQuery(f"{what} is {value!r}, of type {type(value).__name__}: give a whole number")
     return operator.index(value)
 
 
 def asked_limit(limit: object, what: str = "limit") -> int:
-    """A number of rows of any size. Raises ``InvalidQuery`` for a negative one, and for other values."""
+    """A number of rows of any size. Raises ``InvalidQuery`` for a negative number, and for other values."""
     rows = _whole(limit, what)
     if rows < 0:
         raise InvalidQuery(f"{what} must not be negative, and is {rows}: give a number of rows from 0 on")
@@ -31,7 +31,7 @@ def asked_limit(limit: object, what: str = "limit") -> int:
 
 
 def asked_row_range(rows: object) -> tuple[int, int]:
-    """(start, stop) of file rows; ``stop`` may lie behind the last. Raises ``InvalidQuery`` for anything else."""
+    """(start, stop) of file rows; ``stop`` may be after the last row. Raises ``InvalidQuery`` for anything else."""
     if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
         raise InvalidQuery(f"row_range is {rows!r}: give (start, stop), two row numbers of the file")
     start, stop = (_whole(row, f"row_range[{place}]") for place, row in enumerate(rows))
@@ -64,7 +64,7 @@ def asked_name(given: object, usual: str, what: str) -> str | None:
 
 def asked_columns(columns: object, *, case_sensitive: bool = True) -> tuple[str | tuple[str, ...], ...] | None:
     """Columns by name, dotted path or sequence of names; None for all. Raises ``InvalidQuery`` for anything else, and
-    for a column that is named twice, because two columns of one name could not be told apart."""
+    for a column that is named twice, because two columns with the same name could not be distinguished."""
     if columns is None:
         return None
     if isinstance(columns, str):

@@ -1,17 +1,18 @@
-"""The bytes that a query reads, counted in one place: what explanations show, and what a scan's counters are held to.
+"""Counts the bytes that a query reads, for explanations and for the tests of a scan's counters.
 
-Three numbers. *Without evidence*: the data streams of the columns that are read, in every stripe. *Planned*: those of
-them that hold the row groups which evidence leaves. *Counted* (``ScanMetrics.bytes_read``): what storage gave, with
-tails, footers and indexes. Of data, no more is counted than is planned, but for the over-read:
+There are three numbers. *Without evidence*: the data streams of the columns that are read, in every stripe. *Planned*:
+the parts of these streams that hold the row groups which evidence does not rule out. *Counted*
+(``ScanMetrics.bytes_read``): all bytes that the storage gave, including tails, footers and indexes. The counted bytes
+of data are at most the planned bytes plus this over-read:
 
-* of a file on this machine, ``CHUNK_HEADER`` bytes for each chunk whose end only its header tells, and, of
-  a stripe of up to ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) all of which is wanted and comes with one read,
-  its indexes and the dictionaries that were asked before;
-* of a remote one, what lies between neighbouring ranges that are fetched together (``merge_gap``, and
+* For a local file: ``CHUNK_HEADER`` bytes for each chunk whose end is known only from its header. A stripe of up to
+  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) that is wanted whole comes with one read; its indexes, and the
+  dictionaries that were read before, are then counted too.
+* For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
-Dictionaries that are read as evidence count with the indexes. Less is counted where columns wait for the filter of
-others and no row of theirs survives it.
+Dictionaries that are read as evidence count as indexes. Fewer bytes are counted if columns wait for the filter on
+others and none of their rows survive it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def data_without_evidence(reader: OrcReader, stripe: int, columns: Iterable[int]
 def data_planned(
     reader: OrcReader, stripe: int, columns: Iterable[int], *, index: RowIndex | None, kept: npt.NDArray[np.bool_]
 ) -> int:
-    """Bytes of those streams that a scan reads if rows of every column are wanted. ``index``: the row index for
-    seeking, None if the stripe is read whole; ``kept``: for each row group whether rows of it remain."""
+    """The bytes of those streams that a scan reads if rows of every column are wanted. ``index``: the row index for
+    seeking; None if the stripe is read whole. ``kept``: for each row group whether some of its rows remain."""
     planned, block_size = 0, reader.facts.block_size
     for column, kind, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)

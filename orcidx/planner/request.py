@@ -1,4 +1,5 @@
-"""The request of a scan: ``ScanRequest`` for every file, ``FileJob`` for one. Both are frozen and pickle."""
+"""The request of a scan: ``ScanRequest`` for all files, ``FileJob`` for one file. Both are frozen and can be
+pickled."""
 
 from __future__ import annotations
 
@@ -36,18 +37,18 @@ __all__ = [
 ]
 
 BATCHES_A_TURN = 64
-"""Batches of small files that are read together for a table, which needs all of them."""
+"""The number of batches of small files that are read together for a table, which needs all of them."""
 
 TABLE_BATCHES = 4
-"""Batches whose bytes a stripe of few rows may take at once for a table, which holds them all in the end. Reading its
-columns twice, half the rows each time, would take half as long again."""
+"""A stripe of few rows may take this many batches' bytes at once for a table, which holds all of them in the end.
+Reading its columns twice, half the rows each time, would take 1.5 times as long."""
 
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """The request of a scan for every file; see ``OrcFile.scan``. ``limit``: the most rows that are read;
-    ``for_table``: the rows go into one table, for which chunks need not be small; ``tests_each``: the predicate is
-    evaluated on each returned row, even where statistics or indexes prove it."""
+    """The request of a scan for all files; see ``OrcFile.scan``. ``limit``: the most rows that are read. ``for_table``:
+    the rows go into one table, whose chunks need not be small. ``tests_each``: the predicate is evaluated on each
+    returned row, even if statistics or indexes prove it."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -71,7 +72,7 @@ class ScanRequest:
         return BATCHES_A_TURN if self.for_table and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
-        """The same request for one table, with ``rows`` rows in a batch if it has fewer."""
+        """The same request for one table. The batch size becomes ``rows`` if it is smaller."""
         # dataclasses.replace takes as long as decoding a column of a small file.
         request = object.__new__(ScanRequest)
         request.__dict__.update(self.__dict__, options=self._options_with(rows), for_table=True)
@@ -79,7 +80,7 @@ class ScanRequest:
 
     @property
     def counting(self) -> ScanRequest:
-        """The same without columns; the file's name stays where a condition may ask for it."""
+        """The same request without columns. The column of file names is kept if the condition may use it."""
         name = None if self.where is None else self.file_path
         return replace(self, columns=(), row_numbers=None, file_path=name)
 
@@ -97,13 +98,13 @@ class ScanRequest:
 
     @property
     def askable_schema(self) -> pa.Schema:
-        """The wanted schema with the other columns that the predicate may name."""
+        """The wanted schema, followed by the other columns that the predicate may use."""
         assert self.schema is not None
         return self.schema if self.file_path is None else self.schema.append(pa.field(self.file_path, pa.string()))
 
     @property
     def wanted_schema(self) -> pa.Schema | None:
-        """The schema of the batches, where it does not depend on a file."""
+        """The schema of the batches, if it does not depend on a file."""
         if self.schema is None:
             return None
         chosen = choose_fields(self.schema, self.columns, case_sensitive=self.options.case_sensitive)
@@ -117,12 +118,12 @@ class ScanRequest:
 class FileJob:
     """One file of a scan and what is known about it beforehand.
 
-    ``stripes``: numbers of the only stripes to read; ``row_range``: (start, stop) in file rows; ``selection``: the only
-    rows to read (see ``as_selection``); ``deleted``: rows never to return; ``file_index``: a Paimon file index of the
-    file, its bytes or its path; ``constants``: columns with one value in this file, such as Hive partitions;
-    ``fingerprint``: the version of the file that all this is about, any other is refused; ``tail``: its last bytes, as
-    they are kept elsewhere. ``opened`` gives the file's reader as long as somebody has it open in this process; a copy
-    that is sent elsewhere has none.
+    ``stripes``: the numbers of the only stripes to read. ``row_range``: (start, stop) in file rows. ``selection``: the
+    only rows to read (see ``as_selection``). ``deleted``: rows that are never returned. ``file_index``: a Paimon file
+    index of the file, its bytes or its path. ``constants``: columns with one value in this file, such as Hive
+    partitions. ``fingerprint``: the version of the file that all this belongs to; any other version is refused.
+    ``tail``: the file's last bytes, as they are kept elsewhere. ``opened`` gives the file's reader while the file is
+    open in this process; a copy in another process has none.
     """
 
     source: Source
@@ -138,7 +139,7 @@ class FileJob:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows of the file are wanted, but for a predicate."""
+        """Whether all rows of the file are wanted, apart from a predicate."""
         if self.stripes is not None or self.row_range is not None:
             return False
         return self.selection is None and self.deleted is None
@@ -148,24 +149,24 @@ class FileJob:
 
 
 class FileIndexes(Protocol):
-    """The indexes of the files of a scan, which are asked when the scan is iterated. It pickles."""
+    """The indexes of the files of a scan. They are read when the scan is iterated. It can be pickled."""
 
     @property
     def as_of(self) -> float | None:
-        """When the files were listed, in seconds since 1970, where that was not now."""
+        """When the files were listed, in seconds since 1970; None if they were listed now."""
         ...
 
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The jobs, in order, whose files may hold a row that matches, each with its file index where there is one of
-        a column of the predicate or of ``totalled``; and what was stale or damaged."""
+        """The jobs, in order, of the files that may hold a matching row, and notes on what was stale or damaged. A job
+        has its file index if that indexes a column of the predicate or of ``totalled``."""
         ...
 
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """Like ``plan``, for totals of these columns. Some totals are known of files all of whose rows match."""
+        """Like ``plan``, for totals of these columns. Totals may be known for files in which all rows match."""
         ...
 
 
@@ -185,7 +186,7 @@ def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
 @dataclass(frozen=True)
 class KnownTotals:
     """The totals that are known before any file is opened, and the jobs of the other files, as from
-    ``FileIndexes.plan``. ``as_of``: when the files were listed, in seconds since 1970, if that was not now."""
+    ``FileIndexes.plan``. ``as_of``: when the files were listed, in seconds since 1970, if they were not listed now."""
 
     jobs: Sequence[FileJob]
     units: tuple[KnownUnit, ...] = ()
@@ -215,7 +216,7 @@ def as_selection(rows: Any, length: int) -> RowSelection:
 def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
     """The rows of a deletion vector, bitmap, selection or list of row numbers.
 
-    A position past the file is an error: a vector that does not fit belongs to another file.
+    A position after the last row is an error: such a vector belongs to another file.
     """
     if isinstance(deleted, DeletionVector):
         with located(file=name):
@@ -233,8 +234,8 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
 
 def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
     """The rows of a file that the caller wants, before any predicate: its selection, range and stripes, without deleted
-    rows. ``stripe_bounds``: the first row of each stripe, and the end. Without a predicate a limit decides which rows
-    those are; later rows are not even fetched."""
+    rows. ``stripe_bounds``: the first row of each stripe, then the number of rows. Without a predicate a limit is
+    applied too, so that later rows are not even fetched."""
     rows = int(stripe_bounds[-1])
     wanted = RowSelection.all(rows)
     if job.selection is not None:

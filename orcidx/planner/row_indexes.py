@@ -1,7 +1,7 @@
-"""Reads the row indexes of one stripe in two steps: first of the columns of the predicate, then of the others.
+"""Reads the row indexes of one stripe in two steps: first those of the predicate's columns, then the others.
 
-Most stripes are ruled out by the first, so that the others' indexes need not be decoded, nor read from a local file. In
-a remote file a second request would cost more than the bytes, so all are read with the first."""
+The first step rules out most stripes. The other indexes of these need not be decoded, nor read from a local file. From
+a remote file a second request would take longer than the bytes, so all indexes are read with the first request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Range = tuple[int, int]
 
 
 class StripeIndexes:
-    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer was read; ``leaves``: ids of the
+    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer was read. ``leaves``: ids of the
     predicate's columns."""
 
     def __init__(self, reader: OrcReader, stripe: int, nodes: Mapping[int, OrcType], leaves: Collection[int]) -> None:
@@ -41,12 +41,12 @@ class StripeIndexes:
         if not asked:
             return (yield from self.of_all())
         self._index = yield from self._read(asked, places)
-        if self._index.untrusted:  # other columns may have the row groups
+        if self._index.untrusted:  # the index of another column may still give the row groups
             return (yield from self.of_all())
         return self._index
 
     def of_all(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of every column, without statistics of the others; None if the stripe has none."""
+        """The index of every column, without statistics of the others. None if the stripe has no index."""
         if not self.complete:
             self.complete = True
             known = set() if self._index is None else {*self._index.columns, *self._index.untrusted}

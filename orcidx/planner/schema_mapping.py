@@ -1,8 +1,8 @@
 """Maps one file's schema to the wanted one: each wanted column is a column of the file, a constant or null.
 
-Columns are matched by name, by position or by field id, fields of structs always by name. A column that the file lacks
-is null. Values are widened where no value can be lost; any other difference is an error that names the column and both
-types."""
+Columns are matched by name, by position or by field id; fields of structs are always matched by name. A column that the
+file does not have is null. A type is widened if no value can be lost. Any other difference is an error that names the
+column and both types."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FIELD_ID_KEYS = ("iceberg.id", "paimon.id")
 
 @dataclass(frozen=True)
 class FieldSource:
-    """The origin of a wanted column: ``column`` of the file, or, if that is None, the constant ``value``. ``options``:
-    for decoding the column, if they differ from the scan's."""
+    """The origin of a wanted column: ``column`` of the file or, if that is None, the constant ``value``. ``options``:
+    the options for decoding the column, if they differ from the scan's."""
 
     field: pa.Field
     column: OrcType | None = None
@@ -65,10 +65,10 @@ def map_columns(
     constants: Mapping[str, Any] | None = None,
     dictionaries: frozenset[int] = frozenset(),
 ) -> MappedColumns:
-    """Maps a file onto the wanted schema (its own when ``wanted`` is None), restricted to ``columns``.
+    """Maps a file to the wanted schema (its own if ``wanted`` is None), restricted to ``columns``.
 
-    ``constants``: columns that have one value in the whole file, by name: scalars; they stand before a column of the
-    file of the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that does not widen
+    ``constants``: scalars by name, for columns that have one value in the whole file. They replace a column of the file
+    with the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that cannot be widened
     to the wanted one.
     """
     constants = constants or {}
@@ -123,7 +123,8 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """The name of a column in the form in which constants are compared; a path into a struct never equals one."""
+    """The name of a column as constants are compared with it. The name of a field in a struct never equals a
+    constant's."""
     return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 
@@ -150,8 +151,8 @@ def _as_scalar(value: Any, field: pa.Field) -> pa.Scalar:
 def choose_fields(
     wanted: pa.Schema, columns: Columns | None, *, case_sensitive: bool = True
 ) -> list[tuple[int, pa.Field]]:
-    """(position in ``wanted``, field) for what ``columns`` names. Structs have only the fields that are asked for, at
-    every level in the order in which they are named first. Raises ``InvalidQuery`` for an unknown column, with the
+    """(position in ``wanted``, field) for each of ``columns``. Structs have only the requested fields; at every level
+    these are in the order in which they are first named. Raises ``InvalidQuery`` for an unknown column, with the
     nearest name."""
     if columns is None:
         return list(enumerate(wanted))
@@ -162,7 +163,7 @@ def choose_fields(
         at = asked
         for name in names[:-1]:
             below = at.setdefault(name, {})
-            if below is None:  # the struct is asked for whole already
+            if below is None:  # the whole struct was requested before
                 break
             at = below
         else:
@@ -263,7 +264,7 @@ def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcTyp
 
 
 def _decoding(want: pa.DataType, options: ReadOptions) -> ReadOptions:
-    """The options, with the timestamp unit that is wanted where one is."""
+    """The options, with the wanted timestamp unit if there is one."""
     units = set(_units(want))
     if len(units) == 1 and units != {options.timestamp_unit}:
         return replace(options, timestamp_unit=units.pop())
@@ -280,7 +281,7 @@ def _units(kind: pa.DataType) -> list[Any]:
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _EXACT_BITS = {32: 16, 64: 32}
-"""Bits of a float, with the bits of the largest integer type whose values it all holds."""
+"""The largest integer type, in bits, of which a float of so many bits holds every value."""
 
 
 def _widens(have: pa.DataType, want: pa.DataType) -> bool:
@@ -333,9 +334,9 @@ def _nested_widens(have: pa.DataType, want: pa.DataType) -> bool:
 
 
 def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
-    """The array in the wanted type, to which its own widens. Missing struct fields become nulls.
+    """The array, widened to the wanted type. Missing struct fields become nulls.
 
-    Raises ``ValueOutOfRange`` for a value that the Arrow type cannot hold after all.
+    Raises ``ValueOutOfRange`` for a value that the wanted type cannot hold.
     """
     if array.type == want:
         return array

@@ -1,10 +1,11 @@
-"""``SchemaPlan``: the part of a file's scan that follows from its schema; made once and shared by all files of the
-schema.
+"""``SchemaPlan``: the part of a file's scan that depends only on its schema. It is made once and shared by all files of
+the schema.
 
-A directory has thousands of files of one schema. What the request means for it is worked out for the first of them and
-kept, bounded, by what it depends on: the types with their attributes, encrypted columns, the request, the types of
-constant columns, and of what a file adds the little that changes columns (dictionaries, whether rows are left out).
-Values of constants, the file's name and its time zone stay outside. An error is not kept: each file raises its own.
+A directory may have thousands of files of one schema. A plan is made for the first of them and kept in a bounded cache.
+Its key has everything that the plan depends on: the types with their attributes, encrypted columns, the request, the
+types of constant columns, and the few properties of a file that change columns (dictionaries, and whether rows are left
+out). Values of constants, the file's name and its time zone are not part of the plan. Errors are not kept: each file
+raises its own.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ __all__ = ["SchemaPlan", "schema_plan"]
 Path = tuple[str, ...]
 
 MOST_EXACT = 16
-"""Column plans that are kept for one schema, of files that differ in which timestamps need 128 bits."""
+"""The most column plans that are kept for one schema. They differ in which timestamps need 128 bits."""
 PLAN_BYTES = 4096
 COLUMN_BYTES = 2048
-"""What a plan, and each column of its tree and of the wanted schema, is taken to weigh beside the predicate."""
+"""The estimated bytes of a plan without its predicate, and of each column in its tree and in the wanted schema."""
 
 
 def schema_plan(
@@ -50,17 +51,18 @@ def schema_plan(
     encryption: Encryption | None = None,
     dictionaries: frozenset[int] = frozenset(),
 ) -> SchemaPlan:
-    """The plan of a file's schema, from memory where another file of the same schema was asked the same.
+    """The plan of a file's schema. It is taken from the cache if there was the same request for the same schema.
 
-    ``schema_key``: the types as they are stored; ``root``: their tree; ``encryption``: what is encrypted of the file.
+    ``schema_key``: the types as they are stored. ``root``: the tree of types. ``encryption``: what is encrypted in the
+    file.
     """
     options = request.options
     constants = {name: _type_of(value) for name, value in job.constants.items()} if job.constants else {}
     secret = None if encryption is None or options.encrypted == "masked" else encryption
-    chosen = any(one is not None for one in (job.selection, job.deleted, job.row_range))  # arrays have no truth
+    chosen = any(one is not None for one in (job.selection, job.deleted, job.row_range))  # arrays have no bool()
     leaves_rows = options.strings == "view" and chosen
-    # Predicates and schemas are told apart as objects, which the plan keeps alive: 1, 1.0 and True are equal, and mean
-    # different things.
+    # Predicates and schemas are compared by identity, and the plan keeps them alive. By value 1, 1.0 and True would be
+    # equal, although they mean different things.
     key: Hashable = (
         schema_key,
         id(request.schema),
@@ -90,9 +92,9 @@ def _type_of(value: Any) -> pa.DataType:
 
 @dataclass(frozen=True, eq=False)
 class SchemaColumns:
-    """What a request means for one schema, but for its predicate, which has no part in the key.
+    """What a request means for one schema, without its predicate, which is not part of the key.
 
-    ``root``: the tree of types; ``constants``: types of the columns with one value a file, by name.
+    ``root``: the tree of types. ``constants``: types of the columns that have one value in a file, by name.
     """
 
     root: OrcType
@@ -102,7 +104,7 @@ class SchemaColumns:
 
     @property
     def weight(self) -> int:
-        """What it is taken to weigh in memory, and so is a plan beside its predicate."""
+        """The estimated bytes of this object, and of a plan without its predicate."""
         wanted = self.request.schema
         columns = len(self.root.names) + (0 if wanted is None else len(wanted.names)) + len(self.constants)
         return PLAN_BYTES + COLUMN_BYTES * columns
@@ -123,7 +125,7 @@ class SchemaColumns:
 
     @cached_property
     def fields(self) -> tuple[FieldSource, ...]:
-        """The wanted columns and where each comes from; values of constants are the file's business."""
+        """The wanted columns and the source of each. Values of constants differ by file and are not included."""
         return self._map(self.request.columns, self.request.options, self.dictionaries)
 
     @cached_property
@@ -133,7 +135,7 @@ class SchemaColumns:
 
     @cached_property
     def askable(self) -> dict[str, FieldSource]:
-        """Every column that a predicate may name, by name: what the file, the wanted schema and the job know."""
+        """Every column that a predicate may use, by name: the columns of the file, the wanted schema and the job."""
         exact = replace(self.request.options, strings="string", timestamp_unit="ns", calendar="proleptic")
         found: dict[str, FieldSource] = {}
         for source in self._map(None, exact, frozenset()):
@@ -143,12 +145,12 @@ class SchemaColumns:
 
     @cached_property
     def asked_schema(self) -> pa.Schema:
-        """The schema of what a predicate may name."""
+        """The schema of the columns that a predicate may use."""
         return pa.schema([source.field for source in self.askable.values()])
 
     @cached_property
     def char_lengths(self) -> dict[Path, int]:
-        """The lengths of CHAR columns that a predicate may name, and of fields of that type."""
+        """The lengths of the CHAR columns and CHAR fields that a predicate may use."""
         return {
             (name, *path): node.max_length
             for name, source in self.askable.items()
@@ -160,9 +162,9 @@ class SchemaColumns:
 
 @dataclass(frozen=True, eq=False)
 class SchemaPlan:
-    """A request applied to one schema. Parts are computed when they are used; errors name no file.
+    """A request applied to one schema. Parts are computed when they are first used. Errors do not name a file.
 
-    ``mapped``: what does not depend on the predicate; ``secret``: what is encrypted, where that is an error;
+    ``mapped``: the parts that do not depend on the predicate. ``secret``: what is encrypted, if reading it is an error.
     ``leaves_rows``: rows may be left out although there is no predicate.
     """
 
@@ -188,7 +190,7 @@ class SchemaPlan:
 
     @cached_property
     def fields(self) -> tuple[FieldSource, ...]:
-        """The wanted columns and where each comes from; values of constants are the file's business."""
+        """The wanted columns and the source of each. Values of constants differ by file and are not included."""
         return self.mapped.fields
 
     @cached_property
@@ -215,7 +217,7 @@ class SchemaPlan:
         )
 
     def bind_keys(self, path: Path, keys: Sequence[Any]) -> BoundKeys:
-        """Keys of a column, converted as the predicate's literals are."""
+        """Keys of a column, converted like the literals of a predicate."""
         return bind_keys(
             path,
             keys,
@@ -236,7 +238,7 @@ class SchemaPlan:
 
     @cached_property
     def places(self) -> dict[Path, OrcType | None]:
-        """The file's column for each path that the predicate reads; None for a constant or missing one."""
+        """The file's column for each path in the predicate. None for a constant or missing column."""
         places: dict[Path, OrcType | None] = {}
         for path in self.where.columns if self.where is not None else ():
             column = self.mapped.askable[path[0]].column
@@ -250,7 +252,7 @@ class SchemaPlan:
 
     @cached_property
     def predicate(self) -> tuple[tuple[str, OrcType], ...]:
-        """Names and top-level columns that the residual filter reads, with no more below them than it needs."""
+        """Names and top-level columns that the residual filter reads. Structs have only the fields that it needs."""
         asked: dict[str, list[Path]] = {}
         for path, node in self.places.items():
             if node is not None:
@@ -268,7 +270,7 @@ class SchemaPlan:
 
     @cached_property
     def timestamps(self) -> tuple[tuple[OrcType, ...], ...]:
-        """Of each column of the predicate the timestamps in it: whether 64 bits hold them, only statistics tell."""
+        """The timestamps in each column of the predicate. Only statistics tell whether 64 bits can hold them."""
         kinds = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
         return tuple(tuple(node for node in column.walk() if node.kind in kinds) for _, column in self.predicate)
 
@@ -280,8 +282,8 @@ class SchemaPlan:
         return {node.id: node for column in columns for node in column.walk()}
 
     def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
-        """Which columns are decoded, by whom, and in which options. ``exact``: of each column of the predicate whether
-        its timestamps come as 128 bits of nanoseconds."""
+        """Which columns are decoded, by which readers and with which options. ``exact``: for each column of the
+        predicate, whether its timestamps are read as 128 bits of nanoseconds."""
         plan = self._column_plans.get(exact)
         if plan is None:
             if len(self._column_plans) >= MOST_EXACT:
@@ -320,7 +322,7 @@ class SchemaPlan:
 
     @cached_property
     def recipe(self) -> Recipe | None:
-        """How small stripes are read at once; None where a predicate or an option has a say in which rows."""
+        """How small stripes are read at once. None if a predicate or an option decides which rows are read."""
         if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
             return None
         plan = self.columns(())
@@ -328,7 +330,8 @@ class SchemaPlan:
 
     @cached_property
     def _decoding(self) -> ReadOptions:
-        """The options to decode with. pyarrow has no filter for views, so they are made of strings after a filter."""
+        """The options to decode with. pyarrow cannot filter views, so strings are read and made into views
+        afterwards."""
         if self.options.strings != "view" or not (self.where is not None or self.leaves_rows):
             return self.options
         return replace(self.options, strings="string")
@@ -353,7 +356,7 @@ class SchemaPlan:
 
 
 def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """What is decoded for a wanted field, with the metadata that is wanted, also further down."""
+    """The field as it is decoded for a wanted field, with the metadata of the wanted one at every level."""
     return pa.field(field.name, field.type if field.type == kind else kind, metadata=field.metadata)
 
 
@@ -374,7 +377,7 @@ def _shared(
 
 
 def _below(column: OrcType, names: Path) -> OrcType | None:
-    """The field that these names lead to from a column; None where there is none."""
+    """The field that these names lead to, starting at a column. None if there is none."""
     for name in names:
         found = column.names.index(name) if name in column.names else -1
         if found < 0:

@@ -52,13 +52,13 @@ class StatisticsLevels:
 
     @property
     def tell_more_by_zone(self) -> bool:
-        """Whether the zone of a stripe's writer makes bounds closer that are used: those of wall clocks."""
+        """Whether the zone of a stripe's writer gives closer bounds. It does so for bounds of wall clocks."""
         return self.columns.options.row_index and any(
             node.kind is TypeKind.TIMESTAMP for node in self.columns.leaf_nodes.values()
         )
 
     def of_stripe(self, stripe: int, rows: int) -> StatisticsEvidence:
-        """The statistics of one stripe once more, now that its zone is known and its timestamps have closer bounds."""
+        """The statistics of one stripe again, after its zone is known, which gives closer bounds for timestamps."""
         bounds = np.array([0, rows], np.int64)
         tail = self.columns.reader.tail
         return self._evidence(
@@ -69,7 +69,7 @@ class StatisticsLevels:
         )
 
     def of_groups(self, stripe: int, index: RowIndex) -> StatisticsEvidence:
-        """Of the row groups of a stripe."""
+        """The statistics of the row groups of a stripe."""
         found = {}
         missing = {}
         for path, node in self.columns.leaf_nodes.items():

@@ -1,8 +1,8 @@
-"""Which rows of a file may match: all evidence of a file and its stripes, coarse to fine, before any data is read.
+"""Finds which rows of a file may match, from all evidence of the file and its stripes, before any data is read.
 
-The order: constants (partition columns, columns that the file lacks), file statistics, a Paimon file index, stripe
-statistics; then, stripe by stripe, row-group statistics, bloom filters for what is still alive, and dictionaries.
-An index that is damaged, distrusted or absent keeps the rows and leaves a note.
+Evidence is evaluated in this order: constants (partition columns, columns that the file lacks), file statistics, a
+Paimon file index, stripe statistics; then, stripe by stripe, row-group statistics, bloom filters for rows that are not
+ruled out yet, and dictionaries. An index that is damaged, not trusted or absent keeps the rows and adds a note.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Path = tuple[str, ...]
 class StripeDecision:
     """The decision on one stripe.
 
-    ``rows``: what is left of it; ``index``: its row index, where that can be used to seek; ``outcome``: what the
-    evidence said, None without a predicate; ``notes``: what could not speak, and why.
+    ``rows``: the rows that are left. ``index``: its row index, if it can be used to seek. ``outcome``: the result of
+    the evidence; None without a predicate. ``notes``: which evidence could not answer, and why.
     """
 
     stripe: int
@@ -72,7 +72,7 @@ class StripeDecision:
         return self.rows.may.count
 
     def reasons(self, row_group: int) -> tuple[str, ...]:
-        """Descriptions of why a row group is skipped; empty when it is not."""
+        """Why a row group is skipped. Empty if it is not skipped."""
         start, stop = self.rows.bounds[row_group : row_group + 2].tolist()
         if self.outcome is None:
             return () if self.kept[row_group] else ("none of these rows was asked for (selection)",)
@@ -80,7 +80,7 @@ class StripeDecision:
 
 
 class _Late:
-    """Evidence that is made when it is first used, since coarser evidence is often enough."""
+    """Evidence that is created when it is first used, because coarser evidence is often enough."""
 
     def __init__(self, name: str, make: Callable[[], Evidence]) -> None:
         self.name = name
@@ -122,8 +122,8 @@ def ruled_out(
 class FilePruner:
     """Prunes the stripes of one file.
 
-    ``places``: the file's column for each path of the predicate, None where it is a constant or missing;
-    ``beforehand``: evidence on the whole file from elsewhere.
+    ``places``: the file's column for each path of the predicate; None if it is a constant or missing. ``beforehand``:
+    evidence from elsewhere on the whole file.
     """
 
     columns: PrunedColumns
@@ -144,7 +144,7 @@ class FilePruner:
         return self.columns.nodes
 
     def take_fetched(self, stripe: int) -> StreamData:
-        """The streams of a stripe that pruning it has brought; they are not kept any longer."""
+        """The streams of a stripe that were fetched while pruning it. They are no longer kept here."""
         return self._dictionaries.take(stripe)
 
     # ------------------------------------------------------------------ the file
@@ -175,7 +175,7 @@ class FilePruner:
     # ------------------------------------------------------------------ a stripe
 
     def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
-        """Prunes one stripe, whose footer is here if the file's own evidence left it alive."""
+        """Prunes one stripe. Its footer must have been read unless the file's own evidence rules the stripe out."""
         first, last = self.columns.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may
@@ -216,7 +216,7 @@ class FilePruner:
         return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
 
     def _refine(self, stripe: int, outcome: Outcome, index: RowIndex | None) -> Generator[Fetch, Any, Outcome]:
-        """Evaluates the stripe's own evidence, each kind only while some leaf is undecided."""
+        """Evaluates the stripe's own evidence. Each kind is used only while some leaf is undecided."""
         if index is not None and self.columns.options.row_index:
             outcome = self._hear(outcome, self._statistics.of_groups(stripe, index))
         if outcome.proved:
@@ -239,11 +239,12 @@ class FilePruner:
         return Outcome(heard.root, heard.span, heard.may, heard.must, heard.states, notes)
 
     def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
-        """Where those bloom filters of a stripe lie that may be asked, if its row groups' statistics leave enough."""
+        """The places of the bloom filters of a stripe that may be read, if its row groups' statistics leave enough
+        rows."""
         return [] if self.where is None else self._blooms.places(stripe, self.where.leaves())
 
     def _open_leaves(self, outcome: Outcome) -> list[BoundLeaf]:
-        """Leaves that are still undecided for some remaining row."""
+        """Leaves that are undecided for some remaining row."""
         assert self.where is not None
         return [
             leaf

@@ -1,1 +1,1 @@
-"""Which rows may match: selections of rows, and predicates evaluated over evidence."""
+"""Finds which rows may match: selections of rows, and predicates evaluated over evidence."""

@@ -1,9 +1,9 @@
-"""One leaf against bounds: the only table of what a minimum and a maximum prove of an operator.
+"""Compares one leaf with bounds. This is the only table of what a minimum and a maximum prove for an operator.
 
-A unit is whatever has bounds: a file, a stripe, a row group, a partition, a manifest. From bounds that hold for every
-value, and from what is known of nulls and NaN, follows for each unit whether the leaf *can* be TRUE of some row, and
-whether it *is* TRUE of every row. A negated leaf asks the opposite question (can it be FALSE?), so that nulls and NaN
-need no rule of their own.
+A unit is anything that has bounds: a file, a stripe, a row group, a partition, a manifest. The bounds hold for every
+value. With them, and with what is known of nulls and NaN, two questions are answered for each unit: whether the leaf
+*can* be TRUE for some row, and whether it *is* TRUE for every row. A negated leaf asks the opposite question (can it be
+FALSE?), so nulls and NaN need no rules of their own.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Int64s = npt.NDArray[np.int64]
 Signs = npt.NDArray[np.int8]
 Ends = npt.NDArray[Any]
 Value = int | float | Decimal | bytes
-"""As predicates compare it: a date in days, a time of day or a timestamp in nanoseconds, a text as UTF-8."""
+"""A literal as predicates compare it: a date in days, a time or timestamp in nanoseconds, a text as UTF-8."""
 
 _Literal_contra = TypeVar("_Literal_contra", contravariant=True)
 
 FEW_LITERALS = 16
-"""At most this many literals are compared one by one with all bounds; with 24 that takes 1.4 times as long (decision
-0113)."""
+"""At most this many literals are compared one by one with all bounds. With 24 literals that takes 1.4 times as long
+(decision 0113)."""
 
 
 class UnitBounds(Protocol[_Literal_contra]):
@@ -51,48 +51,48 @@ class UnitBounds(Protocol[_Literal_contra]):
 
     @property
     def known(self) -> int:
-        """How many units have one."""
+        """The number of units that have a bound."""
 
     def compare(self, literal: _Literal_contra) -> Signs:
-        """Sign of bound - literal for each unit, arbitrary where not valid."""
+        """The sign of bound - literal for each unit; arbitrary for units that are not valid."""
 
     def plain(self, literal: _Literal_contra) -> Ends | None:
-        """The bounds as an array that compares with the literal as they do; None where some unit has none, and where
-        only ``compare`` compares them."""
+        """The bounds as an array that can be compared with the literal. None if some unit has no bound, or if the
+        bounds can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, which have them, to be looked up among sorted literals."""
+        """The bounds of some units, all of which must have one. They are looked up among sorted literals."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValueBounds:
-    """Bounds that are Python values in an array of objects, None where a unit has none."""
+    """Bounds that are Python values in an array of objects; None for a unit without a bound."""
 
     values: npt.NDArray[Any]
     valid: Bools
 
     @classmethod
     def of(cls, values: Sequence[Value | None]) -> ValueBounds:
-        """The bounds of as many units as there are values. A NaN bounds nothing."""
+        """The bounds of one unit for each value. A value that is NaN gives no bound."""
         made = np.empty(len(values), object)
         made[:] = values
         return cls(made, np.array([value is not None and value == value for value in values], np.bool_))
 
     @property
     def known(self) -> int:
-        """How many units have one."""
+        """The number of units that have a bound."""
         return int(np.count_nonzero(self.valid))
 
     def compare(self, literal: Value) -> Signs:
-        """Sign of bound - literal for each unit, 0 where not valid."""
+        """The sign of bound - literal for each unit; 0 for units that are not valid."""
         signs = np.zeros(len(self.values), np.int8)
         known, other = self.values[self.valid], np.empty((), object)
-        other[()] = literal  # NumPy takes the zero bytes off the end of bytes that it is given plainly
+        other[()] = literal  # NumPy removes zero bytes at the end of a bytes object that is not in an array
         signs[self.valid] = (known > other).astype(np.int8) - (known < other).astype(np.int8)
         return signs
 
     def plain(self, literal: Value) -> None:
-        """None: objects are compared by ``compare``."""
+        """None: objects can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, as objects."""
@@ -103,8 +103,8 @@ class ValueBounds:
 class ColumnBounds:
     """What is known about one column in each of n units.
 
-    ``lower`` and ``upper`` hold for every value that is no NaN; None: no unit has any. ``may_null``: a row may be null;
-    ``all_null``: every row surely is; ``may_nan``: a value may be NaN.
+    ``lower`` and ``upper`` hold for every value except NaN; None means that no unit has a bound. ``may_null``: a row
+    may be null. ``all_null``: every row is null. ``may_nan``: a value may be NaN.
     """
 
     lower: UnitBounds[Any] | None
@@ -115,7 +115,7 @@ class ColumnBounds:
 
 
 def successor(prefix: bytes) -> bytes | None:
-    """The smallest bytes above everything that starts with the prefix; None when there are none."""
+    """The smallest bytes that are greater than everything with this prefix. None if there are none."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 
@@ -129,10 +129,10 @@ def within_bounds(op: Op, low: Ends, high: Ends, literal: float = 0) -> tuple[Bo
 
 
 def within_bounds(op: Op, low: int | Ends, high: int | Ends, literal: float = 0) -> tuple[bool | Bools, bool | Bools]:
-    """The table: (some value may satisfy the operator, every value does), of values from a lower to an upper bound.
+    """The table. For values from a lower to an upper bound: (some value may satisfy the operator, every value does).
 
-    ``low`` and ``high`` are the bounds, or the signs of bound - literal with 0 in place of the literal, as numbers or
-    arrays. A bound that is not known has the sign -1 below and 1 above: no literal lies outside of it.
+    ``low`` and ``high`` are the bounds. They may also be the signs of bound - literal, with 0 as the literal; both may
+    be numbers or arrays. An unknown bound has the sign -1 for ``low`` and 1 for ``high``: no literal is outside of it.
     """
     if op is Op.LT:
         return low < literal, high < literal
@@ -150,9 +150,9 @@ _COMPARISONS = (*_EQUALITIES, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 
 
 def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
-    """Whether no value from ``low`` to ``high``, can satisfy a leaf that is not negated.
+    """Whether no value from ``low`` to ``high`` can satisfy a leaf that is not negated.
 
-    False for operators that are no comparisons.
+    False for operators that are not comparisons.
     """
 
     def can(op: Op, literal: int) -> bool:
@@ -167,7 +167,7 @@ def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
 
 
 def leaf_in_bounds(leaf: BoundLeaf, known: ColumnBounds) -> tuple[Bools, Bools]:
-    """(some row may be TRUE, every row is TRUE) of each unit, of the leaf with its negation."""
+    """For each unit: (some row may be TRUE, every row is TRUE), for the leaf including its negation."""
     may_null, all_null, negated = known.may_null, known.all_null, leaf.negated
     if leaf.op is Op.IS_NULL:
         return (~all_null, ~may_null) if negated else (may_null, all_null)
@@ -180,7 +180,8 @@ def leaf_in_bounds(leaf: BoundLeaf, known: ColumnBounds) -> tuple[Bools, Bools]:
 
 
 class _Values:
-    """What bounds prove of the values of all units, nulls apart, for one leaf without its negation."""
+    """What bounds prove about the values of all units, for one leaf without its negation. Nulls are handled
+    elsewhere."""
 
     def __init__(self, leaf: BoundLeaf, known: ColumnBounds) -> None:
         self.leaf = leaf
@@ -189,7 +190,7 @@ class _Values:
         self.units = len(known.may_null)
 
     def answer(self) -> tuple[Bools, Bools]:
-        """(some value may satisfy the operator, every value does); of no value: (false, true)."""
+        """(some value may satisfy the operator, every value does). (false, true) for a unit without values."""
         op, literals = self.leaf.op, self.leaf.literals
         if op is Op.IS_NAN:
             return self.nan, np.zeros_like(self.nan)
@@ -208,7 +209,7 @@ class _Values:
             empty = np.full(self.units, not literals[0])
             return np.ones_like(empty), empty
         can, every = self._compared(op, literals[0])
-        # NaN is above every number when it is the largest, and makes every comparison false otherwise.
+        # If NaN is the largest value, it is above every number. Otherwise every comparison with it is false.
         if op in (Op.GT, Op.GE) and self.leaf.nan == "largest":
             return can | self.nan, every
         return can, every & ~self.nan
@@ -233,7 +234,8 @@ class _Values:
         return can, every & ~self.nan
 
     def _in_many(self) -> tuple[Bools, Bools]:
-        """Some literal lies between the bounds: by rank of the lower bounds among the literals, all units at once."""
+        """Whether some literal is between the bounds. All units are compared at once, by the rank of their lower
+        bounds."""
         lower, upper, keys = self.known.lower, self.known.upper, self.leaf.sorted_literals
         at, every = np.zeros(self.units, np.int64), np.zeros(self.units, np.bool_)
         if lower is not None:
@@ -251,7 +253,7 @@ class _Values:
         return can, every & ~self.nan
 
     def _prefix(self, prefix: bytes, *, exactly: bool) -> tuple[Bools, Bools]:
-        """Values that start with the prefix are those from it up to its successor."""
+        """Values with the prefix are the values from the prefix up to its successor."""
         nothing = np.zeros(self.units, np.bool_)
         if not prefix:
             return ~nothing, ~nothing if exactly else nothing
@@ -264,7 +266,7 @@ class _Values:
 
 
 def _signs(bounds: UnitBounds[Any] | None, literal: Value, unknown: int, units: int) -> Signs:
-    """Signs of bound - literal, ``unknown`` where there is no bound."""
+    """The signs of bound - literal, with ``unknown`` for units without a bound."""
     known = 0 if bounds is None else bounds.known
     if bounds is None or not known:
         return np.full(units, unknown, np.int8)

@@ -1,8 +1,9 @@
-"""Pruning: evidence, the one evaluator that combines it, and ``Verdict``, what an index answers to one predicate.
+"""Combines evidence about a predicate. Also has ``Verdict``, the answer of an index to one predicate.
 
-Every answer is one-way. Rows outside ``may`` surely do not match, rows inside it may; rows of ``must`` surely match.
-Evidence is combined per leaf before AND and OR, so ``a = 1 OR b = 2`` with a bitmap on ``a`` and statistics on ``b``
-still prunes. Because NOT lives in the leaves and only TRUE counts, AND is intersection and OR is union, on both sides.
+Every answer has two parts. Rows outside ``may`` certainly do not match, and rows of ``must`` certainly match; nothing
+is known about the others. Evidence is combined for each leaf before AND and OR. So ``a = 1 OR b = 2`` is pruned even if
+a bitmap answers only for ``a`` and statistics only for ``b``. NOT is part of the leaves and only TRUE counts, so AND is
+the intersection and OR the union, both for ``may`` and for ``must``.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Verdict:
         if self.kind == "skip" or other.kind == "skip":
             return Verdict.skip()
         if self.rows is None or other.rows is None:
-            # rows that one side leaves open keep the rows of the other, and make them uncertain
+            # rows that one side does not decide: the rows of the other are kept, but are no longer exact
             rows = other.rows if self.rows is None else self.rows
             return Verdict.remain() if rows is None else Verdict.of(rows)
         return Verdict.of(self.rows & other.rows, self.exact and other.exact)
@@ -95,8 +96,8 @@ MayMust = tuple[RowSelection, RowSelection]
 class Outcome:
     """The result of pruning after all evidence was evaluated.
 
-    ``may`` holds every row of ``span`` that can match; every row of ``must`` does. ``states`` are the leaves' states in
-    the order in which a walk of the tree meets them; give them (sliced) as ``prior`` to a finer evaluation.
+    ``may`` holds every row of ``span`` that can match. Every row of ``must`` matches. ``states``: the states of the
+    leaves, in the order of a walk of the tree. They can be passed (sliced) as ``prior`` to a finer evaluation.
     """
 
     root: Bound
@@ -108,7 +109,7 @@ class Outcome:
 
     @property
     def proved(self) -> bool:
-        """Whether every row that may match does, so that no residual filter is needed."""
+        """Whether every row that may match certainly matches, so that no residual filter is needed."""
         return self.may.count == self.must.count
 
     def slice(self, start: int, stop: int) -> Outcome:
@@ -124,13 +125,13 @@ class Outcome:
         return self.slice(start, stop).reasons_in(np.array([0, stop - start]))[0]
 
     def reasons_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """Why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match; empty if all of them may. There is one
-        reason if one evidence ruled the group out, and several for the branches of an OR that only together left no
-        row, and if some rows remain."""
+        """Why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match. Empty if all of them may match. If one
+        evidence ruled out the whole group, it is the only reason. There are several reasons if only the branches of an
+        OR together ruled it out, and if some rows remain."""
         return reasons_in(self.root, self.states, bounds, span=self.span, may=self.may)
 
     def proofs_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """What proved rows of each group to match: every finding with such rows, once."""
+        """What proved that rows of each group match: every finding with such rows, without repetitions."""
         return proofs_in(self.root, self.states, bounds)
 
 
@@ -140,8 +141,9 @@ def evaluate(
     """Evaluates all evidence for a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
 
     ``evidence`` goes from coarse to fine. Each one is asked about the whole tree, and only about rows that are still
-    alive: not ruled out for the leaf or by a sibling under AND, and not already sure under OR. The answers about a leaf
-    are intersected; AND intersects, OR unites. ``prior``: the ``states`` of a coarser outcome over the same rows."""
+    undecided: rows that are ruled out for the leaf or by a sibling under AND are not asked about, nor rows that
+    certainly match under OR. The answers about a leaf are intersected. AND intersects, OR unites. ``prior``: the
+    ``states`` of a coarser outcome over the same rows."""
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
     hearing = _Hearing(states, span)
@@ -155,8 +157,8 @@ def evaluate(
 
 
 class _Hearing:
-    """Walks the tree once for each evidence. The states belong to places in the tree, not to leaves. ``_alive``: the
-    rows that the next node is asked about."""
+    """Walks the tree once for each evidence. States belong to places in the tree, not to leaves. ``_alive``: the rows
+    that the next node is asked about."""
 
     def __init__(self, states: list[LeafState], span: RowSelection) -> None:
         self.states = states
@@ -212,7 +214,7 @@ class _Hearing:
         return asked, state.must if asked is state.may else state.must & asked
 
     def _add(self, leaf: BoundLeaf, state: LeafState, finding: Finding, asked: RowSelection) -> LeafState:
-        if not asked.is_all:  # its answer for rows that it was not asked about is ignored
+        if not asked.is_all:  # answers about rows that were not asked about are ignored
             finding = replace(finding, may=finding.may | ~asked, must=finding.must & asked)
         may, must = state.may & finding.may, state.must
         if not finding.must.is_empty:

@@ -1,5 +1,5 @@
-"""The results of evidence about a leaf: findings, notes on what evidence could not answer, and the state of the leaf
-that follows from them."""
+"""What evidence says about a leaf: findings, notes on what evidence could not answer, and the state of the leaf that
+follows from them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind"]
 class Finding:
     """The result of one evidence about one leaf over a span of rows.
 
-    ``may`` holds every row for which the (possibly negated) leaf is TRUE; for every row of ``must`` it is. Only rows
-    that were asked about count: outside ``alive`` both may hold anything. ``describe(rows)`` tells, for each of some
-    rows (int64) that are not in ``may`` (or are in ``must``), the fact that decided, such as ``"max 81.5"``; it is
-    called for the explanation only, and pickles.
+    ``may`` holds every row for which the (possibly negated) leaf is TRUE. For every row of ``must`` the leaf is TRUE.
+    Only rows that were asked about count: outside ``alive`` both may hold anything. ``describe(rows)`` gives the
+    deciding fact, such as ``"max 81.5"``, for each of some rows (int64) that are not in ``may`` or are in ``must``. It
+    is called only for explanations, and can be pickled.
     """
 
     may: RowSelection
@@ -37,10 +37,11 @@ NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off", 
 
 @dataclass(frozen=True)
 class Note:
-    """Why an evidence could not answer, or not fully. ``kind``: ``"absent"``: there is none; ``"distrusted"``: it is
-    known to be wrong for this writer; ``"stale"``: the data changed after it was made; ``"damaged"``: it breaks its
-    format or contradicts another; ``"silent"``: it cannot answer this question; ``"off"``: an option or its cost turned
-    it off; ``"gone"``: the file has disappeared since it was listed."""
+    """Why an evidence could not answer, or not fully. ``kind`` is one of these. ``"absent"``: there is no such
+    evidence. ``"distrusted"``: this writer is known to write it wrongly. ``"stale"``: the data changed after it was
+    made. ``"damaged"``: it violates its format or contradicts other evidence. ``"silent"``: it cannot answer this
+    question. ``"off"``: it was turned off by an option, or would take too long. ``"gone"``: the file was deleted after
+    it was listed."""
 
     source: str
     kind: NoteKind
@@ -50,17 +51,17 @@ class Note:
 
 
 class Evidence(Protocol):
-    """Something that knows which rows a leaf can match: statistics, a bloom filter, an index."""
+    """Evidence: statistics, a bloom filter or an index, which may know for which rows a leaf is TRUE."""
 
     name: str
-    """Such as "row-group statistics", for the explanation."""
+    """The name in explanations, such as "row-group statistics"."""
 
     @property
     def notes(self) -> Iterable[Note]:
-        """Notes on what it could not answer; the list grows as it is asked."""
+        """Notes on what the evidence could not answer. The list grows with each question."""
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Tests one leaf for the rows of ``alive``; None when it cannot say. Handles ``leaf.negated`` itself."""
+        """Tests one leaf for the rows of ``alive``. None if there is no answer. Handles ``leaf.negated`` itself."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class LeafState:
     findings: tuple[Finding, ...] = ()
 
     def slice(self, start: int, stop: int) -> LeafState:
-        """The same over the rows ``[start, stop)``, numbered from 0."""
+        """The state of the rows ``[start, stop)``, which are renumbered from 0."""
         findings = tuple(
             Finding(found.may.slice(start, stop), found.must.slice(start, stop), found.source, _Shifted(found, start))
             for found in self.findings

@@ -1,7 +1,7 @@
 """Finds why rows were skipped or kept, for many groups of rows at once.
 
-The tree is walked once for all groups, as in the evaluation. Each answer narrows a selection, and counting its rows in
-each group shows which groups lost rows by it. Only then are the facts described, those of one answer together."""
+The tree is walked once for all groups, as in the evaluation. Each answer narrows a selection. The number of its rows in
+each group then shows which groups lost rows. Facts are described only after the walk, those of one answer together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Reasons = tuple["Reason", ...]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The reason why rows were skipped or proved: the question, the evidence that answered, and the deciding fact."""
+    """Why rows were skipped or proved: the question, the evidence that answered, and the deciding fact."""
 
     source: str
     leaf: str
@@ -40,12 +40,12 @@ _HEARD = (
     "partition", "constant", "file statistics", "index", "stripe statistics", "row-group statistics", "bloom filter",
     "dictionary",
 )  # fmt: skip
-"""Kinds of evidence from coarse to fine, by a part of the name."""
+"""Kinds of evidence from coarse to fine. Each is a part of the evidence's name."""
 
 
 def deciding(reasons: Sequence[Reason]) -> Reason:
-    """Of reasons that only together ruled rows out, as for the branches of an OR, the one that was asked last: before
-    it some rows remained, whatever the order of the branches."""
+    """The last one asked of several reasons that ruled rows out only together, as the branches of an OR do. Before it
+    some rows remained, for any order of the branches."""
     last = reasons[0]
     if len(reasons) > 1:
         latest = _heard(last.source)
@@ -66,7 +66,7 @@ _NEVER = Reason("predicate", "", "the predicate can never be true")
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer that had an effect in some ``groups``. ``rows``: one row of each group that it affected."""
+    """An answer that had an effect in some ``groups``. ``rows``: one affected row of each group."""
 
     groups: Int64s
     rows: Int64s
@@ -80,15 +80,15 @@ class _Answer:
         return (Reason(source, leaf, detail) for detail in self.finding.describe(self.rows))
 
     def only(self, wanted: Bools) -> _Answer:
-        """The same for those of its groups that are ``wanted``, which has one bool for each group."""
+        """The same answer for only those of its groups that are ``wanted``. ``wanted`` has one bool for each group."""
         mine = wanted[self.groups]
         return self if mine.all() else _Answer(self.groups[mine], self.rows[mine], self.leaf, self.finding)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows that a node of the tree leaves, their number in each group, and the answers that ruled out the
-    others."""
+    """The rows that a node of the tree leaves, their number in each group, and the answers that ruled out the other
+    rows."""
 
     left: RowSelection
     counts: Int64s
@@ -98,8 +98,8 @@ class _Part:
 def reasons_in(
     root: Bound, states: Sequence[LeafState], bounds: Int64s, *, span: RowSelection, may: RowSelection
 ) -> list[Reasons]:
-    """As ``Outcome.reasons_in``. ``span``: the rows that were asked for, ``may`` those of them that may match,
-    ``states`` of the leaves in the order of the walk."""
+    """See ``Outcome.reasons_in``. ``span``: the rows that were asked for. ``may``: the rows among them that may match.
+    ``states``: the states of the leaves, in the order of the walk."""
     asked, left = span.count_in(bounds), may.count_in(bounds)
     found = _collected(len(asked), (one.only(left < asked) for one in _Blame(states, span, bounds).of_tree(root)))
     for group in np.flatnonzero((asked == 0) & (bounds[1:] > bounds[:-1])).tolist():
@@ -108,7 +108,7 @@ def reasons_in(
 
 
 def proofs_in(root: Bound, states: Sequence[LeafState], bounds: Int64s) -> list[Reasons]:
-    """As ``Outcome.proofs_in``."""
+    """See ``Outcome.proofs_in``."""
     answers = (
         _Answer(groups, _first_rows(finding.must, bounds, groups), repr(leaf.leaf), finding)
         for state, leaf in zip(states, leaves(root))
@@ -124,7 +124,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     heard = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in heard  # a reason may be there already only in this case
+        again = asked in heard  # only then can a reason be a repetition
         heard.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]
@@ -134,7 +134,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
 
 
 def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
-    """The first row in each of these groups, which all have one."""
+    """The first row in each of these groups, all of which have at least one row."""
     runs, starts = rows.runs(), bounds[groups]
     first: Int64s = np.maximum(runs[np.searchsorted(runs[:, 1], starts, "right"), 0], starts)
     return first
@@ -200,7 +200,8 @@ class _Blame:
             after = narrowed.count_in(self._bounds)
             groups = np.flatnonzero(after < counts)
             if len(groups):
-                # an answer that leaves nothing of a group is the only reason, even if others ruled out some rows before
+                # an answer that leaves no row of a group is its only reason, even if others ruled out some of its rows
+                # before
                 emptied = (after == 0) & (counts > 0)
                 answers = [answer.only(~emptied) for answer in answers]
                 answers.append(_Answer(groups, _first_rows(left - narrowed, self._bounds, groups), text, finding))
@@ -210,7 +211,7 @@ class _Blame:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact that decided all rows of a finding, as its ``describe``."""
+    """One fact that decided all rows of a finding, in the form of its ``describe``."""
 
     text: str
 

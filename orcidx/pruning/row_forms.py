@@ -1,7 +1,7 @@
-"""The two forms of a set of rows and their queries; ``RowSelection`` adds the algebra.
+"""The two forms of a set of rows and their queries. ``RowSelection`` adds the operations on sets.
 
-The forms are runs ``[start, stop)`` (an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent)
-and a roaring bitmap. The other form is made when it is needed, and kept."""
+One form is runs ``[start, stop)``: an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent. The
+other is a roaring bitmap. The missing form is created when it is needed, and kept."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BoolArray = npt.NDArray[np.bool_]
 
 # A bitmap is turned into runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
 _WINDOW_ROWS = 1 << 20
-"""Rows of such a window, of which an array takes 8 MiB."""
+"""The number of rows of such a window. An array of them takes 8 MiB."""
 SHORT_RUN = 4
-"""A run of at least this many rows is added to a bitmap by itself: that takes 0.2 us, as long as adding 4 rows of an
-array (0113)."""
+"""A run of at least this many rows is added to a bitmap as a range. This takes 0.2 us, as long as adding 4 rows from an
+array (decision 0113)."""
 LONG_RUN = 256
-"""With at least this many rows for each run, a mask is filled run by run, at 0.4 us each; the sum over edges takes 3.4
-ns a row (decision 0148)."""
+"""With at least this many rows for each run on average, a mask is filled run by run, at 0.4 us a run. With fewer, it is
+computed by a sum over the edges of runs, at 3.4 ns a row (decision 0148)."""
 _BITMAP_ROWS = 1 << 32
-"""Rows that a bitmap of 32 bits can number."""
+"""The number of rows that a 32-bit bitmap can number."""
 
 
 def _frozen(runs: Int64Array) -> Int64Array:
@@ -39,7 +39,7 @@ NO_RUNS = _frozen(np.empty((0, 2), np.int64))
 
 
 class RowForms:
-    """An immutable set of rows of a span of ``length`` rows, in either form."""
+    """An immutable set of rows of a span of ``length`` rows, as runs or as a bitmap."""
 
     __slots__ = ("_bitmap", "_count", "_runs", "length")
 
@@ -49,7 +49,7 @@ class RowForms:
     _count: int | None
 
     def __init__(self, length: int, runs: Int64Array | None, bitmap: Any = None) -> None:
-        # Takes canonical runs or a bitmap within the span; callers outside this module use the constructors below.
+        # Takes canonical runs or a bitmap within the span. Callers outside this module use the constructors below.
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "_runs", None if runs is None else _frozen(runs))
         object.__setattr__(self, "_bitmap", bitmap)
@@ -79,7 +79,7 @@ class RowForms:
     @property
     def is_all(self) -> bool:
         """Whether every row of the span is selected (true of an empty span)."""
-        known = self._count  # it is read so often that the call of the property would show
+        known = self._count  # read so often that the call of the property would be noticeable
         return (self.count if known is None else known) == self.length
 
     @property

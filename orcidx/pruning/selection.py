@@ -1,8 +1,8 @@
-"""``RowSelection``: an immutable set of rows of a span, the currency of pruning.
+"""``RowSelection``: an immutable set of rows of a span, which all pruning works with.
 
-Rows are numbered from 0 in the span. The set is kept in the form it came in: runs ``[start, stop)`` (an int64 array of
-shape (k, 2), sorted, disjoint, non-empty and never adjacent) or a roaring bitmap; the other form is made when it is
-asked for and kept. Algebra stays in bitmaps while both sides are scattered, and works on runs, vectorised, otherwise.
+Rows are numbered from 0 in the span. The set is kept in the form in which it was given: as runs ``[start, stop)`` (an
+int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent) or as a roaring bitmap. The other form is
+created when it is needed, and kept. Operations use bitmaps if both sides are scattered, and runs otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from orcidx.pruning.row_forms import NO_RUNS, BoolArray, Int64Array, RowForms, j
 __all__ = ["RowSelection"]
 
 FEW_RUNS = 256
-"""A bitmap is combined with at most this many runs as a bitmap; with more, both sides become runs (decision 0113)."""
+"""A bitmap is combined with at most this many runs as a bitmap. With more, both sides become runs (decision 0113)."""
 
 
 class RowSelection(RowForms):
@@ -181,7 +181,7 @@ class RowSelection(RowForms):
         if first == last:
             return RowSelection(stop - start, NO_RUNS)
         part = runs[first:last] - start
-        # runs ascend and do not touch, so only the first and the last can reach beyond the part
+        # runs are ascending and disjoint, so only the first and the last can extend beyond the part
         part[0, 0] = max(int(part[0, 0]), 0)
         part[-1, 1] = min(int(part[-1, 1]), stop - start)
         return RowSelection(stop - start, part)
@@ -262,7 +262,7 @@ def _complement(runs: Int64Array, length: int) -> Int64Array:
 
 
 def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]) -> Int64Array:
-    """Sweeps the edges of both lists; ``table[in a + 2 * in b]`` says whether a segment belongs to the result."""
+    """Goes through the edges of both lists. ``table[in a + 2 * in b]`` says whether a segment belongs to the result."""
     edges = np.concatenate((a.ravel(), b.ravel()))
     steps = np.empty(len(edges), np.int8)
     steps[0 : 2 * len(a) : 2], steps[1 : 2 * len(a) : 2] = 1, -1
@@ -271,8 +271,8 @@ def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]
     edges = edges[order]
     inside = np.cumsum(steps[order], dtype=np.int8)[:-1]
     starts, stops = edges[:-1], edges[1:]
-    # Between two edges at the same row the sum is not meaningful, and the segment is empty anyway. A segment starts a
-    # run where the one before it is left out, or empty; segments that touch are one run.
+    # Between two edges at the same row the sum has no meaning, but the segment is empty. A segment starts a run if the
+    # one before it is left out or empty. Adjacent segments are one run.
     keep = np.array(table)[inside]
     keep &= starts < stops
     starts, stops = starts[keep], stops[keep]

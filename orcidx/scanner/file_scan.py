@@ -126,7 +126,7 @@ class FileColumns:
 
 
 class FileScan:
-    """Reads one open file as a request asks. Its schema is known once ``prepare`` has run. ``is_plain``: only
+    """Reads one open file as a request asks. Its schema is known after ``prepare`` has run. ``is_plain``: whether only
     the predicate excludes rows."""
 
     def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
@@ -182,7 +182,7 @@ class FileScan:
 
     @cached_property
     def file_index(self) -> FileIndex | None:
-        """The file's Paimon indexes; None where it has none that can be used (``index_notes`` say why)."""
+        """The file's Paimon indexes. None if there are none that can be used; ``index_notes`` say why."""
         if self.job.file_index is None:
             return None
         return opened_index(self.job.file_index, self.reader, self.index_notes, strict=self.options.strict_index)
@@ -237,7 +237,8 @@ class FileScan:
         self, decision: StripeDecision, share: Share | None = None, count: Callable[[int], None] | None = None
     ) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
-        use; None means all of it. ``count``: for a request without columns, gets numbers of rows instead of batches."""
+        use; None means all of it. ``count``: receives numbers of rows instead of batches, for a request without
+        columns."""
         pruner: FilePruner | None = self.__dict__.get("pruner")  # a decision without a fetcher has fetched nothing
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
@@ -295,8 +296,8 @@ class FileScan:
             _add_work(stripe, self.metrics)
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
-        """All rows of a stripe of a file that is in memory, where there is nothing to decide; None where there is, and
-        where column readers are needed."""
+        """All rows of a stripe of a file that is in memory, if there is nothing to decide. None if there is something
+        to decide, or if column readers are needed."""
         whole = self.reader.whole() if self.takes_all else None
         batch = None if whole is None else self._decoded(stripe, (0, whole))
         if batch is not None:
@@ -337,7 +338,7 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
 
 
 def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """The rows to read of a stripe; none of them counts as proved where each row must be tested."""
+    """The rows of a stripe to read. If each row must be tested, none of them counts as proved."""
     rows = decision.rows
     if not request.tests_each or request.where is None:
         return rows

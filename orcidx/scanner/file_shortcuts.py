@@ -20,7 +20,7 @@ Columns = Sequence[str | Sequence[str]] | None
 
 
 class FileShortcuts:
-    """Each is one call of ``scan``, or another name for a property."""
+    """Each method is one call of ``scan``; each property is another name for a property of the file."""
 
     if TYPE_CHECKING:
         scan: Any

@@ -1,8 +1,8 @@
-"""Totals of exactly the matching rows of one file from its Paimon indexes, without reading the data.
+"""Totals of exactly the matching rows of one file, from its Paimon indexes, without reading the data.
 
-A bitmap index gives the groups of ``by`` and the totals of its column, a BSI sums, minima, maxima and quantiles, a
-range-bitmap minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if it has as many rows as the
-file and the type of the file's column; then it has the column's values as they are read.
+A bitmap index gives the groups of ``by`` and the totals of its column. A BSI index gives sums, minima, maxima and
+quantiles, a range-bitmap minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if it has as many
+rows as the file and the type of the file's column. Then its values are those that a scan reads.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class UnitColumn:
-    """The source of a column of the aggregates in one file: a constant, or a node whose statistics may be values;
-    neither where the column must be decoded."""
+    """The source of a column of the aggregates in one file: a constant, or a node of the file's schema whose statistics
+    may be used as values. It is neither of these if the column must be decoded."""
 
     constant: pa.Scalar | None = None
     node: OrcType | None = None
@@ -54,9 +54,9 @@ class UnitColumn:
 
 @dataclass(frozen=True)
 class IndexedGroups:
-    """What the indexes of a file answer. ``by``: for each column of the key its values with their rows, where None
-    means all rows. ``totals``: those of each aggregated column that is not a constant. ``kinds``: the kinds of the
-    indexes that are used."""
+    """What the indexes of a file answer. ``by``: for each column of the key its values and the rows of each value; None
+    in place of rows means all rows. ``totals``: the totals of each aggregated column that is not a constant. ``kinds``:
+    the kinds of the indexes that are used."""
 
     by: Sequence[Sequence[tuple[Form, BitMap | None]]]
     totals: Mapping[str, IndexTotals]
@@ -70,7 +70,7 @@ class IndexedGroups:
         return f"Paimon {' and '.join(sorted(self.kinds))} {'index' if len(self.kinds) == 1 else 'indexes'}"
 
     def add(self, rows: RowSelection, groups: GroupTotals, constants: Mapping[str, pa.Scalar]) -> int:
-        """Adds the totals of some rows of the file; returns how many rows these are."""
+        """Adds the totals of some rows of the file, and returns the number of these rows."""
         if rows.is_empty:
             return 0
         chosen = None if rows.is_all else BitMap(rows.bitmap())
@@ -219,7 +219,7 @@ def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
 
 
 def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> UnitColumn:
-    """Finds a column of the rows in a file: it is one value, one of the file's columns, or neither."""
+    """Finds the source of a column in a file: one value, one of the file's columns, or neither."""
     source = sources[path[0]]
     if source.column is None:
         constant = scan.columns.valued(source).scalar

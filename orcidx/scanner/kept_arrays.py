@@ -1,8 +1,8 @@
-"""The rows of arrays that a mask keeps, by one compiled pass over each (``kept_values``).
+"""Filters arrays by a mask, with one compiled pass over each array (``kept_values``).
 
-pyarrow filters by runs or row numbers, which takes longer the more the surviving rows are scattered. A pass that writes
-every value takes the same time whatever is kept (decision 0379). Types without such a pass, for example nested ones,
-are filtered by pyarrow. ``ENABLED`` turns the passes off for tests: pyarrow then filters everything.
+pyarrow filters by runs or row numbers, which takes longer if the surviving rows are scattered. A pass that writes every
+value takes the same time for every mask (decision 0379). Types without such a pass, for example nested ones, are
+filtered by pyarrow. ``ENABLED`` is False in some tests: pyarrow then filters everything.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["KeptRows", "kept_array", "taken_array"]
 ENABLED = True
 
 MOST_RUNS = 8
-"""If the survivors of a span form at most this many runs, the other columns skip and read; with more runs they read
-everything and filter. Limits from 1 to 32 take equally long; 128 takes twice as long where survivors are scattered
+"""If the survivors of a span form at most this many runs, the other columns skip and read run by run. With more runs
+they read all rows and filter. Limits from 1 to 32 take equally long; 128 takes twice as long if survivors are scattered
 (decision 0113)."""
 
 MERGED = 0.9
-"""If at least this share of the rows is kept, strings are copied in runs; below it, finding the ends of runs costs
-more. Values of a fixed width are then moved within the memory that they were decoded into, as little of it is
-wasted."""
+"""If at least this share of the rows is kept, strings are copied in runs; below it, finding the ends of runs takes
+longer. Also, values of a fixed width are then moved inside the memory into which they were decoded, because little of
+this memory is wasted."""
 
 WIDTHS = (1, 2, 4, 8, 16)
-"""Bytes of values that the passes carry."""
+"""Widths in bytes of the values that the passes can move."""
 
 SPARE = 32
-"""Bytes behind copied strings; see ``kept_values``."""
+"""Unused bytes after copied strings; see ``kept_values``."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -69,7 +69,7 @@ class KeptRows:
         return self._numbers
 
     def runs(self) -> list[list[int]]:
-        """The first runs [start, stop] of kept rows, ``MOST_RUNS`` and one more at most."""
+        """The first runs [start, stop] of kept rows, at most ``MOST_RUNS`` + 1."""
         if self._runs is None:
             if not ENABLED:
                 edges = np.flatnonzero(np.diff(self.mask.view(np.int8), prepend=0, append=0)).reshape(-1, 2)
@@ -103,7 +103,7 @@ class KeptRows:
 
 
 def taken_array(array: pa.Array, rows: npt.NDArray[np.integer[Any]]) -> pa.Array | None:
-    """Some rows of an array by their numbers; None for types that pyarrow handles."""
+    """Some rows of an array by their numbers. None for types that only pyarrow can take."""
     if not ENABLED or not len(array) or array.null_count or rows.dtype != np.int32:
         return None
     if isinstance(array, pa.DictionaryArray):
@@ -123,8 +123,8 @@ def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.Dictionary
 
 
 def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False) -> pa.Array | None:
-    """The kept rows of an array by the compiled passes; None for types that these do not handle. ``owned``: neither the
-    array nor its buffers are used afterwards, so values may be moved within their memory."""
+    """The kept rows of an array by the compiled passes; None for types that these do not support. ``owned``: neither
+    the array nor its buffers are used afterwards, so values may be moved within their memory."""
     kind = array.type
     if not ENABLED or not len(array):
         return None

@@ -1,4 +1,4 @@
-"""``read_kept``: reads a column of whose rows some are kept, and says what all of them take."""
+"""``read_kept``: reads the kept rows of a column, and counts the bytes that all rows take."""
 
 from __future__ import annotations
 

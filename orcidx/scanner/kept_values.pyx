@@ -1,4 +1,4 @@
-"""The values of rows that are kept, moved together in one pass over Arrow buffers without the GIL.
+"""Moves the values of kept rows together, in one pass over Arrow buffers without the GIL.
 
 A mask has one byte for each row, 0 or 1, as in NumPy (``orc/kept_rows``). Masks and sizes are checked on entry.
 """
@@ -171,8 +171,8 @@ cdef extern from *:
     int64_t length8 "orcidx_length8"(const void* offsets, int64_t rows) nogil
 
 cdef enum:
-    SHORT_BYTES = 16        # of a string that is copied in one move
-    SPARE_BYTES = 32        # behind the copies, so that short ones go in one or two moves
+    SHORT_BYTES = 16  # the longest string that is copied in one move
+    SPARE_BYTES = 32  # unused bytes after the copies, so that short strings are copied in one or two moves
 
 ctypedef fused offset_t:
     int32_t
@@ -192,8 +192,8 @@ def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
 
 
 def runs_of(const uint8_t[::1] mask not None, int64_t[:, ::1] out not None):
-    """The runs (start, stop) of rows that a mask keeps, as many as ``out`` has room for. Returns how many there are, up
-    to one more than that, and the row behind the last one that is kept."""
+    """The runs (start, stop) of rows that a mask keeps, at most as many as ``out`` has room for. Returns the number of
+    runs, at most one more than there is room for, and the row after the last kept one."""
     cdef int64_t rows = mask.shape[0], room = out.shape[0], found = 0, stop = 0
     if room < 1 or out.shape[1] != 2:
         raise ValueError("room for a run of two numbers at least")
@@ -235,7 +235,7 @@ def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1]
 
 def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count,
                uint8_t[::1] out not None):
-    """Values of ``width`` bytes, of the ``count`` rows that ``mask`` keeps; ``out`` has room for one more."""
+    """The values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes. ``out`` has room for one more."""
     cdef int64_t rows = mask.shape[0]
     cdef const void* source
     cdef void* target
@@ -252,7 +252,7 @@ def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1]
 
 
 def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count):
-    """Moves the values of ``width`` bytes of the ``count`` rows that ``mask`` keeps to the front."""
+    """Moves the values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes, to the front."""
     cdef int64_t rows = mask.shape[0]
     cdef void* of
     if width not in (1, 2, 4, 8, 16):
@@ -278,8 +278,8 @@ def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask n
 
 def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask not None, int64_t count,
                  offset_t[::1] starts not None, offset_t[::1] places not None):
-    """Where the ``count`` kept strings begin, into ``starts``, and their offsets when they lie together, into
-    ``places``; room for one more in both. Returns their bytes."""
+    """Writes the start of each of the ``count`` kept strings into ``starts``, and into ``places`` their offsets after
+    the strings have been copied together. Both have room for one more. Returns the bytes of the strings."""
     cdef int64_t rows = mask.shape[0]
     if offsets.shape[0] != rows + 1 or count < 0 or starts.shape[0] <= count or places.shape[0] <= count + 1:
         raise ValueError("one offset more than rows, and room for one more than are kept")
@@ -295,7 +295,7 @@ def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask n
 
 
 def equal_length(const offset_t[::1] offsets not None):
-    """How long all strings are, of which there is at least one; -1 where that differs."""
+    """The length of all strings, of which there must be at least one; -1 if their lengths differ."""
     cdef int64_t rows = offsets.shape[0] - 1, length = -1
     if rows < 1:
         raise ValueError("the offsets of a string at least")
@@ -305,7 +305,7 @@ def equal_length(const offset_t[::1] offsets not None):
 
 
 def fill_offsets(offset_t[::1] out not None, int64_t length):
-    """Offsets of strings that are all so long, from 0 on."""
+    """Offsets of strings that all have this length, from 0."""
     cdef int64_t i, count = out.shape[0]
     cdef int64_t most = <int64_t> ((<uint64_t> 1 << (8 * sizeof(offset_t) - 1)) - 1)
     if length < 0 or length > most // max(count - 1, <int64_t> 1):

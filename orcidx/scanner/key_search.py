@@ -1,9 +1,9 @@
-"""Finds out which of many keys a file may hold, by its metadata and indexes alone.
+"""Finds out, from metadata and indexes alone, which of many keys a file may hold.
 
-All keys are asked at once, coarse to fine: the file's statistics, its Paimon index, the statistics of the stripes and,
-stripe by stripe, row groups, bloom filters and the dictionary. Each level is asked only for the keys that the levels
-above did not rule out, and a key that may be in one stripe is not searched in the next ones. So each index is read at
-most once, however many keys there are.
+All keys are searched together, from coarse to fine: in the file's statistics, its Paimon index and the statistics of
+the stripes; then, stripe by stripe, in row groups, bloom filters and the dictionary. Each level is asked only about the
+keys that the levels above did not rule out. A key that may be in one stripe is not searched in the next ones. So each
+index is read at most once for any number of keys.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Int64s = npt.NDArray[np.int64]
 Steps = Generator[Fetch, Any, None]
 
 PAIRS = 1 << 22
-"""The most keys times row groups that are compared at once, at one byte each."""
+"""The most comparisons of keys with row groups that are done at once. Each takes one byte."""
 
 _FILE, _STRIPES, _GROUPS, _BLOOM, _DICTIONARY = range(5)
 _TEXTS = {
@@ -64,8 +64,8 @@ _DOUBTS = ("damaged", "stale")
 class KeyAnswers:
     """Which keys a file may hold, and why.
 
-    ``may_contain``: a bool for each key, False where no row holds it; ``reasons``: for each key what rules it out, or
-    where it may be; ``notes``: what could not answer, such as a damaged index.
+    ``may_contain``: a bool for each key, False if no row holds it. ``reasons``: for each key, what rules it out or
+    where it may be. ``notes``: what could not answer, such as a damaged index.
     """
 
     column: str
@@ -75,7 +75,7 @@ class KeyAnswers:
 
 
 class AskedForKeys(ABC):
-    """What an open file answers about keys."""
+    """The methods of an open file that search for keys."""
 
     source: Source
     options: ReadOptions
@@ -224,10 +224,10 @@ def _doubts(notes: Iterable[Note]) -> str:
 
 
 class _Search:
-    """The search for the literals of one leaf; all arrays have an entry for each of them.
+    """The search for the literals of one leaf. All arrays have an entry for each literal.
 
     ``found``: the literal may be in the file. ``_alive``: nothing has ruled it out for the whole file. ``_level``: the
-    finest level that ruled it out in a stripe. ``_texts``: what ruled it out for the whole file, where that was not a
+    finest level that ruled it out in a stripe. ``_texts``: what ruled it out for the whole file, if this was not a
     level.
     """
 
@@ -275,7 +275,7 @@ class _Search:
                 yield from self._ask_stripe(number, wanted)
 
     def reasons(self, places: Int64s) -> list[str]:
-        """Why each of these may be in the file or is not."""
+        """For each of these literals, why it may be in the file or cannot be."""
         texts = []
         for place in places.tolist():
             if self.found[place]:
@@ -302,7 +302,7 @@ class _Search:
         self._rule_out(~_united(starts, stops, len(self.found)), f"{text} (file statistics)")
 
     def _ask_indexes(self, rows: int) -> None:
-        """Asks the Paimon indexes for all keys, and for each key where some row may hold one of them."""
+        """Asks the Paimon indexes about all keys, and about each key separately if some row may hold one of them."""
         every = RowSelection.all(rows)
         for index in self._scan.pruner.beforehand:
             left = np.flatnonzero(self._alive)
@@ -390,7 +390,7 @@ class _Search:
         return self._left(wanted, may, _BLOOM)
 
     def _ask_dictionary(self, stripe: int, wanted: Bools) -> Generator[Fetch, Any, Bools]:
-        """Asks the dictionary of a text column, where it has one that is not too large to be read for this."""
+        """Asks the dictionary of a text column, if there is one that is small enough to be read for this."""
         node, columns = self._statistics.node, self._statistics.columns
         if node.kind not in STRING_KINDS or not 0 < columns.dictionary_bytes(stripe, node) <= LARGEST_DICTIONARY:
             return wanted

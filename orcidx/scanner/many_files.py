@@ -18,12 +18,12 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 def partition_values(
     files: Sequence[Source], schema: pa.Schema | None = None, *, case_sensitive: bool = True
 ) -> list[dict[str, pa.Scalar]]:
-    """The ``key=value`` directories of each file as typed constants, with the same keys for all.
+    """The ``key=value`` directories of each file as typed constants. All files get the same keys.
 
-    Keys that differ in case alone are one key where the options compare names so; it is spelled as in the first file.
-    A key's name and type are those of the column in ``schema``, compared without regard to case where the options say
-    so; else int64 where all values are integers, else string. Null where a file has no such directory. Raises
-    ``InvalidQuery`` for a value that is not of the schema's type.
+    Keys that differ only in case are one key if the options ignore case; it is spelled as in the first file. A key
+    takes its name and type from the column in ``schema``, compared without regard to case if the options say so.
+    Without such a column its type is int64 if all values are integers, and string otherwise. The constant is null if a
+    file has no such directory. Raises ``InvalidQuery`` for a value that does not have the type of the schema.
     """
     partitions = [source.partition for source in files]
     if not case_sensitive:

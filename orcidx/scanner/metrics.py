@@ -29,7 +29,7 @@ class Stage:
 
 @dataclass
 class ScanMetrics:
-    """Counters of one pass, growing while it runs. Bytes are bytes, times are seconds of wall clock."""
+    """Counters of one pass, which increase while it runs. Sizes are in bytes, times in seconds of wall clock."""
 
     files: int = 0
     files_skipped: int = 0

@@ -1,8 +1,8 @@
-"""Decimals of a predicate in 64 bits: they are decoded and compared in half the memory, and only surviving values are
-widened.
+"""Decodes and compares decimals of a predicate in 64 bits, which takes half the memory. Only surviving values are
+widened to 128 bits.
 
-For decimals of at most 18 digits, which fit 64 bits. ``ENABLED`` turns this off for tests: then they are decoded in 128
-bits.
+This is done for decimals of at most 18 digits, which fit 64 bits. ``ENABLED`` is False in some tests: decimals are then
+decoded in 128 bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orcidx.predicate.fold import parts
 
 __all__ = ["narrow_columns", "widened"]
 
-ENABLED = hasattr(pa, "decimal64")  # which came with pyarrow 19
+ENABLED = hasattr(pa, "decimal64")  # the type was added in pyarrow 19
 
 MOST_DIGITS = 18
 """Digits that 64 bits hold."""
@@ -31,8 +31,8 @@ MOST_DIGITS = 18
 def narrow_columns(
     columns: Sequence[OrcType], options: Sequence[ReadOptions], where: BoundPredicate | None
 ) -> frozenset[int]:
-    """Ids of the predicate's columns that are read in 64 bits. Empty where pyarrow evaluates a part of the predicate,
-    which needs the types to which that part is bound."""
+    """Ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
+    because that part is bound to the type of 128 bits."""
     if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
     return frozenset(
@@ -45,7 +45,7 @@ def narrow_columns(
 def widened(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], narrow: Collection[int]
 ) -> list[pa.Array | None]:
-    """The arrays of columns, with those of ``narrow`` widened to 128 bits; None stays."""
+    """The arrays of columns. Those of the columns in ``narrow`` are widened to 128 bits; None stays None."""
     return [
         array if array is None or column.id not in narrow else _wide(array)
         for column, array in zip(columns, arrays, strict=True)

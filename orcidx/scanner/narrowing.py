@@ -1,4 +1,4 @@
-"""Scans made of scans: ``filter``, ``select`` and ``limit``, as data frames have them, and ``count``."""
+"""``filter``, ``select`` and ``limit``, which make a scan from a scan, and ``count``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Narrowing(ABC):
 
     @property
     def _asked(self) -> Any:
-        """The object that has the fields ``where``, ``columns`` and ``options`` of the scan."""
+        """The object whose fields ``where``, ``columns`` and ``options`` are those of the scan."""
         return self
 
     def _asking(self, **changes: Any) -> Self:
@@ -31,7 +31,7 @@ class Narrowing(ABC):
 
     @abstractmethod
     def count_rows(self) -> int:
-        """The number of rows; from metadata and indexes alone where those prove it."""
+        """The number of rows. Metadata and indexes alone are read if they prove it."""
 
     def count(self) -> int:
         """``count_rows()``, by Spark's name."""
@@ -43,9 +43,9 @@ class Narrowing(ABC):
         return self._with(row_limit=n if self.row_limit is None else min(n, self.row_limit))
 
     def filter(self, where: Where) -> Self:
-        """A scan of the rows of this one for which ``where`` is true, which may ask any column of the files.
+        """A scan of the rows of this one for which ``where`` is true. ``where`` may use any column of the files.
 
-        Raises ``InvalidQuery`` for a scan with a limit, as the order of filter and limit would be unclear.
+        Raises ``InvalidQuery`` for a scan with a limit, because the order of filter and limit would be unclear.
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit takes no filter: call filter(...) first, then limit(n)")
@@ -55,7 +55,7 @@ class Narrowing(ABC):
         return self._asking(where=more if old is None else all_of(old, more), options=options)
 
     def select(self, *columns: str | Sequence[Any]) -> Self:
-        """A scan of these columns of this one: names one by one, or one list of names and paths.
+        """A scan of some columns of this one, given as several names or as one list of names and paths.
 
         Raises ``InvalidQuery`` for a column that this scan does not have.
         """
@@ -99,7 +99,7 @@ class RequestNarrowing(Narrowing):
         return self._with(request=replace(self.request, **changes))
 
     def _selecting(self, names: Sequence[Any]) -> Self:
-        """The names of added columns (not of the files), which come last."""
+        """Splits off the names of added columns, which are not in the files and come last."""
         request = self.request
         added = [name for name in (request.row_numbers, request.file_path) if name is not None]
         kept = [name for name in names if name in added]

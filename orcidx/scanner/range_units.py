@@ -1,10 +1,10 @@
-"""Finds, by minima and maxima alone, the stripes and row groups of a file in which all rows or no rows are in a range
-of numbers.
+"""Finds the stripes and row groups of a file in which all rows or no rows are in a range of numbers. It uses only
+minima and maxima.
 
 The general way (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and keeps the
-reasons. For a condition that compares numbers and dates with literals only statistics are evidence, and they decide on
-whole units. An aggregation needs no reasons. Then two masks of units are enough, for a third of the calls (decision
-0152). Both ways use the same table of bounds (``pruning/bounds``), under the same conditions.
+reasons. A condition that compares numbers and dates with literals needs less: only statistics are evidence for it, and
+they decide on whole units. An aggregation needs no reasons. So two masks of units are enough, which takes a third of
+the calls (decision 0152). Both ways use the same table of bounds (``pruning/bounds``), under the same conditions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["RangeUnits"]
 
 Bools = npt.NDArray[np.bool_]
 Masks = tuple[Bools, Bools]
-"""(some row may match, every row does) of each unit."""
+"""For each unit: whether some row may match, and whether every row does."""
 
 FEW_RUNS = 8
 """If at most this many row groups of a stripe remain, each is read by itself."""
@@ -62,9 +62,9 @@ _KINDS = frozenset(
 
 @dataclass(frozen=True)
 class RangeUnits:
-    """The condition of one local file, with the column of each of its leaves by path. Nothing else excludes rows.
+    """The condition on one local file, with the column of each of its leaves by path. Nothing else may exclude rows.
 
-    If this raises ``CorruptFile`` or ``Unsupported``, the general way decides.
+    If this raises ``CorruptFile`` or ``Unsupported``, the general way is used.
     """
 
     scan: FileScan
@@ -73,8 +73,7 @@ class RangeUnits:
 
     @classmethod
     def of(cls, scan: FileScan) -> RangeUnits | None:
-        """None where there may be other evidence than minima and maxima, or where rows are also chosen in other
-        ways."""
+        """None if there may be evidence other than minima and maxima, or if rows are also chosen in other ways."""
         if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
             return None
         if not (scan.options.row_index and scan.reader.storage.is_local):
@@ -100,12 +99,12 @@ class RangeUnits:
         return self._masks(lambda node: stripe_statistics(tail, node))
 
     def groups(self, index: RowIndex) -> Masks | None:
-        """The masks for the row groups of a stripe, from an index that ``index`` gave; None in the same case as
-        ``stripes``."""
+        """The masks for the row groups of a stripe, from the result of ``index``; None if their statistics contradict
+        themselves."""
         return self._masks(lambda node: index.columns[node.id].statistics)
 
     def index(self, stripe: int) -> RowIndex | None:
-        """The row index of all columns that are read; None where it cannot be used for every one."""
+        """The row index of all columns that are read; None if it cannot be used for every one of them."""
         scan = self.scan
         scan.reader.footer(stripe)
         nodes = scan.columns.schema_plan.nodes
@@ -116,10 +115,10 @@ class RangeUnits:
         return index
 
     def batches(self, stripe: int, index: RowIndex, groups: Bools) -> Iterator[pa.RecordBatch] | None:
-        """The matching rows of these row groups, if these are few and of known size, else None.
+        """The matching rows of these row groups, if there are few of them and their size is known; else None.
 
-        All columns are read at once for each run of groups. Only the two ends of a range remain, for which the planning
-        of ``stripe_reader`` (spans, threads, late columns) is not worth it.
+        All columns are read at once for each run of groups. Only the two ends of a range remain, and for them the
+        planning of ``stripe_reader`` (spans, threads, late columns) would take longer than it saves.
         """
         plan, reader = self.scan.columns.plan, self.scan.reader
         columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]

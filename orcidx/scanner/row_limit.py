@@ -1,4 +1,4 @@
-"""A limit that counts over the stripes and files of a scan, where these are read one by one."""
+"""A limit on the rows of all stripes and files of a scan that are read one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["RowsLeft", "limit_note", "open_in_turn"]
 
 
 class RowsLeft:
-    """The number of rows that the stripes of a pass may still give; a stripe that is read again gets its rows back."""
+    """The number of rows that the stripes of a pass may still give. If a stripe is read again, its rows are given back
+    first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -44,10 +45,11 @@ def open_in_turn(
     to_the_end: bool,
     gone: Callable[[FileGone], object] | None = None,
 ) -> Generator[OpenFile, None, None]:
-    """The files of a scan without a predicate, one after the other, each with what the earlier ones leave of the limit.
+    """The files of a scan without a predicate, one after the other, each with the part of the limit that is left for
+    it.
 
-    ``to_the_end``: give also files after the limit. ``gone`` is called for missing files, which raise without it. A
-    file is closed when the next is wanted.
+    ``to_the_end``: also give the files after the limit. ``gone`` is called for missing files; without it they raise an
+    error. A file is closed when the next one is requested.
     """
     left = limit
     for number, job in enumerate(jobs):

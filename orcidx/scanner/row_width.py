@@ -1,4 +1,4 @@
-"""``RowWidth``: how many bytes the rows of a stripe take, and how many rows are therefore read at once."""
+"""``RowWidth``: how many bytes the rows of a stripe take, and so how many rows are read at once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["RowWidth"]
 
 @dataclass
 class RowWidth:
-    """How many rows to read at once. It follows from the bytes of a row where the types determine them, else from the
-    rows so far in each column group."""
+    """Determines how many rows to read at once. This follows from the bytes of a row: from the types if these determine
+    them, else from the rows that each column group has read so far."""
 
     options: ReadOptions
     share: float = 0.75
-    """Share of ``batch_bytes`` that a read is planned for: rows differ, and a read that is too large must be
-    repeated."""
+    """The share of ``batch_bytes`` for which a read is planned. It is below 1 because rows differ, and a read that is
+    too large must be repeated."""
     seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
     known: bool = False
 
@@ -57,7 +57,7 @@ class RowWidth:
             self.saw_bytes(group, sum(map(array_bytes, arrays)), rows)
 
     def saw_bytes(self, group: ColumnGroup, size: int, rows: int) -> None:
-        """Takes account of so many rows of a group with so many bytes."""
+        """Records that so many rows of a group took so many bytes."""
         if not self.known:
             before, seen = self.seen.get(group, (0, 0))
             self.seen[group] = before + rows, seen + size

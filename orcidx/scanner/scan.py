@@ -58,22 +58,22 @@ __all__ = ["Batches", "Scan", "Split", "StripeScan"]
 T = TypeVar("T")
 
 SPLIT_BYTES = 128 << 20
-"""Bytes of a split, as Spark's default (spark.sql.files.maxPartitionBytes)."""
+"""The default bytes of a split, equal to Spark's default (spark.sql.files.maxPartitionBytes)."""
 
 _LONGEST = 150
 """The most characters of a value in the repr of a scan."""
 
 TABLE_ROWS = 1 << 20
-"""Rows that are decoded at once for a table, where chunks need not be small. Half as many take up to 20 % longer. Twice
+"""Rows that are decoded at once for a table, whose chunks need not be small. Half as many take up to 20 % longer. Twice
 as many make strings and lists slow, because Arrow's pool is too small to reuse their buffers."""
 
 TESTED_ROWS = 1 << 18
-"""The same with a condition, which is faster on values that are still in the cache: with a million rows it takes up to
-10 % longer."""
+"""Rows that are decoded at once for a table if there is a condition. A filter is faster on values that are still in the
+cache: with a million rows it takes up to 10 % longer."""
 
 LARGE_CHUNK = 1 << 15
-"""A batch of at least this many rows becomes a chunk of a table as it is: with a condition, joining batches would copy
-all rows."""
+"""A batch of at least this many rows becomes a chunk of a table without being joined with others. With a condition,
+joining batches would copy all rows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -295,7 +295,7 @@ class Scan(RequestNarrowing, ArrowStream):
         request = self.resolved.counting
         tails_alone = request.where is None
         if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
-            request = request.as_table(TESTED_ROWS)  # unless the caller wants smaller batches than usual
+            request = request.as_table(TESTED_ROWS)  # but a smaller batch size that the caller gave is kept
         metrics = ScanMetrics()
         known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
         total = sum(unit.rows for unit in known.units)
@@ -349,7 +349,7 @@ class Scan(RequestNarrowing, ArrowStream):
                 files, depths = explain_files(
                     scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
-                columns = tuple(scan.schema.names)  # read after the files, which count the tails that they read
+                columns = tuple(scan.schema.names)  # after the loop over the files, so that their tails are counted
                 break
             except FileGone as error:  # the first file determines the columns
                 gone.append(gone_file(error))

@@ -1,4 +1,4 @@
-"""``read_schema`` and ``read_metadata``: one call each, by the names that pyarrow has for them."""
+"""``read_schema`` and ``read_metadata``: one call each, with the names that pyarrow uses."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reads small local files of a known schema with one call and, where they are plain, decodes them with another.
+"""Reads each small local file of a known schema with one call. Plain files are also decoded with one call.
 
-Opening a file makes a reader, a tail, a scan and a pruner, and running turns and steps takes as long again. Together
-this is ten times the time of decoding a hundred rows. In a directory of small files only the first one needs it. For
-the others ``take`` gives the rows (possibly none), or None where the file must be opened and pruned like any other.
+Opening a file makes a reader, a tail, a scan and a pruner, and then its turns and steps take as much time again. In all
+this takes ten times as long as decoding a hundred rows. In a directory of small files only the first one is opened. For
+each of the others ``take`` gives the rows (possibly none), or None if the file must be opened and pruned.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from orcidx.storage.local_file import read_small
 __all__ = ["SmallFiles", "SmallRows"]
 
 TAIL_BYTES = 16 << 10
-"""Bytes that are read where the tail is enough; a file with a larger footer is opened."""
+"""Bytes that are read if only the tail is needed. A file with a larger footer is opened."""
 
 TRIES_IN_VAIN = 8
 TRIES_A_SUCCESS = 4
-"""How many files may be tried without success before no more are tried, and how many further failures each success
-allows: reading a small file's tail takes 25 us, opening the file 150."""
+"""How many files may be tried without success before no more are tried, and how many more failures each success allows.
+Reading the tail of a small file takes 25 us, and opening the file takes 150 us."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallRows:
-    """The ``rows`` of a file, with ``batches`` unless they are only counted. ``schema``: gives that of the batches.
-    ``stored``: the number of all rows of the file, even if none can match."""
+    """The ``rows`` of a file, with ``batches`` unless they are only counted. ``schema``: gives the schema of the
+    batches. ``stored``: the number of all rows of the file, even if none can match."""
 
     rows: int
     batches: list[pa.RecordBatch]
@@ -79,7 +79,7 @@ class SmallFiles:
             return None
         try:
             found = self._rows(file, job)
-        except OrcidxError:  # opening the file finds the damage again, and says where
+        except OrcidxError:  # opening the file raises the error again, with its place
             return None
         if found is not None:
             self._tries += 1 + TRIES_A_SUCCESS
@@ -191,8 +191,8 @@ class SmallFiles:
 
 
 def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
-    """The rows of a file that the caller has open, whose bytes are in memory and whose tail is known. None for any
-    other file, and for one that is no longer the file at its path."""
+    """The rows of a file that the caller has opened, if its bytes are in memory and its tail is known. None for any
+    other file, and if the file at the path is no longer the opened one."""
     reader = None if job.opened is None else job.opened()
     if reader is None or job.fingerprint is None or reader.tail.footer.encryption is not None:
         return None
@@ -213,7 +213,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether only the request decides which rows of a file are wanted, and all its columns are in the file. A split
-    may name stripes, which are compared with the file's."""
+    """Whether the request alone decides which rows of a file are wanted, and all its columns are in the file. A split
+    may name stripes; these are checked against the stripes of the file."""
     chosen = job.selection is not None or job.row_range is not None
     return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

@@ -1,10 +1,10 @@
-"""``SmallFilter``: small files that are in memory, decoded at once under a condition.
+"""``SmallFilter``: decodes small files that are in memory at once under a condition.
 
-The predicate's columns are decoded first, the others only where rows survive, as in ``stripe_reader``; but without
-readers, windows and row indexes, which take ten times as long as a thousand rows. So a file must have only one row
-group: then an index cannot rule out more than the file's statistics do.
+The predicate's columns are decoded first, and the others only if rows survive, as in ``stripe_reader``. But no readers,
+windows and row indexes are made, because they take ten times as long as a thousand rows. So a file must have only one
+row group: then an index cannot rule out more than the file's statistics.
 
-``ENABLED`` turns this off for tests: the files are then opened, and the results are the same.
+``ENABLED`` is False in some tests: the files are then opened, and the results are the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SmallFilter:
     rest: AtOnce | None
 
     def takes(self, file: SmallFile, request: ScanRequest) -> bool:
-        """Whether a file has one stripe of one row group, which are decoded in one call."""
+        """Whether a file has one stripe of one row group, so that it can be decoded in one call."""
         stride = file.kind.facts.row_index_stride
         rows = file.stripes[0].rows if len(file.stripes) == 1 else 0
         return 0 < rows <= min(MOST_ROWS, request.options.batch_size, stride or MOST_ROWS)
@@ -53,8 +53,8 @@ class SmallFilter:
     def rows_of(
         self, file: SmallFile, footer: StripeFooter, held: Held, *, request: ScanRequest, metrics: ScanMetrics
     ) -> pa.RecordBatch | None:
-        """The matching rows of a file; None where column readers are needed, or where a bloom filter might rule the
-        rows out."""
+        """The matching rows of a file. None if column readers are needed, or if a bloom filter might rule the rows
+        out."""
         stripe, where, facts = file.stripes[0], self.columns.where, file.kind.facts
         assert where is not None
         blooms = request.options.bloom_filters and self._has_blooms(footer)
@@ -89,8 +89,8 @@ class SmallFilter:
 def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     """How files of this schema are decoded at once under the plan's predicate; None where they must be opened.
 
-    They must be if the predicate names something that is not a column of the file, or timestamps, whose type depends on
-    the file's statistics.
+    They must be opened if the predicate uses a name that is not a column of the file, or timestamps, because the type
+    of timestamps depends on the file's statistics.
     """
     if not ENABLED or plan.where is None or plan.request.row_numbers is not None or not plan.is_complete:
         return None

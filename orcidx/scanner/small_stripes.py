@@ -1,5 +1,5 @@
-"""Local stripes of few rows, all of which are wanted. They are read by one call, or by one for each column, and decoded
-in one call where they are plain."""
+"""Reads local stripes of few rows, if all rows are wanted. A stripe is read by one call, or by one call for each
+column, and decoded in one call if its columns are plain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from orcidx.storage.local_file import LocalFile
 __all__ = ["AtOnce", "Held", "arrays_at_once", "held_stripe", "is_for_one_call", "read_at_once"]
 
 Found = tuple[list[pa.Array], int, int]
-"""Arrays, and chunks and bytes that were decompressed for them."""
+"""Arrays, and how many chunks and bytes were decompressed for them."""
 
 Held = tuple[int, memoryview]
 """(offset in the file, bytes) of all streams of a stripe."""
@@ -51,18 +51,18 @@ class AtOnce:
 
 
 SMALL_STRIPE = 1 << 20
-"""The most bytes of a local stripe that is read by one call, instead of a read for each stream, where all of it is
-wanted."""
+"""The most bytes of a local stripe that is read by one call, instead of one read for each stream. This is done only if
+the whole stripe is wanted."""
 
 PARTS = 4
-"""Shares for each thread of a stripe that threads share: the columns of one share may take longer than those of
-another."""
+"""The number of shares for each thread into which a stripe is divided. It is more than one because the columns of one
+share may take longer than those of another."""
 
 
 def held_stripe(
     reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
 ) -> Generator[Fetch, list[memoryview], Held | None]:
-    """A small local stripe, all of which is wanted, read by one call: (offset in the file, bytes); None for any other
+    """A small local stripe read by one call, if all of it is wanted: (offset in the file, bytes). None for any other
     stripe."""
     information = reader.stripes[decision.stripe]
     size = information.footer_offset - information.offset
@@ -75,7 +75,7 @@ def held_stripe(
 
 
 def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:
-    """Whether the stripe's columns and rows are such that ``read_at_once`` is worth a try."""
+    """Whether the stripe's columns and rows allow ``read_at_once``. It may still return None."""
     return plan.recipe is not None and stripe.rows <= min(MOST_ROWS, options.batch_size)
 
 
@@ -89,8 +89,8 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All rows of a small stripe that is in memory. Columns that are not plain use readers; if all are plain, threads
-    share them. None for a stripe that must be read piece by piece."""
+    """All rows of a small stripe that is in memory. Columns that are not plain are decoded by readers. If all are
+    plain, threads share them. None for a stripe that must be read piece by piece."""
     recipe = plan.recipe
     if recipe is None:
         return None
@@ -148,7 +148,7 @@ def arrays_at_once(
 
 
 def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found | None:
-    """All rows of the columns that use readers; None after an error, and where they are too many bytes for one
+    """All rows of the columns that need readers. None after an error, and if the rows have too many bytes for one
     batch."""
     try:
         arrays = [

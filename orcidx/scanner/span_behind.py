@@ -1,9 +1,9 @@
-"""``SpanBehind``: the span of a stripe whose other columns are decoded while the next span is filtered; and
-``OtherColumns``, those behind the filter.
+"""Decodes the other columns of a span while the next span is filtered. ``SpanBehind`` holds the earlier span,
+``OtherColumns`` the columns behind the filter.
 
 As soon as it is known which rows of a span survive, threads begin with the columns behind the filter, while the caller
-decodes and filters the predicate's columns of the next span. So the batches of a span are given one span later, with
-one thread too: batches, and what is given before an error, do not depend on threads.
+decodes and filters the predicate's columns of the next span. Therefore the batches of a span are given one span later.
+This is also done with one thread, so that batches, and what is given before an error, do not depend on threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["OtherColumns", "SpanBehind"]
 
 @dataclass
 class OtherColumns:
-    """``alone``: there are no columns of a predicate, so these are the ones that are decoded ahead, whole."""
+    """``alone``: there is no predicate, so these columns themselves are decoded ahead, with all their rows."""
 
     group: ColumnGroup
     width: RowWidth
@@ -31,7 +31,7 @@ class OtherColumns:
     alone: bool
 
     def begin(self, found: Survivors) -> None:
-        """Makes threads begin with the rows, where that pays and there is memory for them."""
+        """Lets threads begin decoding the rows, if it is worthwhile and there is memory for them."""
         size = self.width.row_bytes(self.group)
         if self.ahead is None or size is None or found.reach is None or self.alone or not self.group.cursors:
             return
@@ -39,7 +39,7 @@ class OtherColumns:
             self.ahead.begin(self.group.cursors, *found.reach, size)
 
     def read(self, found: Survivors) -> list[pa.Array]:
-        """The columns of the rows. Raises ``BatchTooLarge`` where all rows of the span are too many."""
+        """The columns of the surviving rows. Raises ``BatchTooLarge`` if all rows of the span have too many bytes."""
         if not self.group.columns:
             return []
         if found.kept is None:
@@ -72,15 +72,15 @@ class OtherColumns:
 
 @dataclass
 class SpanBehind:
-    """``batches``: those of a span, whose other columns are read where no thread has done that."""
+    """``batches``: makes the batches of a span. It reads the other columns unless a thread has read them."""
 
     others: OtherColumns
     batches: Callable[[Survivors], Iterator[pa.RecordBatch]]
     waiting: Survivors | None = None
 
     def after(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """The batches of the span before, and those of the next span where its other columns are not read in one pass;
-        else these are begun, before the caller uses the batches."""
+        """The batches of the span before. If the other columns of the next span are not read in one pass, its batches
+        follow; else these columns are begun, before the caller uses the batches."""
         before = list(self.rest())
         if found.others is None and found.reach is not None:
             self.others.begin(found)
@@ -96,7 +96,7 @@ class SpanBehind:
             yield from self.batches(before)
 
     def before_an_error(self, filtered: Iterator[Survivors]) -> Iterator[Survivors | pa.RecordBatch]:
-        """The same spans; where filtering them fails, first the batches of the span before."""
+        """The same spans. If filtering them fails, the batches of the span before are given first."""
         try:
             yield from filtered
         except Exception:

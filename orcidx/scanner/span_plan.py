@@ -1,8 +1,8 @@
 """``SpanPlan``: plans which rows of a stripe are read at once, some spans in advance.
 
-The bytes of a span are known once it is decoded, and later spans are cut accordingly. Threads can decode ahead only
-spans that are already cut. So the next spans are cut before the current one is read, and more of them the further the
-scan has come. This does not depend on the number of threads, because batches must not.
+The bytes of a span are known only after it was decoded, and later spans are cut accordingly. Threads can decode ahead
+only spans that are already cut. So the next spans are cut before the current one is read. The further the scan has
+come, the more spans are cut in advance. The number of threads has no influence, because batches must not depend on it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from orcidx.pruning.selection import RowSelection
 __all__ = ["FIRST_ROWS", "SpanPlan"]
 
 FIRST_ROWS = 4096
-"""Rows of the first read of a stripe whose row width is not known yet. It limits memory; the time is the same (decision
-0113)."""
+"""Rows of the first read of a stripe whose row width is not known yet. This number limits memory; it does not change
+the time (decision 0113)."""
 
 GROWTH = 8
-"""Until it is decided whether the other columns are read in parallel, each read has at most this many times the rows of
-the one before: what is read until then is read by few threads."""
+"""The factor by which reads may grow until it is decided whether the other columns are read in parallel. Few threads
+work on these reads."""
 
 DEPTH = 8
 """The most spans that are cut before the current one is read. With more, the plan would react late to growing rows."""
@@ -31,9 +31,9 @@ Span = tuple[int, int]
 
 
 class SpanPlan:
-    """Spans (start, stop) inside runs of living row groups, trimmed to wanted rows.
+    """Spans (start, stop) inside runs of living row groups, cut to the wanted rows.
 
-    ``most``: rows of the first span, where others follow with ``GROWTH``.
+    ``most``: the most rows of the first span. The limit of each later span is ``GROWTH`` times as large.
     """
 
     def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int) -> None:
@@ -87,8 +87,8 @@ class SpanPlan:
         self._before.append(before)
 
     def _jump(self, rows: int) -> None:
-        """Goes directly to the span with the next wanted row: going through the spans of a billion rows one by one
-        takes seconds."""
+        """Goes directly to the span that holds the next wanted row. Going through the spans of a billion rows one by
+        one would take seconds."""
         wanted = self._rows.may.runs()
         while self._run < len(self._runs):
             after = int(np.searchsorted(wanted[:, 1], self._row, "right"))

@@ -1,4 +1,4 @@
-"""Cuts a scan into tasks, and converts tasks to JSON. ``Split`` itself is in ``scan``, because it makes scans.
+"""Cuts a scan into tasks, and converts tasks to JSON. ``Split`` itself is in ``scan``, because it creates scans.
 
 A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. It has the
 version of its file, and the rows that remain after a selection and a deletion vector.
@@ -48,7 +48,7 @@ BITMAP_ROWS = 1 << 32
 
 @dataclass(frozen=True)
 class Part:
-    """A task: ``rows`` in its span before any predicate, ``estimated_bytes`` stored of the columns that it reads."""
+    """A task: ``rows`` in its span before any predicate, and ``estimated_bytes``, the stored bytes of its columns."""
 
     job: FileJob
     rows: int
@@ -56,7 +56,7 @@ class Part:
 
 
 def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[Part]:
-    """The parts of all files in order, of about ``target_bytes`` each; what statistics rule out is in no part.
+    """The parts of all files in order, of about ``target_bytes`` each. Data that statistics rule out is in no part.
 
     Reads tails, and stripe footers where only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
     """
@@ -112,7 +112,7 @@ def _part(scan: FileScan, stripes: list[int], sizes: Mapping[int, int]) -> Part:
 
 
 def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[Part]:
-    """A stripe that is much larger than the target, cut at row groups; empty where it is small or has no row groups."""
+    """Cuts a stripe that is much larger than the target at row groups. Empty if it is small or has no row groups."""
     first, last = (int(row) for row in scan.reader.stripe_bounds[stripe : stripe + 2])
     stride = scan.reader.facts.row_index_stride
     groups = -(-(last - first) // stride) if stride else 1
@@ -212,7 +212,7 @@ def _row_range(values: Any) -> tuple[int, int]:
 
 
 def _given(value: Any, kind: type, name: str, *, optional: bool = False) -> Any:
-    """The value, when it is of its type."""
+    """The value, if it has its type."""
     if (value is None and optional) or type(value) is kind:
         return value
     raise InvalidQuery(f"this is no split in JSON: {name} is {value!r:.100}, and no {kind.__name__}")

@@ -1,12 +1,13 @@
 """Scans one stripe: decodes the predicate's columns first, and the others only where rows survive.
 
-A stripe's scan is a generator that never reads by itself: it yields ``Fetch`` requests and gets their bytes sent back,
-and it yields record batches. Loops around it do the I/O: in the caller's thread, awaited, or ahead (``fetching``).
+The scan of a stripe is a generator that never reads by itself. It yields ``Fetch`` requests, whose bytes are sent back
+to it, and record batches. The loop that runs it does the I/O: in the caller's thread, asynchronously, or ahead
+(``fetching``).
 
-Late materialisation. The predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
+Late materialisation: the predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
 Survivors are collected until they fill a batch. Then the other columns are planned for the row groups that hold
-survivors, and read. When most row groups have survivors, this delay only costs time: the scan then reads all columns
-together, and where most rows survive it also decodes them at the same time.
+survivors, and read. If most row groups have survivors, this delay only takes time, so the scan reads all columns
+together. If most rows survive, it also decodes them at the same time.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 __all__ = ["Step", "read_stripe"]
 
 DENSE = 0.5
-"""If at least this share of row groups has survivors, all columns are read together (decision 0113: for threads)."""
+"""If at least this share of row groups has survivors, all columns are read together (decision 0113)."""
 
 IN_VAIN = 3
 """After this many examined spans of a stripe, decoding ahead begins even if no batch was given yet. The first spans are
@@ -52,8 +53,8 @@ Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None
 
 
 class StripeGroups:
-    """The columns of a stripe, opened: ``first`` are those of the predicate, ``rest`` the others, ``both`` the cursors
-    of all. ``coded``: texts of the predicate that are read as codes of a dictionary; ``narrow``: its decimals that are
+    """The opened columns of a stripe. ``first``: the predicate's columns, ``rest``: the others, ``both``: the cursors
+    of all. ``coded``: strings of the predicate that are read as dictionary codes. ``narrow``: its decimals that are
     read in 64 bits. ``width``: the bytes of their rows, as far as they are known."""
 
     def __init__(
@@ -82,9 +83,9 @@ class StripeGroups:
 class StripeReader:
     """The state of one stripe's scan; ``read_stripe`` runs it.
 
-    ``fetches``: fetches what was planned. ``goes_on``: whether the caller has taken a batch and asked for another one;
-    before that nothing is decoded ahead, unless several spans had no survivors. ``count``: gets the number of rows of
-    each span, instead of batches.
+    ``fetches``: fetches what was planned. ``goes_on``: whether the caller has taken a batch and asked for another one.
+    Before that nothing is decoded ahead, unless several spans had no survivors. ``count``: receives the number of rows
+    of each span instead of batches.
     """
 
     stripe: OpenStripe
@@ -164,8 +165,7 @@ class StripeReader:
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
-        """Announces what will be read next: all columns where they are decoded at the same time, else the
-        predicate's."""
+        """Announces what will be read next: all columns if they are decoded at the same time, else the predicate's."""
         groups = [self.groups.first] if self.filter.tests or self.groups.first.columns else [self.groups.rest]
         columns = groups[0].cursors
         if self.filter.tests and self._is_joint:
@@ -185,7 +185,7 @@ class StripeReader:
         return self.together and bool(self.groups.rest.columns)
 
     def _filtered(self, start: int, stop: int) -> Iterator[Survivors]:
-        """The survivors of a span, or of its halves where it has too many bytes for one batch."""
+        """The survivors of a span. A span with too many bytes for one batch is filtered in halves."""
         try:
             found = self._filter(start, stop)
         except BatchTooLarge:
@@ -223,8 +223,8 @@ class StripeReader:
         return Survivors(start, stop, kept, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
-        """Decodes the predicate's columns, and also the others where the previous span makes it likely that their rows
-        survive."""
+        """Decodes the predicate's columns. Also decodes the others if, judging by the previous span, their rows are
+        likely to survive."""
         self.groups.first.seek(start)
         if not self._is_joint:
             arrays = self.groups.first.read(rows, self.ahead)
@@ -277,7 +277,7 @@ class StripeReader:
     # ------------------------------------------------------------------ batches
 
     def _batches(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """A batch of the survivors; several where the other columns' bytes are too many for one."""
+        """The survivors as a batch, or as several batches if the other columns have too many bytes for one."""
         if found.others is not None:
             yield as_batch(self.columns, found, found.others, self.rows.first_row)
             return
@@ -307,8 +307,9 @@ def read_stripe(
 ) -> Step:
     """The batches of one stripe; see the module's docstring. Batches are no larger than ``options.batch_size`` rows.
 
-    ``requests``: how many its data may take on remote storage. ``share``: the part of the scan's memory that the stripe
-    may use. ``count``: gets the numbers of matching rows, instead of batches; the plan then has no output.
+    ``requests``: how many requests its data may take on remote storage. ``share``: the part of the scan's memory that
+    the stripe may use. ``count``: receives the numbers of matching rows instead of batches; the plan then has no
+    output.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()

@@ -1,4 +1,4 @@
-"""The living stripes of a scan's files as turns, which ``fetching/drive`` runs one after the other."""
+"""The living stripes of a scan's files as turns. ``fetching/drive`` runs the turns one after the other."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ __all__ = ["StripeTurns"]
 
 
 class StripeTurns:
-    """The living stripes of all files, as turns; each file is closed after its last. ``together``: batches of small
-    files that are given in one turn, where all are wanted: a turn for each takes a tenth of such a file's time.
-    ``io_bytes``: the most that may be fetched ahead. ``learn_schema``: called with a function that finds the schema of
-    a file."""
+    """The living stripes of all files, as turns. Each file is closed after its last turn.
+
+    ``together``: how many batches of small files are given in one turn, if all are wanted. A turn for each takes a
+    tenth of the time of such a file. ``io_bytes``: the most bytes that may be fetched ahead. ``learn_schema``: called
+    with a function that finds the schema of a file."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class StripeTurns:
 
 
 def _no_steps() -> Generator[Any, Any, Any]:
-    """The batches of a turn whose results are complete."""
+    """The batches of a turn that needs no more steps."""
     yield from ()
 
 

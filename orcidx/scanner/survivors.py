@@ -1,4 +1,4 @@
-"""``Survivors``: the rows of a span that are wanted, with their arrays, and the batch that is made of them."""
+"""``Survivors``: the wanted rows of a span with their arrays, and the batch that is made from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Survivors", "as_batch", "groups_of", "picked"]
 Bools = npt.NDArray[np.bool_]
 
 ROWS_PER_TAKEN = 16
-"""If at most one row of this many is kept, rows are taken by number, which does not touch the others."""
+"""If at most one row in this many is kept, rows are taken by number, which does not read the others."""
 
 LONG_RUNS = 16
 """With at least this many rows in a run of survivors, pyarrow's filter is faster than taking rows by number. Of 262,144
@@ -29,9 +29,9 @@ and 2.2, and 1.1 to 1.4 for the numbers, once for all columns (decision 0148).""
 
 @dataclass
 class Survivors:
-    """Rows of one span that matched, with the filtered arrays of the predicate's columns (None: no output wants them),
-    and of the ``others`` where they were decoded at the same time. ``kept``: None where all rows of the span
-    matched."""
+    """The matching rows of one span. They have the filtered arrays of the predicate's columns (None for a column that
+    is in no output), and of the ``others`` if these were decoded at the same time. ``kept``: None if all rows of the
+    span matched."""
 
     start: int
     stop: int
@@ -42,7 +42,7 @@ class Survivors:
 
     @cached_property
     def reach(self) -> tuple[int, KeptRows] | None:
-        """The first row that is kept, and which rows are, from there to the last one; None where all are, or where the
+        """The first kept row, and which rows are kept from it to the last one. None if all rows are kept, or if the
         other columns read them run by run."""
         if self.kept is None:
             return None
@@ -52,7 +52,7 @@ class Survivors:
         return self.start + first, self.kept.narrowed()
 
     def halves(self) -> Iterator[Survivors]:
-        """The halves of the span that have rows."""
+        """The halves of the span, without those that have no rows."""
         middle = (self.stop - self.start) // 2
         mask = None if self.kept is None else self.kept.mask
         before = middle if mask is None else int(np.count_nonzero(mask[:middle]))
@@ -67,7 +67,7 @@ class Survivors:
 
 
 def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = False) -> list[pa.Array | None]:
-    """The kept rows of each array; None stays. ``owned``: the arrays' buffers are not used afterwards."""
+    """The kept rows of each array; None stays None. ``owned``: the arrays' buffers are not used afterwards."""
     few = kept.count * ROWS_PER_TAKEN < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
@@ -84,7 +84,7 @@ def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = F
 
 
 def _by_pyarrow(kept: KeptRows) -> Callable[[pa.Array], pa.Array]:
-    """Takes few rows of an array, and rows of arrays for which there is no compiled pass."""
+    """Filters with pyarrow: if few rows of an array are kept, and for types without a compiled pass."""
     rows, mask = kept.numbers, kept.mask
     if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > kept.count:
         chosen = pa.array(rows)

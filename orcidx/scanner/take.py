@@ -1,4 +1,4 @@
-"""Takes rows of a scan by their number in its result: finds which rows of which files these are."""
+"""Takes rows of a scan by their number in its result. Finds the file of each row, and its number there."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class SortKey:
 
 
 def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
-    """The keys from ``[("score", "desc", "last"), ...]``; the direction ("asc") and the place of nulls ("last") may be
+    """The keys from ``[("score", "desc", "last"), ...]``. The direction ("asc") and the place of nulls ("last") may be
     left out.
 
     Raises ``InvalidQuery``.
@@ -47,9 +47,9 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Sequence[SortKey], k: int) -> pa.Table:
-    """The first ``k`` rows of all batches in the order of ``keys``, sorted; of equal rows the earlier ones.
+    """The first ``k`` rows of all batches in the order of ``keys``, sorted. Of equal rows the earlier ones are kept.
 
-    At any time it holds ``k`` rows and about as many more, or a batch.
+    It holds at most ``k`` rows and about ``k`` more rows, or one more batch if that is larger.
     """
     first = FirstRows(schema, keys, k)
     for batch in batches:
@@ -58,7 +58,7 @@ def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Seque
 
 
 class FirstRows:
-    """Collects the first ``k`` of the given rows, in the order of ``keys``; of equal rows the earlier ones."""
+    """Collects the first ``k`` of the given rows, in the order of ``keys``. Of equal rows the earlier ones are kept."""
 
     def __init__(self, schema: pa.Schema, keys: Sequence[SortKey], k: int) -> None:
         self._keys = keys
@@ -68,8 +68,8 @@ class FirstRows:
         self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows. They are sorted when there are as many new rows as kept ones, so that a large ``k`` costs no more
-        than sorting everything a few times."""
+        """Adds rows. They are sorted only when there are as many new rows as kept ones. So even for a large ``k`` each
+        row is sorted only a few times."""
         if self._k and batch.num_rows:
             self._waiting.append(pa.table(batch))
             self._rows += batch.num_rows
@@ -84,7 +84,7 @@ class FirstRows:
         return self._best
 
     def last(self) -> dict[str, pa.Scalar] | None:
-        """The last of the first ``k`` rows, by column: a row that sorts after it cannot be among them. None while there
+        """The last of the first ``k`` rows, by column. A row that sorts after it cannot be among them. None if there
         are fewer rows."""
         table = self.table()
         if table.num_rows < self._k:

@@ -1,11 +1,11 @@
-"""The first rows of a scan in an order: the most promising data is read first, and a bound that gets tighter rules out
+"""The first rows of a scan in an order. The most promising data is read first, and a bound that gets tighter rules out
 the rest.
 
-Stripes are read in the order of the best value that their statistics allow. Within a stripe its row groups are read in
-the same way, few at first and twice as many each time. Once there are as many rows as are wanted, the last of them is a
-bound: later rows must not sort after it. The bound is given to the files as a condition, so the same code as for any
-``where`` asks statistics, indexes and the rows themselves. The order of reading is only a guess from statistics; that
-no row is lost follows from the condition alone.
+Stripes are read in the order of the best value that their statistics allow. The row groups of a stripe are read in the
+same order, few at first and twice as many each time. Once there are as many rows as are wanted, the last of them is a
+bound: later rows must not sort after it. The bound is added to the condition on the files. So statistics, indexes and
+rows are examined by the same code as for any ``where``. The order of reading is only a guess from statistics, but no
+row is lost, because rows are excluded only by the condition.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from orcidx.scanner.top_rows import FirstRows, SortKey, sorts
 __all__ = ["TopPass", "bound_condition", "resolved_order", "top_note"]
 
 Rank = tuple[int, Any]
-"""The rank of a unit: its class (0 first), and within class 1 its best value."""
+"""The rank of a unit: its class (0 comes first), and within class 1 its best value."""
 
 
 def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
@@ -79,11 +79,11 @@ def top_note(order: Sequence[SortKey], limit: int) -> Note:
 
 
 def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Predicate | None:
-    """A condition that is true for every row that sorts before ``last`` by this key or is equal to it; None where any
-    row may.
+    """A condition that is true for every row that sorts before ``last`` by this key or is equal to it. None if any row
+    may do so.
 
-    ``strictly``: only rows that sort before it. ``last`` is a value as it was read. Where reading rounds, so that
-    different stored values become equal, the condition includes all of them.
+    ``strictly``: the condition is true only for rows that sort before ``last``. ``last`` is a value as it was read. If
+    reading rounds, different stored values can become equal; the condition then includes all of them.
     """
     path = (key.column,)
     null = Leaf(path, Op.IS_NULL)
@@ -112,7 +112,7 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
 
 
 def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
-    """The value, or one beyond all stored values that reading rounds to it; None where there is none."""
+    """The value, or one beyond all stored values that reading rounds to it. None if there is no such value."""
     kind = value.type
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
         step = pa.scalar(1 if up else -1, pa.duration(kind.unit))
@@ -130,7 +130,7 @@ def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
 
 @dataclass(frozen=True)
 class _Stripe:
-    """A stripe that may hold rows: its file's number, its own, and its first row."""
+    """A stripe that may hold rows: the number of its file, its own number, and the number of its first row."""
 
     file: int
     number: int
@@ -139,15 +139,15 @@ class _Stripe:
 
 
 class TopPass:
-    """One pass over files for the first ``k`` rows of a request in an order. Of equal rows the earlier ones are kept,
-    whichever was read first, so that indexes do not change the result."""
+    """One pass over files for the first ``k`` rows of a request in an order. Of equal rows the earlier ones in the
+    files are kept, no matter which were read first, so that indexes do not change the result."""
 
     def __init__(
         self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
     ) -> None:
         self._jobs = tuple(jobs)
         self._order = tuple(order)
-        # Arrow can neither sort nor take views, so they are made from the few remaining rows.
+        # Arrow can neither sort nor take views, so views are made from the few remaining rows.
         self._options = (
             request.options.override(strings="string") if request.options.strings == "view" else request.options
         )
@@ -161,7 +161,7 @@ class TopPass:
         self._k = k
         self._first: FirstRows | None = None
         self._chars: frozenset[str] = frozenset()
-        """Keys that are CHAR in a file, which are compared without trailing spaces."""
+        """Keys that are CHAR in a file. They are compared without trailing spaces."""
         self._open: tuple[int, OpenFile] | None = None
         self._step = k
         """Rows of the row groups that are read next, before the bound is checked again."""
@@ -174,7 +174,7 @@ class TopPass:
         return (*request.columns, *((key.column,) for key in self._order if (key.column,) not in there))
 
     def rows(self, schema: pa.Schema) -> pa.Table:
-        """The rows, in their order; ``schema``: of the result."""
+        """The rows, in their order. ``schema``: the schema of the result."""
         try:
             for stripe in self._stripes():
                 self._read(self._opened(stripe.file), stripe)
@@ -191,8 +191,8 @@ class TopPass:
     # ------------------------------------------------------------------ what to read first
 
     def _stripes(self) -> list[_Stripe]:
-        """The stripes that the files' statistics do not rule out, the most promising first; this reads every file's
-        tail."""
+        """The stripes that the files' statistics do not rule out, the most promising first. Reads the tail of every
+        file."""
         found: list[_Stripe] = []
         numbers = {id(job): number for number, job in enumerate(self._jobs)}
         with FileQueue(self._jobs, self._request, self._metrics) as files:
@@ -270,8 +270,8 @@ class TopPass:
     def _decide(
         self, file: OpenFile, stripe: _Stripe, rows: RowSelection | None, first_row: int
     ) -> tuple[FileScan, StripeDecision] | None:
-        """A scan of a stripe under the current bound, and its remaining rows; None where none remain. ``rows``: the
-        only rows of the file to examine. ``first_row``: the first of them."""
+        """A scan of a stripe under the current bound, and its remaining rows. None if none remain. ``rows``: the only
+        rows of the file to examine. ``first_row``: the first of them."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
             # Rows that the caller chose are already part of the file's wanted rows.
@@ -290,8 +290,8 @@ class TopPass:
         return None if decision.rows.may.is_empty else (scan, decision)
 
     def _bound(self, file: int, first_row: int) -> Predicate | None:
-        """A condition, by the first key, on the rows of a file from this one on: they must sort before the last of the
-        first rows, or be equal to it and come earlier."""
+        """A condition, by the first key, on the rows of a file from ``first_row`` on. They must sort before the last of
+        the first rows, or be equal to it and come earlier."""
         last = None if self._first is None else self._first.last()
         if last is None:
             return None
@@ -302,8 +302,8 @@ class TopPass:
         return bound
 
     def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
-        """The remaining row groups of a stripe, as (start, stop) in rows of the file, the most promising first; empty
-        where the row index does not have the first key."""
+        """The remaining row groups of a stripe as (start, stop) in rows of the file, the most promising first. Empty if
+        the row index does not have the first key."""
         node = self._node(file.scan)
         if node is None or not self._options.row_index:
             return []
@@ -341,7 +341,7 @@ class TopPass:
 
 
 def _unused(name: str, request: ScanRequest) -> str:
-    """A name that no column of the user's is likely to have, made longer until none of the request's has it."""
+    """A name that hardly any user gives to a column. It is made longer until it is none of the request's names."""
     taken = {request.file_path, *(() if request.schema is None else request.schema.names)}
     name = f"__orcidx_{name}"
     while name in taken:
@@ -359,8 +359,8 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
-    """The class of each unit, and its bound. Class 0: nothing is known, or the unit may hold the very first values.
-    Class 1: the bound gives its rank. Class 2: the unit holds only the very last values."""
+    """The class and the bound of each unit. Class 0: nothing is known, or the unit may hold the very first values.
+    Class 1: units are ordered by their bound. Class 2: the unit holds only the very last values."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(

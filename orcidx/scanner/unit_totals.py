@@ -1,4 +1,4 @@
-"""``UnitTotals``: totals of one file, from units whose statistics prove them and from decoded rows."""
+"""``UnitTotals``: totals of one file, from statistics of units and from decoded rows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """How many rows' totals came from which evidence, and why some evidence was not used. ``as_of`` means what it means
-    in ``KnownTotals``."""
+    """How many rows' totals came from which evidence, and why some evidence was not used. For ``as_of`` see
+    ``KnownTotals``."""
 
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
@@ -62,7 +62,7 @@ class AggregatePlan:
 
     @cached_property
     def wanted(self) -> Mapping[str, Wanted]:
-        """Which totals of each column of the aggregates are asked for."""
+        """The totals that are needed of each column of the aggregates."""
         return {name: wanted_of([one for one in self.aggregates if one.column == name]) for name in self.totalled}
 
     def totals(self) -> GroupTotals:
@@ -72,8 +72,8 @@ class AggregatePlan:
 
 
 class UnitTotals:
-    """Adds the totals of parts of one file to ``totals``, and where they came from to ``origins``. ``constants``:
-    values that columns have in every row, in addition to those of the file's job."""
+    """Adds the totals of parts of one file to ``totals``, and their origin to ``origins``. ``constants``: values that
+    columns have in every row, in addition to the constants of the file's job."""
 
     def __init__(
         self,
@@ -100,12 +100,12 @@ class UnitTotals:
         return known if len(known) == len(constants) else None
 
     def take_whole(self, origin: Origin, rows: int, statistics: Statistics) -> bool:
-        """Adds a unit in which all rows match, if its totals are proved; returns whether it did."""
+        """Adds a unit in which all rows match, if its totals are proved. Returns whether it was added."""
         return bool(self.take(origin, np.array([rows], np.int64), statistics, np.array([True]))[0])
 
     def take(self, origin: Origin, rows: Int64s, statistics: Statistics, asked: Bools) -> Bools:
-        """Adds those of the units whose totals are proved, all at once; returns which these are. ``asked``: for each
-        unit whether all rows match."""
+        """Adds at once all units whose totals are proved, and returns which units these are. ``asked``: for each unit
+        whether all its rows match."""
         known = self._known(statistics) if self.key is not None and np.count_nonzero(asked) else None
         if known is None:
             return np.zeros(len(asked), np.bool_)
@@ -129,7 +129,7 @@ class UnitTotals:
         return taken
 
     def _known(self, statistics: Statistics) -> dict[str, StoredTotals] | None:
-        """The stored totals of every aggregated column that is not a constant; None where one is missing."""
+        """The stored totals of every aggregated column that is not a constant. None if one of them is missing."""
         found: dict[str, StoredTotals] = {}
         for name in self.plan.totalled:
             column = self.columns[name]
@@ -142,7 +142,7 @@ class UnitTotals:
                 raw = statistics(column.node)
                 ends = wanted.minimum or wanted.maximum
                 found[name] = stored_totals(raw, self.scan.reader.facts, self.scan.options, ends=ends)
-            except (CorruptFile, Unsupported):  # the data may still be whole
+            except (CorruptFile, Unsupported):  # the data itself may be undamaged
                 return None
         return found
 
