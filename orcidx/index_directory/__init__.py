@@ -1,1 +1,2 @@
-"""``_orcidx/``, the indexes beside plain files: building, describing, cleaning and using them and their catalog."""
+"""``_orcidx/``, the directory with the indexes of plain files: building, describing, cleaning and using them and their
+catalog."""

@@ -1,7 +1,7 @@
-"""Indexes one data file of a directory: writes its file index, and makes its row of the catalog.
+"""Indexes one data file of a directory: writes its file index, and makes its row in the catalog.
 
-The result is the same wherever and however often it runs: the index has the same bytes on every machine, and a name
-that contains the file's version and the spec. A second run uses an index that it finds under that name.
+The result is the same wherever and however often this runs. The index has the same bytes on every machine, and its name
+contains the file's version and the spec. A second run uses an index that already has this name.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["EMBEDDED_BYTES", "INDEXED", "IndexSpec", "index_file"]
 EMBEDDED_BYTES = 500
 """Paimon's file-index.in-manifest-threshold."""
 _LONGEST_NAME = 200
-"""Bytes of a name, below the 255 of file systems, which leaves room for the ending of an index."""
+"""The most bytes of a name. It is less than the 255 of file systems, to leave room for the ending of an index."""
 _TICK, _COARSE_TICK = 100_000_000, 2_000_000_000
-"""Nanoseconds within which a file may be written twice with the same modification time, on file systems with times in
-whole seconds."""
+"""Within this many nanoseconds a file may be written twice with the same modification time. Some file systems have
+times in whole seconds."""
 
 INDEXED = FILE_FIELDS.append(pa.field("statistics", OBSERVED)).append(pa.field("is_final", pa.bool_()))
-"""What is reported about a file. ``is_final``: a second run would give the same result, or the same error."""
+"""The description of a file. ``is_final``: a second run would give the same result, or the same error."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class IndexSpec:
     def of(
         spec: Spec | FileIndexOptions, types: Mapping[str, Any] | None = None, *, embedded_bytes: int | None = None
     ) -> IndexSpec:
-        """``embedded_bytes``: None for the threshold of the options, else Paimon's default. Raises ``InvalidQuery``
-        when nothing is to be built."""
+        """``embedded_bytes``: None for the threshold in the options, else Paimon's default. Raises ``InvalidQuery`` if
+        there is nothing to build."""
         plain = plain_spec(spec)
         if not any(plain.values()):
             raise InvalidQuery('spec names no index; give one such as {"bloom-filter": {"id": {}}}')
@@ -68,8 +68,8 @@ class IndexSpec:
 
     @property
     def key(self) -> str:
-        """Sixteen hexadecimal digits that identify the spec. The order of kinds matters, as it does for the bytes of an
-        index."""
+        """Sixteen hexadecimal digits that identify the spec. The order of kinds matters, because the bytes of an index
+        depend on it."""
         return _digest([self.spec, sorted(self.types.items()), self.embedded_bytes])
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,11 +98,11 @@ def index_name(path: str, source: Source, spec: IndexSpec) -> str:
 def index_file(
     folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions, *, reuse: bool = True
 ) -> dict[str, Any]:
-    """Builds and writes what is missing. Returns a row of ``INDEXED``, with the error if there was one, and with the
-    last bytes of the file as ``tail_bytes``, which ``keep_tails`` writes.
+    """Builds and writes what is missing. Returns a row of ``INDEXED``, with the error if there was one. The last bytes
+    of the file are in ``tail_bytes``, which ``keep_tails`` writes.
 
-    ``source``: with the listed version; any other version is refused. ``path``: that below the directory. ``reuse``:
-    use an index that already exists under its name.
+    ``source``: the file with its listed version; any other version is refused. ``path``: its path below the directory.
+    ``reuse``: use an index that already exists with its name.
     """
     started = time.perf_counter()
     row: dict[str, Any] = dict.fromkeys(INDEXED.names)
@@ -145,7 +145,7 @@ def _index(
 
 
 def _settle(version: Fingerprint | None) -> None:
-    """Waits, where only the modification time shows changes of the file, until a later change must change that time."""
+    """If only the modification time shows changes of the file: waits until a later change must change that time."""
     if version is None or version.etag is not None or version.mtime is None:
         return
     age = time.time_ns() - version.mtime
@@ -182,8 +182,8 @@ def _build(
             builder.add(batch)
         data = builder.finish().to_bytes()
     if len(data) > spec.embedded_bytes:
-        # readable only by the file's readers, as it holds values of the file
-        # an index that was found is written again too: then it is young, and ``clean`` keeps it
+        # Only the file's readers may read the index, because it has values of the file. An index that was found is
+        # written again too: then it is young, and ``clean`` keeps it.
         folder.put(name, data, made_of=[source])
     entries = read_container(Body.of(data)).entries
     row["indexes"] = [
@@ -199,7 +199,7 @@ def _build(
 
 
 def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
-    """The index that an earlier run wrote; it is either whole or missing."""
+    """The index that an earlier run wrote. It is either complete or missing."""
     data = whole_object(folder, name)
     if data is None:
         return None

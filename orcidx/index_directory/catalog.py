@@ -13,10 +13,10 @@ opening the files.
     s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high,
               and the sum of integers or of unscaled decimals, where it is proved and fits 64 bits
 
-The file's metadata (key ``orcidx.rollup``) has the format's version, the time at which it was made, that of the listing
-whose files it knows all, the spec, and column and type of each ``s``. Low and high are whole numbers (days,
-nanoseconds, unscaled decimals), doubles, or texts that are cut to 64 bytes, with the upper one raised. They bound every
-value, even after known faults of writers. With the flag ``_ATTAINED`` they are values of the column, and with
+The file's metadata (key ``orcidx.rollup``) has the format's version, the time at which it was made, the time of the
+listing whose files it has completely, the spec, and the column and type of each ``s``. Low and high are whole numbers
+(days, nanoseconds, unscaled decimals), doubles, or texts that are cut to 64 bytes (the upper one is then raised). They
+bound every value, even after known faults of writers. With the flag ``_ATTAINED`` they are values of the column. With
 ``_COUNTED`` the count is the number of its values (see ``orc.stored_totals``). A plan reads only the columns that its
 predicate names.
 """
@@ -61,11 +61,12 @@ __all__ = [
 
 VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
-"""The options by which the statistics were read. The bounds are not valid for a scan that reads values differently."""
+"""The options with which the statistics were read. The bounds are not valid for a scan that reads values
+differently."""
 MOST_COLUMNS = 32
-"""The most columns of a file with statistics in a catalog; 100,000 files are then planned within a second."""
+"""The most columns of a file with statistics in a catalog. 100,000 files are then planned within a second."""
 LONGEST_BOUND = 64
-"""The most bytes of a bound; longer ones are cut."""
+"""The most bytes of a bound. Longer bounds are cut."""
 _NANOS_PER_SECOND = 1_000_000_000
 _FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _NANOS_PER_SECOND
 """Local times beyond this might overflow 64 bits when they are converted to instants."""
@@ -139,7 +140,8 @@ _VALUES = {"integer": pa.int64(), "double": pa.float64(), "bytes": pa.binary()}
 
 
 def observe(tail: FileTail, columns: Mapping[str, OrcType], wanted: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The statistics (rows of ``OBSERVED``) of top-level columns of a file: those of ``wanted`` and the first ones."""
+    """The statistics (rows of ``OBSERVED``) of top-level columns of a file: the ``wanted`` columns, then the first
+    ones."""
     first = [*wanted, *columns][: MOST_COLUMNS + len(wanted)]
     found = []
     for name, node in columns.items():
@@ -180,7 +182,7 @@ def _value_kind(node: OrcType) -> str:
 
 
 def _number(bounds: NumberBounds) -> int | float | None:
-    """The bound in the form that the catalog stores; None where there is none, or where it needs more than 64 bits."""
+    """The bound in the form that the catalog stores. None if there is none, or if it needs more than 64 bits."""
     if not bounds.valid[0]:
         return None
     value = bounds.values[0].item() if isinstance(bounds.values[0], np.generic) else bounds.values[0]
@@ -209,7 +211,7 @@ def _high(bounds: Bounds) -> tuple[Any, bool]:
 
 @dataclass(frozen=True)
 class StatisticsKey:
-    """A column in one ORC type; files may have it in different ones."""
+    """A column in one ORC type. It may have different types in different files."""
 
     column: str
     type: str
@@ -244,19 +246,19 @@ class StatisticsKey:
 @dataclass(frozen=True)
 class Catalog:
     """Files and their statistics. ``files`` has (some of) the columns of ``FILE_FIELDS``; each array of statistics has
-    the same length. ``spec`` is that given to ``build_file_index``, ``spec_key`` its key."""
+    the same length. ``spec``: the spec that ``build_file_index`` was given. ``spec_key``: the key of the spec."""
 
     files: pa.Table
     statistics: Mapping[StatisticsKey, pa.Array]
     spec: Mapping[str, Any] = field(default_factory=dict)
     spec_key: str = ""
     made: float = 0.0
-    """When the catalog was made, in seconds since 1970; for several catalogs the last time."""
+    """When the catalog was made, in seconds since 1970. For several catalogs it is the last time."""
     listed: float | None = None
-    """When the directory was listed, if these are all files of that listing; None where some may be missing."""
+    """When the directory was listed, if the catalog has all files of that listing. None if some may be missing."""
     origin: npt.NDArray[np.int64] | None = None
-    """The number of each row in the catalogs that ``latest`` was taken of, one after the other; None where these are
-    all."""
+    """The number of each row in the catalogs, counted from the first to the last catalog, after ``latest`` has chosen
+    rows. None if all rows are there."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -267,7 +269,7 @@ class Catalog:
 
     @staticmethod
     def observed(files: pa.Table, observed: pa.Array, spec: Mapping[str, Any], spec_key: str) -> Catalog:
-        """Makes the catalog from what the tasks report: ``observed`` (of type ``OBSERVED``) has the statistics of each
+        """Makes the catalog from what the tasks report. ``observed`` (of type ``OBSERVED``) has the statistics of each
         row of ``files``."""
         return Catalog(files.select(FILE_FIELDS.names).cast(FILE_FIELDS), _pivoted(observed), spec, spec_key)
 
@@ -278,7 +280,7 @@ class Catalog:
 
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
-        """Concatenates catalogs; the spec is that of the last one."""
+        """Concatenates catalogs. The spec is that of the last one."""
         if len(parts) == 1:  # Arrow would copy a single one
             return parts[0]
         keys = dict.fromkeys(key for part in parts for key in part.statistics)
@@ -291,7 +293,7 @@ class Catalog:
         return replace(parts[-1], files=pa.concat_tables([part.files for part in parts]), statistics=statistics)
 
     def latest(self) -> Catalog:
-        """The catalog with only the last row of each path, in the order of the paths' first rows."""
+        """The catalog with only the last row of each path, in the order in which the paths first occur."""
         codes = self.files["path"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
         last[codes] = np.arange(len(codes))
@@ -301,7 +303,7 @@ class Catalog:
 
     def to_bytes(self, *, whole: bool = True, listed: float | None = None) -> bytes:
         """The catalog as the bytes of an ORC file. ``whole``: readers need no earlier catalog. ``listed``: the value of
-        the field of that name."""
+        the field with this name."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):
@@ -320,7 +322,7 @@ class Catalog:
         files: Sequence[str] | None = None,
         columns: Iterable[str] | None = None,
     ) -> Catalog:
-        """Reads the file columns ``files`` and the statistics of the data columns ``columns`` in any case (None: all).
+        """Reads the file columns ``files`` and the statistics of the data columns ``columns`` (in any case; None: all).
 
         Raises ``CorruptFile``.
         """
@@ -351,7 +353,7 @@ class Catalog:
 
     @staticmethod
     def rows_of(source: CatalogFile, names: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
-        """File columns of some rows, whose numbers ascend. Raises ``CorruptFile``."""
+        """File columns of some rows, whose numbers must be ascending. Raises ``CorruptFile``."""
         found = source.read(names, lacking=TAIL_FIELDS, rows=rows)
         try:
             found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
@@ -374,8 +376,8 @@ def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:
 
 
 def _check_places(files: pa.Table) -> None:
-    """Checks names, which the catalog's writer chose: an index must be in the folder of indexes, a tail in that of
-    tails."""
+    """Checks the names in a catalog, which its writer chose. An index must be in the folder of indexes, a tail in the
+    folder of tails."""
     for column, folder in (("index", "index"), ("tails", TAILS)):
         if column not in files.column_names:
             continue
@@ -417,10 +419,10 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
 def statistics_column(
     key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64], options: ReadOptions = STATISTICS_OPTIONS
 ) -> StatisticsColumn:
-    """What the catalog proves about a column in each file; a null in ``kept`` means nothing. ``rows``: how many each
-    file has.
+    """What the catalog proves about a column in each file. A null in ``kept`` means that nothing is proved. ``rows``:
+    the number of rows of each file.
 
-    Of the options only ``wall_clock_zone`` may differ from the default.
+    Only the option ``wall_clock_zone`` may differ from its default.
     """
     count, flags, low, high, _ = kept.flatten()
     known = _valid(count)
@@ -444,8 +446,8 @@ def statistics_column(
 
 
 def proved_values(kept: pa.Array, wanted: Wanted) -> npt.NDArray[np.bool_]:
-    """In which files the count of a column is the number of its values, and those of sum, minimum and maximum that are
-    wanted are proved."""
+    """The files in which the count of a column is the number of its values, and the wanted ones of sum, minimum and
+    maximum are proved."""
     count, flags, _, _, total = kept.flatten()
     bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
     known = (bits & _COUNTED) != 0

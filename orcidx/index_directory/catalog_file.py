@@ -1,6 +1,6 @@
-"""The bytes of a catalog, an ORC file: reading it with a limit on memory, and its checksums.
+"""The bytes of a catalog, which is an ORC file: reads them with a limit on memory, and has their checksums.
 
-A repeated value takes almost no bytes in a file: a name of 10 KB in 200,000 rows makes a file of some KB, but 2 GB of
+A repeated value takes almost no bytes in a file. A name of 10 KB in 200,000 rows makes a file of some KB, but 2 GB of
 Arrow strings. So the rows are counted before they are read, and the bytes while they are read.
 
 ORC has no checksums, but a damaged catalog must not be used. So the file's metadata (key ``orcidx.rollup``, JSON) has
@@ -30,12 +30,12 @@ CHECKSUM = "orcidx.rollup.crc"
 _LEAST_ROWS, _LEAST_BYTES = 50_000, 64 << 20
 _ROW_BYTES = 4
 _BYTES_PER_BYTE = 64
-"""The most rows and bytes that a catalog may have in memory: a number for every file, and one more for each stored
-byte. Catalogs of 10 to 1,000,000 files, which take up to 5.2 MB, have fewer."""
+"""The most rows and bytes that a catalog may have in memory: a fixed number for every file, and a number for each
+stored byte. Catalogs of 10 to 1,000,000 files, which have up to 5.2 MB, stay below this."""
 
 
 def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
-    """The file of a table and its description. It is written twice, because the metadata has the checksum of the
+    """The file of a table and its description. The file is written twice, because its metadata has the checksum of the
     rest."""
     draft = _written(table, b"")
     text = json.dumps({**described, "crc": _content_crc(open_file(draft), draft)}).encode()
@@ -43,7 +43,7 @@ def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
 
 
 def _written(table: pa.Table, text: bytes) -> bytes:
-    from orcidx.orc_writer.writer import write_table  # 28 modules, which no reader needs
+    from orcidx.orc_writer.writer import write_table  # imports 28 modules, which readers do not need
 
     sink = pa.BufferOutputStream()
     write_table(table, sink, compression="zstd", metadata={METADATA: text, CHECKSUM: str(zlib.crc32(text))})
@@ -60,7 +60,7 @@ def _content_crc(file: OrcFile, data: bytes | memoryview) -> int:
 
 
 class CatalogFile:
-    """An open catalog; ``described`` is its own description. Every error is raised as ``CorruptFile``."""
+    """An open catalog. ``described``: its own description. Every error is raised as ``CorruptFile``."""
 
     @staticmethod
     def of(source: CatalogFile | bytes | memoryview) -> CatalogFile:
@@ -97,8 +97,8 @@ class CatalogFile:
     def read(
         self, columns: Sequence[str], *, lacking: pa.Schema | None = None, rows: npt.NDArray[np.int64] | None = None
     ) -> pa.Table:
-        """These columns; null where the file lacks one of ``lacking``, which earlier versions did not write. ``rows``:
-        the numbers of the rows, ascending, that are wanted; None: all."""
+        """These columns. A column in ``lacking`` may be missing in files of earlier versions; it is then null.
+        ``rows``: the ascending numbers of the wanted rows; None for all."""
         names = self._file.schema.names
         absent = [one for one in lacking or () if one.name in columns and one.name not in names]
         without = {one.name for one in absent}
@@ -129,8 +129,8 @@ class CatalogFile:
 
 
 def _damage_of(call: Callable[[], T]) -> T:
-    """The result of a call. Every error in the file becomes one about a damaged catalog, to which the caller can add
-    its name."""
+    """The result of a call. Every error in the file is raised as one about a damaged catalog, to which the caller can
+    add the catalog's name."""
     try:
         return call()
     except (CorruptFile, Unsupported, InvalidQuery) as error:

@@ -1,9 +1,9 @@
-"""The files of a directory from its catalog (``fresh="catalog"``), without a listing and without an object for each
-file.
+"""The files of a directory from its catalog (``fresh="catalog"``). The directory is not listed, and no object is made
+for each file.
 
 A listing takes a request for every 1,000 names; a catalog takes one request. It replaces a listing only if it has all
-files of the listing that it was made from (``Catalog.listed``). A scan compares each file that it opens with the
-catalog: a file of another version is refused, and a missing file is an error. Files that were added later are not seen;
+files of the listing from which it was made (``Catalog.listed``). A scan compares each file that it opens with the
+catalog: a file of another version is refused, and a missing file is an error. Files that were added later are not seen.
 ``explain`` and the metadata of totals show the time of the listing.
 """
 
@@ -41,8 +41,8 @@ def listed_by_catalog(
     hive_partitions: bool,
     case_sensitive: bool,
 ) -> tuple[CatalogFiles, CatalogIndexes]:
-    """The files of one directory. Raises ``InvalidQuery`` where no catalog has all of them, ``CorruptFile`` for a
-    damaged catalog."""
+    """The files of one directory. Raises ``InvalidQuery`` if no catalog has all of them, ``CorruptFile`` for a damaged
+    catalog."""
     if not isinstance(path, Source) and isinstance(path, (list, set, frozenset)):
         raise InvalidQuery(
             'fresh="catalog" takes one directory, whose catalog it reads; use fresh="listing" for several'
@@ -74,8 +74,8 @@ def listed_by_catalog(
 
 @dataclass(frozen=True, eq=False)
 class CatalogFiles(Sequence[FileJob]):
-    """Jobs for the files of a directory, each made when it is needed. ``listing``: the table that ``listing_table``
-    gives."""
+    """Jobs for the files of a directory. Each is made when it is needed. ``listing``: the result of
+    ``listing_table``."""
 
     root: Source
     listing: pa.Table
@@ -115,7 +115,7 @@ class CatalogFiles(Sequence[FileJob]):
 
     @cached_property
     def has_acid_folders(self) -> bool:
-        """Whether files are in directories that Hive's transactions write."""
+        """Whether files are in directories that are written by Hive's transactions."""
         return bool(pc.any(pc.match_substring_regex(self.listing["path"], ACID_FOLDER)).as_py())
 
 

@@ -1,4 +1,4 @@
-"""The names of catalogs in ``_orcidx/``, which have numbers."""
+"""The names of catalogs in ``_orcidx/``. Each name contains a number."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def catalog_name(number: int) -> str:
 
 
 def is_of_version_1(name: str) -> bool:
-    """Whether a catalog is one of those that are no longer read."""
+    """Whether a catalog has an old format that is no longer read."""
     return name.endswith(".parquet")
 
 
 def catalog_number(name: str) -> int:
-    """The number of a catalog by its name; 0 if the name is not that of a catalog."""
+    """The number in the name of a catalog; 0 for any other name."""
     match = _CATALOG.fullmatch(name)
     number = 0 if match is None else int(match[1])
     return number if name.rpartition(".")[0] == catalog_name(number).rpartition(".")[0] else 0

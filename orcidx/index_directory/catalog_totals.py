@@ -1,7 +1,7 @@
 """Totals of the files of a directory from its catalog, for all files in which every row matches.
 
-A file is included if the catalog has its exact version, proves that every row matches, and has for each wanted column a
-count, a sum, and a minimum and a maximum that are values (see ``orc.stored_totals``).
+A file is included under three conditions. The catalog has its exact version. It proves that every row matches. For each
+wanted column it has a count, a sum, and a minimum and a maximum that are values (see ``orc.stored_totals``).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Int64s = npt.NDArray[np.int64]
 def known_units(
     plan: FilePlan, columns: Mapping[str, TotalledColumn], options: ReadOptions, eligible: Bools | None = None
 ) -> tuple[list[KnownUnit], Bools]:
-    """The totals that the catalog proves, by partition, and the files that they are of. ``eligible``: files in which
-    nothing but the predicate excludes rows."""
+    """The totals that the catalog proves, by partition, and the files that are included in them. ``eligible``: files in
+    which only the predicate excludes rows."""
     rows = plan.known.rows
     taken = plan.fresh & plan.matching & (rows > 0)
     if eligible is not None:
@@ -66,8 +66,8 @@ def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column in all files. ``key``: which of ``found`` has a file's statistics; -1 if none proves the wanted
-    totals."""
+    """One column in all files. ``key``: for each file the entry of ``found`` with its statistics; -1 if none proves the
+    wanted totals."""
 
     name: str
     key: Int64s

@@ -1,4 +1,4 @@
-"""Deletes what jobs left behind in a directory's ``_orcidx/``: half-written files, and indexes that nothing names."""
+"""Deletes what jobs left behind in a directory's ``_orcidx/``: incomplete files, and indexes that are not in use."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from orcidx.storage.stores import Upload
 __all__ = ["Cleaning", "clean_indexes"]
 
 _SHOWN_FILES = 20
-"""Files, and unfinished uploads, that are listed one by one."""
+"""At most this many files, and unfinished uploads, are listed one by one."""
 
 
 @dataclass(frozen=True)
 class Removed:
-    """An object that is no longer needed: its name in ``_orcidx/``, its bytes, and why."""
+    """An object that is no longer needed: its name in ``_orcidx/``, its size in bytes, and the reason."""
 
     name: str
     size: int
@@ -90,19 +90,19 @@ def clean_indexes(
     """Deletes leftovers that are older than ``older_than`` (seconds, or a timedelta) in a directory's ``_orcidx/``.
 
     Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes and tails that
-    the catalog does not name. Younger ones may belong to a job that runs, or to a query that was planned a moment ago.
-    Unfinished uploads below the directory are listed where the store supports that (S3, given as a URL). They are not
-    deleted, as they may belong to another program. Raises ``FileNotFoundError`` where there is no such directory,
-    ``CorruptFile`` where the catalog cannot be read.
+    the catalog does not name. Younger leftovers may belong to a running job, or to a query that was planned a moment
+    ago. Unfinished uploads below the directory are listed if the store supports this (S3, given as a URL). They are not
+    deleted, because they may belong to another program. Raises ``FileNotFoundError`` if there is no such directory, and
+    ``CorruptFile`` if the catalog cannot be read.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
     if not seconds >= 0:
         raise InvalidQuery(f"older_than is {older_than!r}; an age cannot be negative")
     root = describe_source(path, storage_options=storage_options)
     folder = Folder.of(root, FOLDER)
-    stored = folder.list()  # listed before the catalog is read: what is written later is not in this listing
+    stored = folder.list()  # listed before the catalog is read, so that files written later are not in the listing
     if not stored:
-        list_sources(path, storage_options=storage_options)  # raises FileNotFoundError where there is no such directory
+        list_sources(path, storage_options=storage_options)  # raises FileNotFoundError if there is no such directory
     before = time.time_ns() - round(seconds * 1e9)
     removed, kept = [], 0
     for one, since, reason in _leftovers(stored, IndexStore.open(path, storage_options=storage_options), before):
@@ -118,18 +118,18 @@ def clean_indexes(
 def _uploads(root: Source, before: int) -> tuple[Upload, ...]:
     try:
         found = Folder(root).uploads()
-    # a user who may write and delete may not be allowed to list uploads, and some servers cannot
+    # a user who may write and delete may have no right to list uploads, and some servers do not support it
     except (PermissionError, StorageError):
         return ()
     return tuple(one for one in found if one.began is None or one.began < before)
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:
-    """The objects that are no longer needed, since when (ns; None: not known), and why.
+    """The objects that are no longer needed, since when (ns; None if this is not known), and why.
 
-    A catalog is a leftover since a whole one was written after it: until then queries used it. An index or an object of
-    tails is a leftover when only catalogs that are deleted now name it. It is also one, since the last catalog was
-    written, when later rows in the current catalogs name another one for its files.
+    A catalog is a leftover since the time at which a later whole catalog was written. Until then queries used it. An
+    index or an object of tails is a leftover if only catalogs that are now deleted name it. It is also a leftover,
+    since the last catalog was written, if later rows in the current catalogs name another one for its files.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()

@@ -25,7 +25,7 @@ from orcidx.storage.unfinished_swaps import FOLDER, UNDER_WAY
 __all__ = ["IndexDescription", "describe_indexes"]
 
 _SHOWN_FILES = 10
-"""Files of each state that are listed one by one."""
+"""At most this many files of each state are listed one by one."""
 STATES = ("fresh", "stale", "new", "error", "damaged", "gone")
 
 _FILES = pa.schema(
@@ -47,12 +47,12 @@ _FILES = pa.schema(
 class IndexDescription(Summary):
     """The indexes of a directory.
 
-    ``files``: a row for each file, with its ``state``: "fresh"; "stale" (the file has changed since); "new" (not
-    indexed yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or broken); "gone"
-    (the file was deleted). ``indexes`` are texts such as "bitmap of city", ``index`` is null where they are embedded in
-    the catalog; ``current`` is False where they were built by another spec. ``spec`` is that of the last build.
-    ``rewrites``: for each rewrite (``orcidx.spark.rewrite``) whose old files still exist, a sentence that says who sees
-    them and how long.
+    ``files``: a row for each file. Its ``state`` is "fresh"; "stale" (the file has changed since); "new" (not indexed
+    yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or broken); or "gone" (the
+    file was deleted). ``indexes``: texts such as "bitmap of city". ``index``: null if they are embedded in the catalog.
+    ``current``: False if they were built with another spec. ``spec``: the spec of the last build. ``rewrites``: for
+    each rewrite (``orcidx.spark.rewrite``) whose old files still exist, a sentence that says who still reads them and
+    until when.
     """
 
     directory: str
@@ -139,10 +139,10 @@ def _rewrites(folder: Folder) -> tuple[str, ...]:
 def describe_indexes(
     path: OneSource, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
-    """Lists the directory and its indexes, and compares them with the catalog; opens no data file.
+    """Lists the directory and its indexes, and compares them with the catalog. No data file is opened.
 
-    ``verify``: also read every index file and check all of it. Raises ``InvalidQuery`` where there are no indexes,
-    ``CorruptFile`` for a damaged catalog.
+    ``verify``: also read and check every index file. Raises ``InvalidQuery`` if there are no indexes, ``CorruptFile``
+    for a damaged catalog.
     """
     store = IndexStore.open(path, storage_options=storage_options)
     if store is None:

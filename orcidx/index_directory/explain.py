@@ -1,8 +1,8 @@
 """Explains what a query would read of a directory of ORC files, which evidence rules out the rest, and what each kind
-of evidence would rule out alone.
+of evidence would rule out by itself.
 
-A file that the catalog rules out is not opened. For the others, tails, row indexes and bloom filters are read, and for
-all files the file indexes; data is never read.
+A file that the catalog rules out is not opened. For the other files, tails, row indexes and bloom filters are read.
+File indexes are read for all files. Data is never read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OWN = "ORC statistics and bloom filters"
 ROLLED = "file statistics (catalog)"
 NO_ROWS = "no rows in the file"
 _SHOWN_TEXTS = 10
-"""Errors, and notes, that are listed one by one."""
+"""At most this many errors, and notes, are listed one by one."""
 
 _NUMBERS = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups", "kept_bytes", "index_bytes")
 _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("rows", pa.int64())]))
@@ -53,25 +53,25 @@ EXAMINED = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""The result for one file. ``alone``: the rows that each kind of evidence keeps by itself. ``skipped``: the rows of row
-groups that each ruled out first. For a file that the catalog rules out only the indexes are asked, and the other
-numbers are null."""
+"""The result for one file. ``alone``: the rows that each kind of evidence keeps by itself. ``skipped``: the rows of the
+row groups that each kind ruled out first. For a file that the catalog rules out only the indexes are examined, and the
+other numbers are null."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about each file. ``request``: like that of a scan, over the schema of all files. ``folder``:
-    ``_orcidx/``."""
+    """What is asked about each file. ``request``: like that of a scan, with the schema of all files. ``folder``: the
+    directory ``_orcidx/``."""
 
     request: ScanRequest
     folder: Folder
 
 
 def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of ``EXAMINED`` for one file. An error is put into the row, not raised.
+    """The row of ``EXAMINED`` for one file. An error is stored in the row, not raised.
 
-    ``row``: its path, ``kept`` (the catalog does not rule it out), ``known_rows``, and of its index ``index``,
-    ``embedded``, ``indexes`` and ``tail`` as in the catalog, and the pickled ``constants`` of its partition or None.
+    ``row``: the path of the file; ``kept`` (whether the catalog keeps it); ``known_rows``; ``index``, ``embedded``,
+    ``indexes`` and ``tail`` as in the catalog; and the pickled ``constants`` of its partition or None.
     """
     found: dict[str, Any] = {**dict.fromkeys(EXAMINED.names), "path": row["path"]}
     found |= {"alone": [], "skipped": [], "notes": []}
@@ -90,7 +90,7 @@ def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[
 
 
 def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | None, bytes | None]:
-    """The index with its bytes, which are read once; without bytes where it is missing."""
+    """The index with its bytes, which are read only once. Has no bytes if the index is missing."""
     hidden = Partitions.of(pa.array([row["path"]], pa.string()), pa.schema([]))
     types = {one["column"]: one["type"] for one in row["indexes"] or () if not hidden.hides(one["column"])}
     if row["embedded"] is not None:
@@ -102,7 +102,7 @@ def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | N
 
 
 def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
-    """The number of rows that each index keeps if it is the only one that is asked."""
+    """The number of rows that each index keeps if it is used by itself."""
     assert request.where is not None
     try:
         entries = read_container(Body.of(data)).entries
@@ -138,8 +138,8 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
 
 
 def _skipped(explanation: Explanation) -> dict[str, int]:
-    """Rows of row groups, by the evidence that ruled them out; all rows of a file that evidence ruled out as a
-    whole."""
+    """Rows of row groups, by the evidence that ruled them out. For a file that was ruled out as a whole, all its
+    rows."""
     counts = Counter(explanation.skipped_by)
     for file in explanation.files:
         if not file.kept and file.reasons and not counts:
@@ -152,8 +152,8 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Alone:
-    """The effect of one kind of evidence if there were no other. ``files``: how many have it. ``skipped_files``: how
-    many it rules out as a whole. ``kept_rows``: how many rows of all files would remain."""
+    """The effect of one kind of evidence by itself. ``files``: how many files have it. ``skipped_files``: how many
+    files it rules out as a whole. ``kept_rows``: how many rows of all files would remain."""
 
     name: str
     files: int
@@ -165,10 +165,10 @@ class Alone:
 class DirectoryExplanation(Summary):
     """What a query would read of a directory, and why the rest is skipped.
 
-    ``funnel``: files, rows, stripes, row groups and bytes before and after pruning (stripes and row groups only of
-    files that the catalog does not rule out). ``skipped_by``: rows by the evidence that ruled them out first.
-    ``alone``: the effect of each kind of evidence by itself, which helps to choose indexes. ``files``: a row for each
-    (path, size, rows, kept_rows, skipped_by, error).
+    ``funnel``: files, rows, stripes, row groups and bytes before and after pruning. Stripes and row groups are counted
+    only in files that the catalog does not rule out. ``skipped_by``: rows by the evidence that ruled them out first.
+    ``alone``: the effect of each kind of evidence by itself, which helps to choose indexes. ``files``: a row (path,
+    size, rows, kept_rows, skipped_by, error) for each file.
     """
 
     directory: str
@@ -227,8 +227,8 @@ def _share(part: int, whole: int) -> str:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What the catalog says about the files of a listing: by all its evidence, by partitions alone, by statistics
-    alone."""
+    """What the catalog says about the files of a listing: with all its evidence, with partitions only, and with
+    statistics only."""
 
     listing: pa.Table
     plan: FilePlan
@@ -243,7 +243,7 @@ class Pruned:
 
 
 def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Table) -> DirectoryExplanation:
-    """Makes the explanation from the catalog's pruning and the rows that tasks found."""
+    """Makes the explanation from the files that the catalog keeps and the rows that tasks found."""
     found = {row["path"]: row for row in examined.to_pylist()}
     paths, sizes = pruned.listing["path"].to_pylist(), pruned.listing["size"].to_pylist()
     kept, in_partition = pruned.mask(pruned.plan), pruned.mask(pruned.by_partition)
@@ -316,7 +316,7 @@ def _funnel(files: pa.Table, examined: pa.Table) -> tuple[Stage, ...]:
 
 
 def _alone_of_all(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
-    """The effect of each kind of evidence over all files; a file without it keeps its rows."""
+    """The effect of each kind of evidence on all files. In a file without it, all rows are kept."""
     rows = files["rows"].to_numpy()
     total = int(rows.sum())
     alone = []

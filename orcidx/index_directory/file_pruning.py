@@ -1,7 +1,7 @@
-"""Finds the files of a directory that may hold a matching row, by its catalog: for all files at once, without an object
-for each.
+"""Finds the files of a directory that may hold a matching row, by its catalog. It works on all files at once, without
+an object for each file.
 
-The span of this evidence is the list of files with one "row" for each, so that it is combined per leaf like other
+This evidence works on the list of files as if each file were one row. So it is combined for each leaf like other
 evidence.
 """
 
@@ -69,11 +69,11 @@ Bools = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
 MOST_ASKED = 20_000
-"""At most this many embedded indexes are asked by a plan, at about 0.05 ms each; with more files the tasks ask them."""
+"""A plan asks at most this many embedded indexes, at about 0.05 ms each. With more files, the tasks ask them."""
 MOST_PARTS = 16
-"""At most this many leaves below an OR are each tested by the statistics, at some milliseconds for a thousand files."""
+"""At most this many leaves below an OR are each tested by statistics, at some milliseconds for a thousand files."""
 FEW_FILES = 10_000
-"""At most this many files count as few: the statistics of one column then take half a megabyte."""
+"""At most this many files count as few. The statistics of one column then take half a megabyte."""
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _OTHERWISE = {
@@ -83,14 +83,14 @@ _OTHERWISE = {
     "calendar": _TIMES,
     "decimal_zero_precision": (TypeKind.DECIMAL,),
 }
-"""Options that change how values of these types are read, so that the statistics do not apply."""
+"""Options that change how values of these types are read. With them the statistics cannot be used."""
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """The ``key=value`` directories of files: ``values[key][codes[i]]`` is the value of file ``i``.
+    """The ``key=value`` directories of files. ``values[key][codes[i]]`` is the value of file ``i``.
 
-    ``keys``: all keys, including those whose values have no known type.
+    ``keys``: all keys, including keys whose type is not known.
     """
 
     codes: Int64s
@@ -105,8 +105,8 @@ class Partitions:
     def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
         """The partitions of paths below the listed directory.
 
-        Types are those of ``schema``; keys that it lacks have none. Without a schema the types are those that
-        ``partition_values`` finds. Keys that differ in case alone have none: they may be one column to the reader.
+        Types are those of ``schema``; keys that are not in it have none. Without a schema ``partition_values`` finds
+        the types. Keys that differ only in case have no type, because they may be the same column for the reader.
         """
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         distinct = directories.dictionary.to_pylist()
@@ -122,7 +122,7 @@ class Partitions:
 
     @staticmethod
     def as_columns(paths: pa.Array, schema: pa.Schema | None, *, case_sensitive: bool) -> Partitions:
-        """The partitions of a scan: each key is a column, with its type in the schema if that has one."""
+        """The partitions of a scan. Each key is a column, with its type in the schema if it is there."""
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         sources = [
             Source(directory, "path", f"/{directory}file", root="/") for directory in directories.dictionary.to_pylist()
@@ -137,8 +137,8 @@ class Partitions:
         return frozenset(key.casefold() for key in self.keys)
 
     def hides(self, column: str) -> bool:
-        """Whether a column of the files may have its values from directories; then statistics of the stored values say
-        nothing about it. Names may differ in case, because the reader's case rule is not known here."""
+        """Whether the values of a column may come from directories. Statistics of the stored values then say nothing
+        about it. Names may differ in case, because it is not known here whether the reader ignores case."""
         return bool(self.keys) and column.casefold() in self._folded
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
@@ -148,8 +148,8 @@ class Partitions:
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """What is known about the files of a listing: a row of ``catalog`` for each; a null row where nothing is known or
-    the row is stale. ``index_rows``: where their indexes are."""
+    """What is known about the files of a listing. ``catalog`` has a row for each file; it is null if nothing is known
+    or the row is stale. ``index_rows``: where their indexes are."""
 
     catalog: Catalog
     partitions: Partitions
@@ -162,12 +162,12 @@ class KnownFiles:
 
     @cached_property
     def rows(self) -> Int64s:
-        """The number of rows of each file; -1 where it is not known."""
+        """The number of rows of each file; -1 if it is not known."""
         rows: Int64s = self.catalog.files["rows"].combine_chunks().fill_null(-1).to_numpy()
         return rows
 
     def types_of(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """Paimon's types of the columns that the index of a file has. ``row``: that of the catalog."""
+        """Paimon's types of the columns in the index of a file. ``row``: its row in the catalog."""
         types = {one["column"]: one["type"] for one in row["indexes"] or ()}
         return {name: kind for name, kind in types.items() if not self.partitions.hides(name)}
 
@@ -176,9 +176,9 @@ class KnownFiles:
 class FilePlan:
     """What a query reads of a listing.
 
-    ``kept``: positions of the files that may hold a matching row. ``fresh``: files that the catalog has in the listed
-    version. ``rows``: those of each file, -1 where not known. ``outcomes``: results of pruning, each over some of the
-    files (none without a predicate). ``by_index``: files that an index embedded in the catalog then ruled out.
+    ``kept``: positions of the files that may hold a matching row. ``fresh``: files whose listed version is in the
+    catalog. ``rows``: the number of rows of each file, -1 if not known. ``outcomes``: results of pruning, each for some
+    of the files (none without a predicate). ``by_index``: files that an index embedded in the catalog then ruled out.
     ``notes``: what was stale or missing. ``tails``: where tails of files are kept.
     """
 
@@ -194,7 +194,7 @@ class FilePlan:
 
     @cached_property
     def matching(self) -> Bools:
-        """The files in which every row certainly matches; all files without a predicate."""
+        """The files in which every row certainly matches. Without a predicate these are all files."""
         if self.predicate is None:
             return np.ones(self.known.count, np.bool_)
         found = np.zeros(self.known.count, np.bool_)
@@ -207,7 +207,7 @@ class FilePlan:
         return self.known.rows
 
     def reasons(self, file: int) -> tuple[Reason, ...]:
-        """Why a file holds no matching row; empty for files that are kept."""
+        """Why a file holds no matching row. Empty for files that are kept."""
         if file in self.by_index:
             return (Reason("Paimon file index", "", "by its index in the catalog, no row of the file matches"),)
         for outcome in self.outcomes:
@@ -216,21 +216,21 @@ class FilePlan:
         return (Reason("catalog", "", "the file has no rows"),) if self.rows[file] == 0 else ()
 
     def index_of(self, file: int) -> StoredIndex | None:
-        """The file index of a file, for ``FileJob.file_index``; None where the file has none that may help."""
+        """The file index of a file, for ``FileJob.file_index``. None if the file has none that may help."""
         return stored_index(self.known, file, self.kept) if self.has_index and self.fresh[file] else None
 
     def tails_of(self, files: Int64s) -> list[KeptTail | None]:
-        """The kept tails of the files, which are opened in this order."""
+        """The kept tails of the files, which will be opened in this order."""
         return [None] * len(files) if self.tails is None or not len(files) else self.tails.of(files)
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
-        """The partition columns of a file, typed as over the whole listing."""
+        """The partition columns of a file, with the types of the whole listing."""
         return self.known.partitions.constants_of(file)
 
 
 def stored_index(known: KnownFiles, file: int, then: Int64s) -> StoredIndex | None:
-    """The index of a file; None where it has none. ``then``: files in their order, which are probably asked about
-    next."""
+    """The index of a file; None if it has none. ``then``: the files that will probably be asked about next, in their
+    order."""
     row = known.index_rows.row(file, then)
     types = known.types_of(row)
     if row["embedded"] is not None:
@@ -242,8 +242,8 @@ def stored_index(known: KnownFiles, file: int, then: Int64s) -> StoredIndex | No
 
 
 def files_with_index_of(known: KnownFiles, files: Int64s, columns: set[str] | None, keys: set[str] | None) -> Int64s:
-    """Those of the files that have an index that may answer: a bloom filter of one of the ``keys``, or an index of
-    another kind of one of the ``columns``; None means any."""
+    """The files that have an index which may answer: a bloom filter of one of the ``keys``, or an index of another kind
+    of one of the ``columns``. None means any column."""
     found = [np.zeros(0, np.int64)]
     for some, rows in known.index_rows.parts(files, ["indexes"]):
         indexes = rows["indexes"].combine_chunks()
@@ -258,7 +258,7 @@ def files_with_index_of(known: KnownFiles, files: Int64s, columns: set[str] | No
 
 
 def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> pa.Array:
-    """Which of the names are columns that are asked for."""
+    """Which of the names are requested columns."""
     if columns is None:
         return pa.repeat(pa.scalar(True), len(names))
     shown = sorted(name for name in columns if not known.partitions.hides(name))
@@ -266,8 +266,8 @@ def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> 
 
 
 def columns_asked_of(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
-    """Names of top-level columns that a predicate may mean (for ``a.b.c``: ``a``, ``a.b`` and ``a.b.c``), and those of
-    totals; None means any."""
+    """Names of top-level columns that a predicate may mean (for ``a.b.c``: ``a``, ``a.b`` and ``a.b.c``), and the
+    columns of totals. None means any column."""
     if predicate is None:
         return set(totalled)
     if any(isinstance(part, External) and part.columns is None for part in parts(predicate)):
@@ -288,7 +288,7 @@ def plan_known_files(
     has_index: bool,
     ask_indexes: bool = True,
 ) -> FilePlan:
-    """Prunes all files; without a predicate only files without rows are left out.
+    """Prunes all files. Without a predicate only files without rows are left out.
 
     ``has_index``: whether there are indexes of some columns of the predicate. ``ask_indexes``: whether to ask embedded
     indexes.
@@ -309,7 +309,7 @@ def plan_known_files(
 
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
-    """Files that their embedded indexes rule out, where these are few enough to ask each."""
+    """Files that their embedded indexes rule out. The indexes are read only if there are few of them."""
     indexed = known.index_rows.embedded(files, most=MOST_ASKED)
     if not indexed:
         return frozenset()
@@ -332,10 +332,10 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
 
 
 def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions) -> list[Predicate]:
-    """The part of a predicate that is still undecided in each file: without the parts of an OR that statistics rule out
-    there.
+    """The part of a predicate that is still undecided in each file. Parts of an OR that statistics rule out in a file
+    are left out.
 
-    An index of ``a`` says nothing about ``a = 1 OR b = 2``, unless ``b`` is known not to have a 2. Files with the same
+    An index of ``a`` says nothing about ``a = 1 OR b = 2``, unless it is known that ``b`` has no 2. Files with the same
     undecided part share one object.
     """
     asked = list(dict.fromkeys(_leaves_below_or(predicate)))
@@ -354,7 +354,7 @@ def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions
 
 
 def _leaves_below_or(predicate: Predicate) -> Iterator[Leaf]:
-    """Those of the plain leaves that are below at least one OR."""
+    """The plain leaves that are below at least one OR."""
     found = fold(
         predicate,
         lambda part: [(part, False)] if isinstance(part, Leaf) else [],
@@ -371,7 +371,7 @@ def _without(predicate: Predicate, gone: set[Leaf]) -> Any:
 def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
     """What partitions and statistics say about a predicate: one outcome for all files with the same types of columns.
 
-    A leaf has the meaning that it has for the file's type: ``x = 7.5`` is never true where ``x`` is an integer.
+    A leaf is evaluated in the file's type: ``x = 7.5`` is never true if ``x`` is an integer in the file.
     """
     off = changed_statistics(known.catalog, options)
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
@@ -397,8 +397,9 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
 
 
 class _KnownColumns(Mapping[Path, StatisticsColumn]):
-    """The statistics of columns of all files, in the form that tests use. With few files the form is kept for the whole
-    predicate, with many only while one leaf is tested, because it takes as much memory as the stored statistics."""
+    """The statistics of columns of all files, in the form that tests use. For few files they are kept in this form for
+    the whole predicate. For many files they are kept only while one leaf is tested, because they take as much memory as
+    the stored statistics."""
 
     def __init__(self, known: KnownFiles, keys: Mapping[Path, StatisticsKey], reading: ReadOptions) -> None:
         self._known = known
@@ -423,7 +424,7 @@ class _KnownColumns(Mapping[Path, StatisticsColumn]):
 
 
 def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
-    """The columns whose statistics do not apply with these options."""
+    """The columns whose statistics cannot be used with these options."""
     changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
     if options.utf8 != "replace" and "utf8" in changed:
         changed.remove("utf8")
@@ -454,8 +455,8 @@ def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[l
 def _bound(
     predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions
 ) -> tuple[Bound, bool]:
-    """The root of the predicate, with True in place of leaves that name other columns or do not fit their type (the
-    scan reports these); and whether nothing was replaced."""
+    """The root of the predicate, and whether it is complete. Leaves that name other columns or do not fit their type
+    are replaced by True; the scan reports them."""
     fields = [pa.field(name, values.type) for name, values in partitions.values.items()]
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     fields += [pa.field(key.column, arrow_type(key.node, reading)) for key in keys]

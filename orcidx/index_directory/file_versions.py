@@ -1,4 +1,4 @@
-"""Versions of files as tables: compares a listing with a catalog's versions of the same paths."""
+"""Versions of files as tables. Compares a listing with the versions of the same paths in a catalog."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Bools = npt.NDArray[np.bool_]
 def states(
     listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_], *, unit: int | None = None
 ) -> npt.NDArray[np.int8]:
-    """``Fingerprint.matches`` for all files at once, except that the etag or the time must be known and equal too.
+    """``Fingerprint.matches`` for all files at once. In addition the etag or the time must be known and equal.
 
-    ``unit``: nanoseconds to which the listing truncates its times."""
+    ``unit``: the nanoseconds to which the listing rounds its times down."""
     same_size = _true(pc.equal(listing["size"], known["size"]))
     same_etag = pc.equal(listing["etag"], known["etag"])
     ours, theirs = listing["mtime"], known["mtime"]
@@ -58,7 +58,7 @@ def among(files: pa.Table, others: pa.Table) -> Bools:
 
 
 def later(files: pa.Table, others: pa.Table) -> Bools:
-    """Which rows of ``files`` have, in ``others``, the same path with a later modification time."""
+    """Which rows of ``files`` have a path that has a later modification time in ``others``."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     return _true(pc.greater(others["mtime"].take(place), files["mtime"]))
 
@@ -68,8 +68,8 @@ def _true(values: Any) -> npt.NDArray[np.bool_]:
 
 
 def behind(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
-    """The files from which a new catalog's mode is taken, as it holds values of them: the files of ``news`` and the
-    earlier catalogs."""
+    """The files whose permissions determine the mode of a new catalog, because it has values of them: the files of
+    ``news`` and the earlier catalogs."""
     below = Folder(root)
     return [
         *(below.source(path) for path in news["path"].to_pylist()),

@@ -1,4 +1,4 @@
-"""Checks whether the index files of a directory exist and are whole."""
+"""Checks whether the index files of a directory exist and are complete."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ __all__ = ["broken_indexes", "damaged_indexes"]
 
 
 def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
-    """For each file of the catalog: whether its index file is missing, or has another length than when it was
-    written."""
+    """For each file of the catalog: whether its index file is missing, or its length differs from the written one."""
     files = store.catalog(files=("index", "index_size"), columns=()).files
     sizes = {one.name: one.version.size for one in store.folder.list(INDEXES)} if len(files) else {}
     pairs = zip(files["index"].to_pylist(), files["index_size"].to_pylist())
@@ -24,7 +23,7 @@ def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
 
 
 def broken_indexes(store: IndexStore) -> dict[int, str]:
-    """Reads and checks whole indexes of some files of the catalog; returns what is wrong with them."""
+    """Reads and checks complete indexes of some files of the catalog. Returns what is wrong with them."""
     found = {}
     names = ("index", "index_size", "embedded", "indexes", "rows")
     for number, row in enumerate(store.catalog(files=names, columns=()).files.to_pylist()):
@@ -39,7 +38,7 @@ def broken_indexes(store: IndexStore) -> dict[int, str]:
 
 
 def _damage_in(data: bytes, types: Mapping[str, str], rows: int | None) -> str | None:
-    """What is wrong with the format of an index file, which is read whole; None if nothing is."""
+    """What is wrong with the format of an index file, which is read completely. None if nothing is wrong."""
     try:
         index = read_file_index(data, types=types, rows=rows)
         for entry in index.entries:

@@ -1,7 +1,7 @@
-"""``IndexRows``: where the indexes of the files of a plan are, read of the files that are left of it alone.
+"""``IndexRows``: where the indexes of the files of a plan are. This is read only for the files that are left.
 
-A catalog of many files may hold the indexes themselves, which are then most of its bytes. Statistics and directories
-rule most files out, so the rows of the others are read when they are asked for, by their numbers in the catalog.
+In a catalog of many files, embedded indexes may be most of the bytes. Statistics and directories rule out most files.
+So the rows of the other files are read only when they are needed, by their numbers in the catalog.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Int64s = npt.NDArray[np.int64]
 
 INDEX_COLUMNS = ("tail", "index", "index_size", "embedded", "indexes")
 ROWS_AT_ONCE = 1 << 13
-"""The rows that are read and kept at once where files are asked about one by one. Embedded indexes have at most 500
-bytes each by default (decision 0070)."""
+"""The number of rows that are read and kept together if files are asked about one by one. Embedded indexes have at most
+500 bytes each by default (decision 0070)."""
 
 
 def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence[str]) -> pa.Table:
@@ -43,8 +43,8 @@ def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence
 
 class IndexRows:
     """The columns ``INDEX_COLUMNS`` of the catalog for the files of a listing. ``entry``: each file's row in the
-    catalog, -1 where there is none that counts. ``read``: some columns of some rows of the catalog, whose numbers
-    ascend."""
+    catalog, -1 if it has no valid row. ``read``: reads some columns of some rows of the catalog, whose numbers must be
+    ascending."""
 
     def __init__(self, read: Callable[[Int64s, Sequence[str]], pa.Table], entry: Int64s) -> None:
         self._read = read
@@ -52,7 +52,7 @@ class IndexRows:
         self._near: tuple[Int64s, pa.Table | None] = np.zeros(0, np.int64), None
 
     def of(self, files: Int64s, names: Sequence[str] = INDEX_COLUMNS) -> pa.Table:
-        """A row for each of these files, null where nothing is known."""
+        """A row for each of these files; null if nothing is known."""
         entry = self._entry[files]
         numbers, places = np.unique(entry, return_inverse=True)
         unknown = int(len(numbers) > 0 and numbers[0] < 0)
@@ -66,7 +66,7 @@ class IndexRows:
             yield some, self.of(some, names)
 
     def embedded(self, files: Int64s, *, most: int) -> list[tuple[int, Mapping[str, Any]]]:
-        """The files whose index is in the catalog, each with its row; none where there are more than ``most``."""
+        """The files whose index is in the catalog, each with its row. Nothing if there are more than ``most``."""
         found: list[tuple[int, Mapping[str, Any]]] = []
         for some, rows in self.parts(files, ["embedded", "indexes"]):
             has = np.flatnonzero(rows["embedded"].is_valid().to_numpy())
@@ -76,7 +76,7 @@ class IndexRows:
         return found
 
     def row(self, file: int, then: Int64s) -> Mapping[str, Any]:
-        """The row of one file. ``then``: files in their order, which are probably asked about next."""
+        """The row of one file. ``then``: the files that will probably be asked about next, in their order."""
         files, table = self._near
         at = int(files.searchsorted(file))
         if table is None or at == len(files) or files[at] != file:

@@ -2,13 +2,13 @@
 
     _orcidx/tails/<digest>.tails    the last bytes of some files as they are stored, one after the other
 
-A row of the catalog says where the tail of its file is kept, with its CRC-32. A tail has what opening a file needs: the
-footer, the statistics of the stripes, and the footer of the last stripe. It is used only for the version of the file
-that the catalog has. Where a kept tail cannot be read, the file's own tail is read. There is no kept tail for a file
-that one request reads whole, for a local file, and for a tail that is longer than ``LONGEST_TAIL``.
+A row of the catalog says where the tail of its file is kept, with its CRC-32. A tail has what is needed to open a file:
+the footer, the statistics of the stripes, and the footer of the last stripe. It is used only for the version of the
+file that is in the catalog. If a kept tail cannot be read, the file's own tail is read. No tail is kept of a file that
+one request reads completely, of a local file, and if the tail is longer than ``LONGEST_TAIL``.
 
-The name is a digest of the content, so a job that runs again writes the same object. ``clean`` deletes objects that no
-catalog names.
+The name is a digest of the content, so a job that runs again writes the same object. ``clean`` deletes objects that are
+in no catalog.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["LONGEST_TAIL", "TAILS", "TAIL_FIELDS", "TailPlaces", "keep_tails", "
 
 TAILS = "tails"
 LONGEST_TAIL = 32 << 10
-"""The most bytes of a tail that is kept: half of what one request for a tail brings (decision 0070)."""
+"""The most bytes of a tail that is kept. It is half of what one request for a tail reads (decision 0070)."""
 TAIL_FIELDS = pa.schema(
     [("tails", pa.string()), ("tail_at", pa.int64()), ("tail_length", pa.int64()), ("tail_crc", pa.int64())]
 )
-"""Fields of a catalog's row about the tail: the object's name in ``_orcidx/``, and which of its bytes."""
+"""Fields of a catalog's row about the tail: the object's name in ``_orcidx/``, and the tail's bytes in it."""
 
 
 def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | None:
@@ -55,7 +55,7 @@ def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | N
 
 
 def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None:
-    """Writes the tails of some files, which are in their rows as ``tail_bytes``, and adds to the rows where they are
+    """Writes the tails of some files, which are in their rows as ``tail_bytes``. Adds to the rows where they are
     kept."""
     kept = [row for row in rows if row.get("tail_bytes")]
     if not kept:
@@ -72,7 +72,7 @@ def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None
 
 @dataclass(frozen=True)
 class TailPlaces:
-    """Where the tails of the files of a plan are kept. ``entry``: the row of each file in the table that ``read`` gives
+    """Where the tails of the files of a plan are kept. ``entry``: the row of each file in the result of ``read``
     (columns of ``TAIL_FIELDS``). ``fresh``: whether that row has the file's version."""
 
     folder: Folder
@@ -82,10 +82,10 @@ class TailPlaces:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        return self.read().select(TAIL_FIELDS.names)  # a catalog in parts is read with its paths
+        return self.read().select(TAIL_FIELDS.names)  # the paths of a catalog in several parts are read too
 
     def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
-        """The tails of these files, which are opened in this order; None for files without one."""
+        """The tails of these files, which will be opened in this order. None for files without one."""
         known = files[self.fresh[files]]
         rows = self._rows.take(pa.array(self.entry[known]))
         found: dict[int, KeptTail] = {}

@@ -1,9 +1,9 @@
-"""Finds the indexes for pruning a listing of files, however the files were named.
+"""Finds the indexes for pruning a listing of files. The files may be given in any form.
 
-An index belongs to a directory, and a query may name that directory, a partition's folder in it, a glob, single files,
-or a list of these. So the index is searched from each place upwards: first in the table's directory (the path without
+An index belongs to a directory. A query may name that directory, a folder of a partition in it, a glob, single files,
+or a list of these. So for each place the index is searched upwards: first in the table's directory (the path without
 the ``key=value`` folders at its end), then in the place itself, then in up to ``LEVELS`` directories above it. The
-first one that is found is used.
+first index that is found is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
 
 LEVELS = 8
-"""How many directories above a place are searched, each with one listing where the storage is remote."""
+"""How many directories above a place are searched. In remote storage each takes one listing."""
 _LISTED_AT_ONCE = 8
 """How many directories are listed at the same time."""
 
@@ -70,9 +70,10 @@ def plan_listing(
     totals: Mapping[str, TotalledColumn] | None = None,
     eligible: npt.NDArray[np.bool_] | None = None,
 ) -> ListingPlan:
-    """The files that may match ``where``, by the indexes of their directories. ``schema`` and ``totalled`` mean what
-    they mean for ``IndexStore.plan``, ``everywhere`` for ``stores_of``, ``eligible`` for ``known_units``. ``totals``:
-    the columns whose totals are wanted (empty: only counts of rows).
+    """The files that may match ``where``, by the indexes of their directories.
+
+    For ``schema`` and ``totalled`` see ``IndexStore.plan``, for ``everywhere`` ``stores_of``, for ``eligible``
+    ``known_units``. ``totals``: the columns whose totals are wanted (empty: only counts of rows).
 
     A damaged index rules nothing out, and a note says so.
     """
@@ -120,7 +121,7 @@ def plan_listing(
 def index_of_file(
     source: Source, column: Sequence[str], *, options: ReadOptions | None = None
 ) -> tuple[StoredIndex | None, tuple[Note, ...]]:
-    """The index of one file in its directory's indexes, if it is for this column and this version of the file; and
+    """The index of one file in its directory's indexes, if it is for this column and this version of the file. Also
     notes on what was stale or damaged, or could not be reached."""
     asked = col(*column)
     try:
@@ -133,8 +134,8 @@ def index_of_file(
 def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tuple[IndexStore, list[int]]]:
     """The indexed directories that contain the files, each with the positions of its files.
 
-    Without ``everywhere``, remote storage is searched no higher than the listed directory (or the table's directory, if
-    a partition was listed), and not at all for files named one by one.
+    Without ``everywhere``, remote storage is searched only up to the listed directory (or the table's directory, if a
+    partition was listed). It is not searched for files that were named one by one.
     """
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
     of_root: dict[tuple[Any, ...], list[int]] = {}
@@ -142,7 +143,8 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
         root: tuple[Any, ...] | None = None
         alone = source.root is None and source.kind != "path"
         if not (alone or source.kind == "url" or source.listed is None):
-            # The result is the same for all files that a listing of one directory found, and for local files in one.
+            # The result is the same for all files that were found by listing one directory, and for local files in one
+            # directory.
             place = str(source.location).rpartition(os.sep)[0] if source.root is None else source.root
             root = (source.kind, id(source.filesystem), source.root is None, place)
             if root in of_root:
@@ -169,15 +171,15 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
 
 
 def store_above(directory: str | Source) -> IndexStore | None:
-    """The indexes for the files of a directory, found without listing it; None where there are none.
-    ``directory``: a local one's path, or a source that has a store."""
+    """The indexes for the files of a directory, found without listing it. None if there are none. ``directory``: the
+    path of a local one, or a source that has a store."""
     if isinstance(directory, Source):
         return _search(_directory(directory, str(directory.location)), {}, None)
     return _search(_directory(describe_source(directory), os.path.abspath(directory)), {}, None)
 
 
 def _start(source: Source) -> Source | None:
-    """The directory whose listing found a file, or that contains it; None where no other files can be beside it."""
+    """The directory whose listing found a file, or the one that contains it. None if it cannot have other files."""
     if source.listed is None or not source.in_store:
         return None
     location = str(source.location)
@@ -196,8 +198,8 @@ def _directory(like: Source, location: str) -> Source:
 
 
 def _levels_listed(start: Source, source: Source) -> int:
-    """How many levels the listed directory is above the start; 0 except for URLs, where the search starts beside the
-    file."""
+    """How many levels the listed directory is above the start. 0 except for URLs, for which the search starts beside
+    the file."""
     if start.kind != "url" or source.root is None:
         return 0
     below = store_of(start)[1].strip("/")
@@ -222,8 +224,8 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
 
 
 def _candidates(location: str, levels: int | None) -> list[str]:
-    """Directories in the order in which they are searched; with ``levels`` none that is above both that many levels and
-    the table's directory."""
+    """Directories in the order in which they are searched. With ``levels``, a directory is left out if it is above both
+    that many levels and the table's directory."""
     upwards = list(_upwards(location))[: LEVELS + 1]
     plain = [n for n, one in enumerate(upwards) if "=" not in one.rpartition("/")[2]]
     table = plain[0] if plain else 0

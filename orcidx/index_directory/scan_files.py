@@ -252,7 +252,7 @@ def aggregate(
 
 
 def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-    """What was given for the path of each file."""
+    """The value that was given for the path of each file."""
     chosen: list[dict[str, Any]] = [{} for _ in files]
     if not any(given.values()):
         return chosen
@@ -285,16 +285,16 @@ class DirectoryIndexes:
 
     @property
     def as_of(self) -> None:
-        """The files were listed now."""
+        """None: the files were listed now."""
         return None
 
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The files that their indexes do not rule out. Raises ``CorruptFile`` for a damaged catalog with
-        ``strict_index``.
+        """The files that their indexes do not rule out. With ``strict_index``, raises ``CorruptFile`` for a damaged
+        catalog.
 
-        A catalog identifies columns by name, so it is not used where columns are matched differently. A catalog that
+        A catalog identifies columns by name, so it is not used if columns are matched differently. A catalog that
         cannot be reached rules nothing out.
         """
         found = self._asked(jobs, request, totalled=totalled)
@@ -303,7 +303,7 @@ class DirectoryIndexes:
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """``plan``, and the totals that the catalog knows of files that match whole."""
+        """``plan``, and the totals that the catalog has of files in which every row matches."""
         eligible = np.array([job.is_whole for job in jobs], np.bool_)
         found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
@@ -314,12 +314,12 @@ class DirectoryIndexes:
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
     def _asked(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
-        """What the indexes say; nothing where they cannot be used."""
+        """What the indexes say. Nothing if they cannot be used."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":
             return ListingPlan(everything)
         sources = [job.source for job in jobs]
-        # Uses the scan's own columns of directories, in its types; keys of other directories rule nothing out.
+        # Uses only the partition columns of the scan, in its types. Keys of other directories rule nothing out.
         values = jobs[0].constants if jobs else {}
         schema = pa.schema([(name, value.type) for name, value in values.items()])
         try:

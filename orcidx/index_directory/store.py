@@ -1,4 +1,4 @@
-"""``IndexStore``: the indexes of a plain directory of ORC files, which lie in ``_orcidx/`` inside it.
+"""``IndexStore``: the indexes of a plain directory of ORC files. They are in ``_orcidx/`` inside this directory.
 
     _orcidx/rollup/00000007.catalog          the row of every file (see ``catalog``)
     _orcidx/rollup/00000008.catalog          files that were added or changed since
@@ -6,15 +6,15 @@
     _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
 Spark and ``orcidx.scan`` do not look into names that begin with "_". A catalog is written in one piece, by the job that
-gets the next number, and says whether it is whole or adds to those before it. The last whole one and those after it are
-valid; ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and the spec,
-so that an old index is never used for a changed file.
+gets the next number, and it says whether it is whole or adds to earlier ones. The last whole catalog and those after it
+are valid; ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and the
+spec, so that an old index is never used for a changed file.
 
-Their names do not end in ".orc", so that ``**/*.orc`` finds data alone. Catalogs of version 1 were Parquet files
+Their names do not end in ".orc", so that ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
 (``00000007.parquet``). They are not read: their files count as unknown until the indexes are refreshed, which uses the
-existing index files. Their numbers stay taken.
+existing index files. Their numbers are not used again.
 
-To read with it (``path`` is the directory; None where it has no catalog)::
+To read with it (``path`` is the directory; the store is None if it has no catalog)::
 
     store = IndexStore.open(path, storage_options=...)
     sources = list_sources(path, storage_options=...)          # one listing, with each file's version
@@ -22,12 +22,12 @@ To read with it (``path`` is the directory; None where it has no catalog)::
     for i in plan.kept.tolist():                               # positions in ``sources``; the others cannot match
         FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
 
-``index_of`` gives a ``StoredIndex``, or None where the file has no index of a column that ``where`` names.
-``plan.fresh`` tells which files the catalog knows in exactly the version listed, ``plan.rows`` how many rows those have
-(-1 elsewhere), ``plan.reasons(i)`` which evidence ruled a file out, ``plan.tails`` where last bytes of files are kept,
-and ``plan.notes`` what was stale. Nothing is used for a file that is not fresh. Columns are matched by name. A plan
-takes two requests, whatever the number of files: the listing of ``_orcidx/rollup`` and the catalog (one more for each
-part; several for one above 32 MiB).
+``index_of`` gives a ``StoredIndex``, or None if the file has no index of a column in ``where``. ``plan.fresh`` tells
+which files the catalog has in exactly the listed version, and ``plan.rows`` how many rows these have (-1 for others).
+``plan.reasons(i)`` says which evidence ruled a file out, ``plan.tails`` where last bytes of files are kept, and
+``plan.notes`` what was stale. Nothing is used for a file that is not fresh. Columns are matched by name. A plan takes
+two requests for any number of files: the listing of ``_orcidx/rollup`` and the catalog. There is one more request for
+each further part, and several for a part above 32 MiB.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ INDEXES = "index"
 MOST_PARTS = 8
 """A catalog with more parts than this is written again in one piece."""
 REWRITTEN_AT_ONCE = 1 << 20
-"""A catalog of at most this many files is written again to drop a single file."""
+"""A catalog of at most this many files is written again even to drop a single file."""
 READ_AT_ONCE = 32 << 20
 """Bytes of one request for a catalog in a store."""
 COMMIT_ATTEMPTS = 16
@@ -90,13 +90,13 @@ MANY_FILES = 100_000
 """With more files than this, memory that Arrow has freed is returned to the system after planning (decision 0070)."""
 
 LONGEST_CHAIN = 1000
-"""The most catalogs after the last whole one; writers write a whole one long before."""
+"""The most catalogs after the last whole one. Writers write a whole one long before this number is reached."""
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Match:
-    """For each listed file its row in the catalog (-1: none), and whether that row has the listed version."""
+    """For each listed file, its row in the catalog (-1: none), and whether that row has the listed version."""
 
     entry: Int64s
     state: npt.NDArray[np.int8]
@@ -127,7 +127,7 @@ class IndexStore:
     def open(
         path: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None, create: bool = False
     ) -> IndexStore | None:
-        """The store of a directory; None where there is no catalog, or an empty store with ``create``."""
+        """The store of a directory. If there is no catalog: None, or an empty store with ``create``."""
         root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
         if not root.in_store:
             return None
@@ -142,7 +142,7 @@ class IndexStore:
         return IndexStore(self.root, self.folder, in_order(self.folder.list(CATALOGS)))
 
     def forgotten(self) -> IndexStore:
-        """The store without the contents of its catalogs: what is committed to it needs none of them."""
+        """The store without the contents of its catalogs, for commits that do not need them."""
         found = IndexStore(self.root, self.folder, self._written)
         found.__dict__["_catalogs"] = ()
         found.opened = self.opened
@@ -174,7 +174,7 @@ class IndexStore:
         raise CorruptFile(message, file=self.folder.source(chain[-1].name).name)
 
     def is_whole(self, stored: Stored) -> bool:
-        """Whether a catalog needs none of those before it."""
+        """Whether a catalog needs no earlier ones."""
         if is_of_version_1(stored.name):
             return False
         with self._opened(stored) as source:
@@ -184,7 +184,7 @@ class IndexStore:
         self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None, paths: bool = True
     ) -> Catalog:
         """The latest rows of the catalog: these columns of the files, and statistics of these data columns (None: all).
-        ``paths``: with the paths, which take a third of the time.
+        ``paths``: include the paths, which take a third of the time.
 
         Raises ``CorruptFile`` for a damaged catalog.
         """
@@ -204,7 +204,7 @@ class IndexStore:
 
     @contextmanager
     def _opened(self, stored: Stored) -> Iterator[CatalogFile]:
-        """A catalog, whose bytes are fetched once: it may be deleted afterwards."""
+        """A catalog. Its bytes are fetched once, because it may be deleted afterwards."""
         source = self.folder.source(stored.name)
         with located(file=source.name):
             if stored.name not in self._files:
@@ -222,7 +222,7 @@ class IndexStore:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The spec that the indexes were last built by."""
+        """The spec with which the indexes were last built."""
         return self._identities.spec
 
     @property
@@ -231,7 +231,7 @@ class IndexStore:
         return self._identities.spec_key
 
     def names_in(self, catalogs: Iterable[Stored]) -> set[str]:
-        """The index files and tails that some catalogs name; a damaged catalog names none."""
+        """The index files and tails that these catalogs name. A damaged catalog names none."""
         found: set[str] = set()
         for stored in catalogs:
             try:
@@ -245,11 +245,11 @@ class IndexStore:
     # ------------------------------------------------------------------ planning
 
     def match(self, listing: pa.Table, *, unit: int | None = None) -> Match:
-        """Compares a listing (``listing_table``) with the catalog. ``unit``: nanoseconds to which its times are
-        truncated."""
+        """Compares a listing (``listing_table``) with the catalog. ``unit``: the nanoseconds to which its times are
+        rounded down."""
         known = self._identities.files
         versions = known.select(["size", "mtime", "etag"])
-        # both are sorted: this takes a third of the time of looking up each path
+        # both are sorted, so this takes a third of the time of looking up each path
         if listing["path"].equals(known["path"]):
             entry = np.arange(len(listing), dtype=np.int64)
             return Match(entry, states(listing, versions, entry >= 0, unit=unit))
@@ -266,10 +266,11 @@ class IndexStore:
         options: ReadOptions | None = None,
         totalled: Collection[str] = (),
     ) -> FilePlan:
-        """Plans which files may hold a matching row, by their partitions and statistics, and where their indexes are.
+        """Finds the files that may hold a matching row, by their partitions and statistics, and where their indexes
+        are.
 
-        ``files``: sources of a listing of the directory, or a table as ``listing_table`` gives it. ``schema`` has the
-        types of partition columns; columns that it lacks rule nothing out. Without a schema the types follow from the
+        ``files``: sources of a listing of the directory, or a table from ``listing_table``. ``schema``: has the types
+        of partition columns; columns that are not in it rule nothing out. Without a schema the types follow from the
         values. A predicate that cannot be bound here (an unknown column, a literal that does not fit) rules nothing
         out; the scan raises the error. ``totalled``: columns of totals, whose indexes help too.
         """
@@ -299,10 +300,10 @@ class IndexStore:
         schema: pa.Schema | None = None,
         seen: pa.Array | None = None,
     ) -> KnownFiles:
-        """What is known about the listed files: statistics of some columns, and where their indexes are, which is read
-        when it is asked for.
+        """What is known about the listed files: statistics of some columns, and where their indexes are. The latter is
+        read when it is needed.
 
-        ``seen``: the paths whose folders are partition columns, where the query has fewer of them than the listing.
+        ``seen``: the paths whose folders are partition columns, if the query has fewer of them than the listing.
         """
         partitions = Partitions.of(listing["path"].combine_chunks() if seen is None else seen, schema)
         _give_back(len(listing))  # paths are the largest column, so they are freed before statistics are read
@@ -319,9 +320,9 @@ class IndexStore:
 
         ``listed``: the paths that a listing found after this store was opened. If it is given, rows of other files are
         dropped (from a very large catalog only when it is written again anyway). If another job was faster, its rows
-        stay, and ours are added after them, except for files of which it has a later version. A damaged catalog is
-        replaced. ``single_writer`` means what it means in ``Folder.create``. Raises ``StorageError`` when another job
-        used another spec, because the two would keep replacing each other's work.
+        are kept. Ours are added after them, except for files of which the other job has a later version. A damaged
+        catalog is replaced. For ``single_writer`` see ``Folder.create``. Raises ``StorageError`` if another job used
+        another spec, because the two jobs would keep replacing each other's rows.
 
         Each number is taken once, because its name is created exclusively. ``clean`` frees only numbers below the last
         whole catalog. A job that takes such a number then finds the later catalogs, and writes again.
@@ -355,8 +356,8 @@ class IndexStore:
     def _listing_time(
         self, content: Catalog, store: IndexStore, listed: pa.Array | None, *, whole: bool, moved: bool
     ) -> float | None:
-        """When the directory was listed, if the catalog has exactly the files of that listing after the next write.
-        Without a new listing, that of ``store`` is still valid."""
+        """When the directory was listed, if after the next write the catalog has exactly the files of that listing.
+        Without a new listing, the listing of ``store`` is still valid."""
         try:
             before = store._identities if store._written else Catalog.empty()
         except CorruptFile:
@@ -371,11 +372,11 @@ class IndexStore:
     def _names_in_use(self) -> Sequence[str]:
         try:
             return self.catalog_names
-        except CorruptFile:  # of a later writer: its catalog adds to ours, or replaces all
+        except CorruptFile:  # written by a later version: its catalog adds to ours, or replaces all
             return [stored.name for stored in self._written]
 
     def _versions(self) -> pa.Table:
-        """Paths and versions of the known files; none for a damaged catalog, which will be replaced."""
+        """Paths and versions of the known files. None for a damaged catalog, which will be replaced."""
         try:
             known = self._identities.files if self._written else Catalog.empty().files
         except CorruptFile:
@@ -383,7 +384,7 @@ class IndexStore:
         return known.select(LISTING.names)
 
     def _with_news(self, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
-        """The next catalog, and whether it is whole: only the new rows, or all rows when there are many parts."""
+        """The next catalog, and whether it is whole. It has only the new rows, or all rows if there are many parts."""
         try:
             known = self._identities if self._written else None
             if known is None or not self._catalogs:
@@ -397,7 +398,7 @@ class IndexStore:
 
 
 def _give_back(files: int) -> None:
-    """Returns memory that Arrow has freed to the system after planning many files: a tenth of the peak."""
+    """Returns memory that Arrow has freed to the system after planning many files. This is a tenth of the peak."""
     if files > MANY_FILES:
         pa.default_memory_pool().release_unused()
 
@@ -413,7 +414,7 @@ def _fetched(source: Source, stored: Stored) -> CatalogFile:
 
 
 def _all_of(reader: RangeReader) -> memoryview:
-    """The bytes of a catalog, read by one request, or by several at the same time whose results are joined."""
+    """The bytes of a catalog. They are read by one request, or by several at the same time whose results are joined."""
     if reader.is_local:
         return memoryview(reader.read_ranges([(0, reader.size())])[0])
     last, size = reader.read_tail(READ_AT_ONCE)
@@ -425,14 +426,14 @@ def _all_of(reader: RangeReader) -> memoryview:
 
 
 def _rows_of(store: IndexStore, rows: Int64s, names: Sequence[str]) -> pa.Table:
-    """These columns of some rows of a store's catalog, whose numbers ascend."""
+    """These columns of some rows of a store's catalog. The numbers of the rows must be ascending."""
     with ExitStack() as files:
         parts = [files.enter_context(store._opened(stored)) for stored in store._catalogs]
         return rows_of_parts(parts, rows if store.listing.origin is None else store.listing.origin[rows], names)
 
 
 def identity_of(store: IndexStore) -> tuple[Any, ...]:
-    """Equal for two stores of the same directory that were opened at the same catalogs."""
+    """A key that is equal for two stores of the same directory that were opened at the same catalogs."""
     return (getattr(store.root.filesystem, "name", None), store.folder.name, store._written)
 
 
@@ -451,33 +452,33 @@ def _is_of_another_spec(store: IndexStore, news: Catalog) -> bool:
 
 
 def _not_listed(known: pa.Table, listed: pa.Array | None) -> pa.Table:
-    """Known files that are not in the listing; none without a listing."""
+    """Known files that are not in the listing. Nothing without a listing."""
     return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
 
 
 def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
-    """The new rows without files of which another job has meanwhile committed a later version."""
+    """The new rows, except files of which another job has meanwhile committed a later version."""
     outdated = later(news.files, theirs.filter(pa.array(~among(theirs, ours))))
     return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
 
 
 def _is_a_part(changes: int, known: Catalog, gone: pa.Table, *, parts: int) -> bool:
-    """Whether the new rows are few compared with the known ones, so that they are written as a catalog of their own."""
+    """Whether the new rows are so few compared with the known ones that they are written as a separate catalog."""
     if dropped := int(among(known.files, gone).sum()):
         changes = len(known) if len(known) <= REWRITTEN_AT_ONCE else changes + dropped
     return 0 < 4 * changes < len(known) and parts <= MOST_PARTS
 
 
 def _refuse_pattern(root: Source) -> None:
-    """Refuses patterns. Writing into a directory creates it, but one with a wildcard in its name must already exist."""
+    """Refuses patterns. Writing to a directory creates it, but a directory with a wildcard in its name must exist."""
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
     raise InvalidQuery("give a directory, not a pattern: the indexes are stored in it", file=root.name)
 
 
 def whole_object(folder: Folder, name: str) -> bytes | None:
-    """All bytes of an index file, None where it is missing. An answer that ends early is requested again, because a
-    truncated index may look like a whole one."""
+    """All bytes of an index file; None if it is missing. An answer that ends early is requested again, because a
+    truncated index may look like a complete one."""
     try:
         reader = folder.source(name).open()
         try:
@@ -489,7 +490,7 @@ def whole_object(folder: Folder, name: str) -> bytes | None:
 
 
 def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
-    """Notes on what could not be used of the catalog, at most two."""
+    """Notes on what could not be used of the catalog; at most two."""
     found = []
     for state, kind, text in ((STALE, "stale", "changed since it was made"), (UNKNOWN, "absent", "are not in it")):
         files = np.flatnonzero(match.state == state)
