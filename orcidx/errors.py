@@ -57,7 +57,23 @@ class OrcidxError(Exception):
         self.offset = offset
 
     def at(self, **places: Any) -> OrcidxError:
-        """Fills in places that are not known yet and returns the same error; an inner, more exact place stays."""
+        """Fills in places that are not known yet. A place that is known already stays, as it is more exact.
+
+        Parameters
+        ----------
+        **places
+            Attributes by name, such as ``file`` and ``stripe``.
+
+        Returns
+        -------
+        OrcidxError
+            This error.
+
+        Raises
+        ------
+        TypeError
+            There is no place of that name.
+        """
         for name, value in places.items():
             if name not in _PLACES:
                 raise TypeError(f"no place called {name!r}; the places are {', '.join(_PLACES)}")

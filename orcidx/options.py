@@ -173,7 +173,28 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         return tuple({**self.__dict__, "decimal_zero_precision": tuple(self.decimal_zero_precision)}.values())
 
     def override(self, **options: Any) -> ReadOptions:
-        """A copy with some options changed; an unknown name raises ``InvalidQuery`` naming the nearest."""
+        """A copy with some options changed.
+
+        Parameters
+        ----------
+        **options
+            Fields of ``ReadOptions`` by name.
+
+        Returns
+        -------
+        ReadOptions
+
+        Raises
+        ------
+        InvalidQuery
+            A name is unknown (the error names the nearest), or a value is not allowed.
+
+        Examples
+        --------
+        >>> from orcidx import ReadOptions
+        >>> ReadOptions().override(batch_size=1000).batch_size
+        1000
+        """
         if not options:
             return self
         asked = (id(self), *options, *map(id, options.values()))

@@ -80,10 +80,30 @@ class _Scans:
         batch_size: int | None = None,
         **_: Any,
     ) -> OrcScanner:
-        """A scanner of these columns (names, or expressions by name) of the rows for which the filter is true.
+        """A scanner of some columns of the rows for which a filter is true.
 
-        ``batch_size``: most rows of a batch. Options of pyarrow's own scanner (read-ahead, threads, memory pool) are
-        taken and left to ``ReadOptions``. Raises ``InvalidQuery`` for an unknown column.
+        Parameters
+        ----------
+        schema : pyarrow.Schema, optional
+            The columns that may be named, in place of all.
+        columns : sequence of str, or mapping of str to pyarrow.compute.Expression, optional
+            Names, or expressions by name. None: all columns.
+        filter : pyarrow.compute.Expression, optional
+            Only rows for which it is true.
+        batch_size : int, optional
+            The most rows of a batch.
+        **_
+            Other options of pyarrow's scanner (read-ahead, threads, memory pool). They have no effect; give
+            ``ReadOptions`` to ``orcidx.dataset`` instead.
+
+        Returns
+        -------
+        OrcScanner
+
+        Raises
+        ------
+        InvalidQuery
+            A column is unknown.
         """
         whole = self._schema if schema is None else schema
         needed = self._needed(whole, columns, filter)
@@ -139,27 +159,103 @@ class _Scans:
         return replace(self._scan, request=request)
 
     def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
-        """The rows as a table; see ``scanner``."""
+        """The rows as a table.
+
+        Parameters
+        ----------
+        columns, filter, **options
+            As in ``scanner``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        InvalidQuery
+            A column is unknown.
+        """
         return self.scanner(columns=columns, filter=filter, **options).to_table()
 
     def to_batches(
         self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches; see ``scanner``."""
+        """The rows as record batches.
+
+        Parameters
+        ----------
+        columns, filter, **options
+            As in ``scanner``.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+
+        Raises
+        ------
+        InvalidQuery
+            A column is unknown.
+        """
         return self.scanner(columns=columns, filter=filter, **options).to_batches()
 
     def head(self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
-        """The first rows; see ``scanner``."""
+        """The first rows as a table.
+
+        Parameters
+        ----------
+        num_rows : int
+            At most so many rows.
+        columns, filter, **options
+            As in ``scanner``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        InvalidQuery
+            A column is unknown.
+        """
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
     def take(
         self, indices: object, columns: Any = None, filter: pc.Expression | None = None, **options: Any
     ) -> pa.Table:
-        """Rows by their number in the result; see ``OrcScanner.take``."""
+        """Rows by their number in the result, in the order given.
+
+        Parameters
+        ----------
+        indices : sequence or array of int
+            Row numbers, counted from 0.
+        columns, filter, **options
+            As in ``scanner``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        InvalidQuery
+            A column is unknown, or a number is not that of a row.
+        """
         return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
-        """The number of rows for which the filter is true, from metadata, catalogs and indexes where those prove it."""
+        """The number of rows, from metadata, catalogs and indexes where those prove it.
+
+        Parameters
+        ----------
+        filter : pyarrow.compute.Expression, optional
+            Only rows for which it is true.
+        **options
+            As in ``scanner``.
+
+        Returns
+        -------
+        int
+        """
         if filter is None:
             return self._scan.count_rows()
         needed = self._needed(self._schema, [], filter)
@@ -260,8 +356,19 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return pc.scalar(True)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
-        """The files, without those that indexes rule out for the filter and the dataset's own predicate. The others are
-        pruned when they are read."""
+        """The files, without those that indexes rule out for the filter and the dataset's own predicate.
+
+        The other files are pruned when they are read.
+
+        Parameters
+        ----------
+        filter : pyarrow.compute.Expression, optional
+            Rows for which it is true are wanted.
+
+        Yields
+        ------
+        OrcFragment
+        """
         scan = self._pushed(self._schema.names, filter, None)
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
@@ -273,7 +380,17 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return pays(pushed)
 
     def filter(self, expression: pc.Expression) -> OrcDataset:
-        """The dataset of the rows for which the expression is true."""
+        """The dataset of the rows for which an expression is true.
+
+        Parameters
+        ----------
+        expression : pyarrow.compute.Expression
+            It is joined by AND with earlier filters.
+
+        Returns
+        -------
+        OrcDataset
+        """
         request = self._scan.resolved
         where = from_expression(expression)
         both = where if request.where is None else all_of(request.where, where)

@@ -158,7 +158,12 @@ class Explanation:
         return tuple(dict.fromkeys(note for file in self.files for note in file.all_notes))
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as dicts, lists, texts and numbers, ready for JSON."""
+        """The explanation as dicts, lists, texts and numbers, ready for JSON.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "where": self.where,
             "columns": self.columns,
@@ -170,7 +175,13 @@ class Explanation:
         }
 
     def to_html(self) -> str:
-        """A self-contained page with the pruning map."""
+        """A self-contained page with the pruning map.
+
+        Returns
+        -------
+        str
+            HTML.
+        """
         return str(_report("page").explanation_page(self))
 
     def __str__(self) -> str:

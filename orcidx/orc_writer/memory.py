@@ -10,11 +10,11 @@ from orcidx.errors import InvalidQuery
 __all__ = ["WriterMemory"]
 
 LEAST_BYTES = 1 << 20
-"""The smallest limit for all open files. With less, no stripe would have a whole row group."""
+"""The smallest limit that the open files may be given; below it no stripe would have a whole row group."""
 
 
 class Holder(Protocol):
-    """A writer whose stripe can be ended by another thread. The call returns False while the writer is busy."""
+    """A writer whose stripe another thread can end; the call returns False while the writer is busy."""
 
     def end_stripe_for_memory(self) -> bool: ...
 
@@ -26,13 +26,32 @@ class WriterMemory:
     When their open stripes hold more, the largest stripes are ended and written until the limit is kept. It can be
     shared between threads: a writer that is in use by another thread ends its stripe itself, after its slice. A pickled
     copy has its own count.
+
+    Parameters
+    ----------
+    limit : int
+        The most bytes that all open stripes may hold, at least 1 MiB.
+
+    Raises
+    ------
+    InvalidQuery
+        The limit is too small, or no whole number.
+
+    Examples
+    --------
+    >>> import io, orcidx, pyarrow as pa
+    >>> memory = orcidx.WriterMemory(64 << 20)
+    >>> with orcidx.OrcWriter(io.BytesIO(), pa.schema({"id": pa.int64()}), max_memory=memory) as writer:
+    ...     _ = writer.write(pa.table({"id": [1, 2, 3]}))
+    >>> memory.held
+    0
     """
 
     def __init__(self, limit: int) -> None:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_BYTES:
             raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST_BYTES} on")
         self.limit = limit
-        # Keyed by the identity of the writer, so that each change is atomic for other threads.
+        # Keyed by the identities of writers, so that each change is atomic for other threads.
         self._held: dict[int, tuple[weakref.ref[Holder], int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -51,7 +70,15 @@ class WriterMemory:
         return [(holder, held) for holder, held in found if holder is not None]
 
     def note(self, holder: Holder, held: int) -> None:
-        """Records the bytes of a writer's stripe. This may end stripes of other writers, or its own."""
+        """Records the bytes of a writer's stripe. This may end stripes of other writers, or its own.
+
+        Parameters
+        ----------
+        holder : OrcWriter
+            The writer.
+        held : int
+            The bytes that its open stripe holds.
+        """
         self._set(holder, held)
         largest = sorted(self._alive(), key=lambda item: -item[1])
         over = sum(held for _, held in largest) - self.limit
@@ -63,7 +90,13 @@ class WriterMemory:
                 self._set(other, 0)
 
     def forget(self, holder: Holder) -> None:
-        """Forgets a closed writer."""
+        """Forgets a closed writer.
+
+        Parameters
+        ----------
+        holder : OrcWriter
+            The writer.
+        """
         self._held.pop(id(holder), None)
 
     def _set(self, holder: Holder, held: int) -> None:

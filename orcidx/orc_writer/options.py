@@ -118,7 +118,22 @@ class WriteOptions:
                     raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name and a text that is UTF-8")
 
     def override(self, **options: Unpack[WriteOptionsByName]) -> WriteOptions:
-        """A copy with some options changed; an unknown name raises ``InvalidQuery`` naming the nearest."""
+        """A copy with some options changed.
+
+        Parameters
+        ----------
+        **options
+            Fields of ``WriteOptions`` by name.
+
+        Returns
+        -------
+        WriteOptions
+
+        Raises
+        ------
+        InvalidQuery
+            A name is unknown (the error names the nearest), or a value is not allowed.
+        """
         if unknown := sorted(options.keys() - _NAMES):
             raise unknown_keyword(unknown[0], _NAMES, WRITING)
         if not options:

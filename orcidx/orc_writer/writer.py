@@ -156,11 +156,27 @@ class OrcWriter:
         return self._stripes.held
 
     def write(self, data: object) -> int:
-        """Appends a RecordBatch, a Table, a RecordBatchReader, an iterable of batches, or whatever has
-        ``__arrow_c_stream__`` or ``__arrow_c_array__`` (scans, Polars and DuckDB frames); returns the rows.
+        """Appends rows.
 
-        Raises ``InvalidQuery`` for another schema, and ``ValueOutOfRange``, naming row, column and value, for a value
-        that ORC cannot hold. The writer is closed then, and no file is left.
+        After an error the writer is closed, and no file is left.
+
+        Parameters
+        ----------
+        data : RecordBatch, Table, RecordBatchReader or iterable of batches
+            Or any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, such as a scan, or a Polars or DuckDB
+            frame.
+
+        Returns
+        -------
+        int
+            The number of rows.
+
+        Raises
+        ------
+        InvalidQuery
+            The data has another schema, or the writer is closed.
+        ValueOutOfRange
+            ORC cannot hold a value. The error names row, column and value.
         """
         if self._closed:
             raise InvalidQuery(f"{self._sink.name}: this writer is closed") from self._failure
@@ -208,8 +224,15 @@ class OrcWriter:
             self._stripes.clear()
 
     def end_stripe_for_memory(self) -> bool:
-        """Ends the open stripe because writers that share ``max_memory`` hold too much; returns False while another
-        thread is writing. After an error this writer is closed, and raises when it is used again."""
+        """Ends the open stripe because writers that share ``max_memory`` hold too much.
+
+        After an error this writer is closed, and raises when it is used again.
+
+        Returns
+        -------
+        bool
+            False while another thread is writing. The stripe stays open then.
+        """
         return self._at_work.attempt(self._end_or_abort)
 
     def _end_or_abort(self) -> None:
@@ -221,7 +244,17 @@ class OrcWriter:
             self.abort()
 
     def close(self) -> WriteResult:
-        """Writes the rest and the tail, and publishes the file. A second call returns the same result."""
+        """Writes the rest and the tail, and publishes the file. A second call returns the same result.
+
+        Returns
+        -------
+        WriteResult
+
+        Raises
+        ------
+        InvalidQuery
+            Nothing was written, because of an error before.
+        """
         if self._result is not None:
             return self._result
         if self._closed:

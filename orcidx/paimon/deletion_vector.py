@@ -67,9 +67,30 @@ _SMALLEST_KEYED = _KEY.size + len(EMPTY_BITMAP)
 class DeletionVector:
     """Positions of deleted rows, counted from 0 over the whole data file. Immutable, hashable, picklable.
 
-    ``bitmap64`` is the stored kind, which limits positions to 2^31 - 1 or to 9223372030412324864. A
-    position outside raises ``ValueOutOfRange``. ``&`` and ``|`` give a 64-bit vector when either side is one. Equality
-    compares the kind too.
+    ``&`` and ``|`` give a 64-bit vector when either side is one. Equality compares the kind too.
+
+    Parameters
+    ----------
+    positions : iterable of int
+        The deleted rows, in any order.
+    bitmap64 : bool
+        The stored kind. It limits positions to 9223372030412324864 (True) or to 2^31 - 1 (False).
+
+    Raises
+    ------
+    ValueOutOfRange
+        A position is negative, or above the limit of the kind.
+
+    Examples
+    --------
+    >>> from orcidx.paimon import DeletionVector
+    >>> vector = DeletionVector([7, 2]) | DeletionVector([3])
+    >>> vector.positions.tolist()
+    [2, 3, 7]
+    >>> DeletionVector.from_bytes(vector.to_bytes()) == vector
+    True
+    >>> vector.kept_rows(10).count
+    7
     """
 
     __slots__ = ("_bitmap", "_bitmap64")
@@ -83,8 +104,22 @@ class DeletionVector:
 
     @classmethod
     def from_bytes(cls, entry: bytes | bytearray | memoryview) -> Self:
-        """The vector of a whole entry: size, magic, bitmap, CRC. Raises ``CorruptFile`` unless every byte of it is
-        right."""
+        """The vector of a whole entry: size, magic, bitmap, CRC.
+
+        Parameters
+        ----------
+        entry : bytes, bytearray or memoryview
+            The bytes of the entry and no others.
+
+        Returns
+        -------
+        DeletionVector
+
+        Raises
+        ------
+        CorruptFile
+            A byte of the entry is wrong, bytes are missing, or more bytes follow.
+        """
         vector, end = _read_entry(memoryview(entry), 0)
         if end != len(entry):
             raise CorruptFile(f"deletion vector of {end} bytes is followed by {len(entry) - end} more", offset=end)
@@ -100,8 +135,15 @@ class DeletionVector:
     def to_bytes(self) -> bytes:
         """The whole entry, byte for byte as Paimon's Java writes it (run-optimised; 64-bit keys without gaps).
 
-        Raises ``ValueOutOfRange`` for a 64-bit position of 2^54 or more: each 2^32 positions below the largest cost at
-        least 12 bytes, and Java's readers an object each.
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        ValueOutOfRange
+            A 64-bit position is 2^54 or more. Each 2^32 positions below the largest cost at least 12 bytes, and Java's
+            readers an object each.
         """
         body = _dense_bytes(self._bitmap) if self._bitmap64 else write_bitmap(self._bitmap)
         checked = (MAGIC64 if self._bitmap64 else MAGIC32) + body
@@ -124,19 +166,66 @@ class DeletionVector:
         return copy
 
     def kept_rows(self, rows: int) -> RowSelection:
-        """The rows of a file of ``rows`` rows that are not deleted; ``CorruptFile`` for a position behind the end."""
+        """The rows of a data file that are not deleted.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows in the file.
+
+        Returns
+        -------
+        RowSelection
+            A selection of a span of ``rows`` rows.
+
+        Raises
+        ------
+        CorruptFile
+            A position is behind the end of the file.
+        """
         return ~self.deleted_rows(rows)
 
     def deleted_rows(self, rows: int) -> RowSelection:
-        """The deleted rows of a file of ``rows`` rows; ``CorruptFile`` for a position behind the end."""
+        """The deleted rows of a data file.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows in the file.
+
+        Returns
+        -------
+        RowSelection
+            A selection of a span of ``rows`` rows.
+
+        Raises
+        ------
+        CorruptFile
+            A position is behind the end of the file.
+        """
         if self._bitmap and self._bitmap.max() >= rows:
             raise CorruptFile(f"deletion vector deletes row {self._bitmap.max()} of a file of {rows} rows")
         narrow = self._bitmap64 and rows <= LARGEST_POSITION32
         return RowSelection.from_bitmap(_narrowed(self._bitmap) if narrow else self._bitmap, rows)
 
     def as_kind(self, bitmap64: bool) -> DeletionVector:
-        """The same positions as a vector of that kind; raises ``ValueOutOfRange`` for positions that do not fit 32
-        bits."""
+        """The same positions as a vector of the given kind.
+
+        Parameters
+        ----------
+        bitmap64 : bool
+            True for the 64-bit kind, False for the 32-bit kind.
+
+        Returns
+        -------
+        DeletionVector
+            This vector, if it is of that kind already.
+
+        Raises
+        ------
+        ValueOutOfRange
+            A position is above 2^31 - 1, which the 32-bit kind cannot hold.
+        """
         if bitmap64 == self._bitmap64:
             return self
         if bitmap64:

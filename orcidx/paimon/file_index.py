@@ -46,6 +46,16 @@ class FileIndex:
 
     ``notes``: what was damaged or untrusted so far, and therefore not used. ``close()`` (or ``with``) frees the
     source; what was read stays usable.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from orcidx import paimon
+    >>> index = paimon.build_file_index(pa.table({"city": ["Bonn", "Ulm", "Bonn"]}), {"bitmap": {"city": {}}})
+    >>> index.evaluate("city = 'Bonn'").rows
+    BitMap([0, 2])
+    >>> index.index("city", "bitmap").evaluate("isnull").is_empty
+    True
     """
 
     def __init__(
@@ -83,10 +93,28 @@ class FileIndex:
         return self._container.entries
 
     def index(self, column: str, kind: str) -> Index | None:
-        """One index: None if absent; an index that knows no value if EMPTY.
+        """One index of one column.
 
-        Raises ``InvalidQuery`` when ``types`` lacks the column, ``Unsupported`` for a kind that is not known here,
-        ``CorruptFile`` for damage.
+        Parameters
+        ----------
+        column : str
+            The column's name.
+        kind : str
+            Paimon's name of the format, such as "bitmap" or "bloom-filter".
+
+        Returns
+        -------
+        Index or None
+            None if the container has no such index. An index that knows no value if it is stored as EMPTY.
+
+        Raises
+        ------
+        InvalidQuery
+            ``types`` lacks the column.
+        Unsupported
+            The kind is not known here.
+        CorruptFile
+            The index is damaged.
         """
         entry = self._entries.get((column, kind))
         if entry is None:
@@ -119,10 +147,28 @@ class FileIndex:
     # ------------------------------------------------------------------ questions
 
     def evaluate(self, where: Where, *, nan: str = "ieee") -> Verdict:
-        """Rows for which ``where`` may be true, from all indexes of its columns.
+        """The rows for which a predicate may be true, from all indexes of its columns.
 
-        ``where``: any predicate (see ``orcidx.col``), SQL text, pyarrow Expression or DNF list over the columns of
-        ``types``, or one that is bound to them already; a map's key k is ``col("m[k]")``. None means every row.
+        Parameters
+        ----------
+        where : Predicate, str, pyarrow.compute.Expression, list of tuples, BoundPredicate or None
+            A predicate over the columns of ``types``, as in ``orcidx.col``. A ``str`` is SQL, and a list is in
+            disjunctive normal form. A map's key k is ``col("m[k]")``. None means every row.
+        nan : str
+            "ieee": every comparison with NaN is false. "largest": NaN equals itself and is above every number.
+
+        Returns
+        -------
+        Verdict
+            Its row numbers count from 0 in the data file.
+
+        Raises
+        ------
+        InvalidQuery
+            The predicate names a column that ``types`` lacks, or a value that cannot be of the column's type.
+        CorruptFile
+            An index is damaged and the container was read with ``strict``. Otherwise ``notes`` says so, and the index
+            is not used.
         """
         if where is None:
             return Verdict.remain()
@@ -162,7 +208,23 @@ class FileIndex:
         return Verdict.remain() if node.value else Verdict.skip()
 
     def test(self, leaf: BoundLeaf) -> Answer:
-        """Asks the indexes of the leaf's column, until one is exact or rules out every row."""
+        """Asks the indexes of a leaf's column, until one is exact or rules out every row.
+
+        Parameters
+        ----------
+        leaf : BoundLeaf
+            A comparison that is bound to the column's type.
+
+        Returns
+        -------
+        Answer
+            The verdict of all indexes together, the verdict of each index that was asked, and notes on unused indexes.
+
+        Raises
+        ------
+        CorruptFile
+            An index is damaged and the container was read with ``strict``.
+        """
         if len(leaf.path) != 1:
             return Answer(Verdict.remain())
         column = leaf.path[0]
@@ -205,10 +267,34 @@ class FileIndex:
         selection: object = None,
         strict: bool = True,
     ) -> Verdict:
-        """The rows of the first ``k`` values of a column, out of ``selection`` (``BitMap`` or ``RowSelection``).
+        """The rows of the first ``k`` values of a column.
 
-        Exact with a range-bitmap on the column; without one, all rows of the selection. ``strict=False`` keeps all rows
-        that are equal to the last one, which a further sort column needs.
+        Parameters
+        ----------
+        column : str
+            The column's name.
+        k : int
+            The number of rows.
+        descending : bool
+            The largest values are first.
+        nulls_first : bool
+            Nulls are before all values.
+        selection : BitMap or RowSelection, optional
+            Only these rows are considered.
+        strict : bool
+            False keeps all rows that are equal to the last one, which a further sort column needs.
+
+        Returns
+        -------
+        Verdict
+            Exact with a range-bitmap on the column and ``strict``. Without a range-bitmap: all rows of the selection.
+
+        Raises
+        ------
+        InvalidQuery
+            ``k`` is negative.
+        CorruptFile
+            The index is damaged and the container was read with ``strict``.
         """
         if k < 0:
             raise InvalidQuery(f"k must not be negative, but is {k}")
@@ -229,7 +315,17 @@ class FileIndex:
     # ------------------------------------------------------------------ bytes
 
     def to_bytes(self) -> bytes:
-        """The container; indexes of unknown kinds are in it as they were. Raises ``CorruptFile`` for a cut payload."""
+        """The container as it is stored. It includes indexes of unknown kinds, unchanged.
+
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        CorruptFile
+            The bytes of an index are cut off.
+        """
         return write_container(self._container)
 
     def check(self) -> None:

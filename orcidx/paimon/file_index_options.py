@@ -38,15 +38,44 @@ class FileIndexOptions:
     """Whether readers use the table's file indexes."""
 
     def is_embedded(self, size: int) -> bool:
-        """Whether an index of ``size`` bytes goes into the manifest rather than into a sidecar file."""
+        """Whether an index goes into the manifest rather than into a file of its own.
+
+        Parameters
+        ----------
+        size : int
+            The size of the index in bytes.
+
+        Returns
+        -------
+        bool
+        """
         return size <= self.in_manifest_threshold
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> FileIndexOptions:
-        """Reads a table's options; all others are ignored.
+        """Reads the options of file indexes out of a table's options.
 
-        Raises ``InvalidQuery`` for an empty item in a column list, for a column's option where no list declares the
-        column, and for a value that does not parse.
+        Parameters
+        ----------
+        options : mapping of str to str
+            All options of the table. Those of other subjects are ignored.
+
+        Returns
+        -------
+        FileIndexOptions
+
+        Raises
+        ------
+        InvalidQuery
+            A column list has an empty item, an option is about a column that no list declares, or a value does not
+            parse.
+
+        Examples
+        --------
+        >>> from orcidx.paimon import FileIndexOptions
+        >>> options = FileIndexOptions.parse({"file-index.bloom-filter.columns": "id"})
+        >>> options.is_embedded(100), options.is_embedded(10_000)
+        (True, False)
         """
         threshold = parse_size(_PREFIX + _THRESHOLD, options.get(_PREFIX + _THRESHOLD, _DEFAULT_THRESHOLD))
         spec = _declared(options)

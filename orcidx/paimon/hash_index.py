@@ -27,7 +27,22 @@ _BUCKETS = 32767  # bucket numbers are 16 bits wide, and the largest stays unuse
 
 
 class HashIndex:
-    """The key hashes of one bucket: ``hashes`` is an int32 array, in the file's order. Immutable."""
+    r"""The key hashes of one bucket, in the file's order. Immutable.
+
+    Parameters
+    ----------
+    hashes : iterable of int, or int32 array
+        The hashes, as ``key_hash`` makes them.
+
+    Examples
+    --------
+    >>> from orcidx.paimon import HashIndex
+    >>> index = HashIndex([5, -1])
+    >>> index.to_bytes()
+    b'\x00\x00\x00\x05\xff\xff\xff\xff'
+    >>> HashIndex.from_bytes(index.to_bytes()) == index
+    True
+    """
 
     __slots__ = ("_hashes",)
 
@@ -38,11 +53,26 @@ class HashIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> HashIndex:
-        """The index from the bytes of a file."""
+        """The index from the bytes of a file.
+
+        Parameters
+        ----------
+        data : bytes, bytearray or memoryview
+            Big-endian int32 values. One to three bytes after the last whole value are ignored.
+
+        Returns
+        -------
+        HashIndex
+        """
         return cls(np.frombuffer(data, dtype=">i4", count=len(data) // 4).astype(np.int32))
 
     def to_bytes(self) -> bytes:
-        """The bytes of the file."""
+        """The index as it is stored: big-endian int32 values.
+
+        Returns
+        -------
+        bytes
+        """
         return self._hashes.astype(">i4").tobytes()
 
     @property
@@ -102,12 +132,33 @@ def bucket_of_hash(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
 
 
 class BucketAssigner:
-    """Assigns keys to the buckets of one partition as Paimon does: a known key keeps its bucket, a new one goes to the
-    first bucket with room, else to a new bucket.
+    """Assigns keys to the buckets of one partition as Paimon does. Not for use from several threads.
 
-    A bucket is full with ``target_rows`` keys; ``max_buckets`` bounds the bucket numbers (-1: only by 32767); this is
-    number ``assigner`` of ``assigners``, each of which owns every ``assigners``-th bucket. ``restored``: the hashes in
-    the partition's index files, by bucket. Not for use from several threads.
+    A known key keeps its bucket. A new key goes to the first bucket with room, else to a new bucket.
+
+    Parameters
+    ----------
+    target_rows : int
+        A bucket with so many keys is full.
+    max_buckets : int
+        The limit of bucket numbers. -1: only the format's limit of 32767.
+    assigners : int
+        The number of assigners that share the partition. Each owns every ``assigners``-th bucket.
+    assigner : int
+        The number of this assigner, counted from 0.
+    restored : mapping of int to iterable of int, optional
+        The hashes in the partition's index files, by bucket.
+
+    Raises
+    ------
+    InvalidQuery
+        A number is too small.
+
+    Examples
+    --------
+    >>> from orcidx.paimon import BucketAssigner
+    >>> BucketAssigner(2).assign([10, 20, 30, 10]).tolist()
+    [0, 0, 1, 0]
     """
 
     def __init__(
@@ -136,10 +187,25 @@ class BucketAssigner:
         self._unused = (b for b in range(assigner % assigners, limit, assigners) if b not in self._used)
 
     def assign(self, hashes: Iterable[int] | Hashes) -> npt.NDArray[np.int32]:
-        """The bucket of each key hash, in order; equal hashes share a bucket.
+        """The bucket of each key; equal hashes share a bucket.
 
-        Where ``max_buckets`` are all full, new keys spread over the buckets in use by their hash (Paimon takes a random
-        one). Raises ``InvalidQuery`` when no bucket is left otherwise.
+        Where ``max_buckets`` buckets are all full, new keys spread over the buckets in use by their hash (Paimon takes
+        a random one).
+
+        Parameters
+        ----------
+        hashes : iterable of int, or int32 array
+            The hash of each key, as ``key_hash`` makes it.
+
+        Returns
+        -------
+        int32 array
+            One bucket number for each hash, in order.
+
+        Raises
+        ------
+        InvalidQuery
+            No bucket is left, and ``max_buckets`` is -1 or no bucket is in use yet.
         """
         known = self._bucket_of
         out = []

@@ -65,11 +65,31 @@ class Index(ABC):
 
     @abstractmethod
     def to_bytes(self) -> bytes:
-        """The index as it is stored."""
+        """The index as it is stored.
+
+        Returns
+        -------
+        bytes
+        """
 
     @abstractmethod
     def answer(self, question: Question) -> Verdict:
-        """Rows whose key satisfies the question. Raises ``CorruptFile`` for damage."""
+        """The rows whose key satisfies a question.
+
+        Parameters
+        ----------
+        question : Question
+            A question in the form of the index's keys.
+
+        Returns
+        -------
+        Verdict
+
+        Raises
+        ------
+        CorruptFile
+            The index is damaged.
+        """
 
     @abstractmethod
     def check(self) -> None:
@@ -78,13 +98,35 @@ class Index(ABC):
     def evaluate(self, op: str, literals: Sequence[Any] = ()) -> Verdict:
         """What the index says about ``column op literals``.
 
-        ``op``: eq neq in notin lt lte gt gte between notbetween isnull isnotnull startswith endswith contains like
-        isnan. ``literals``: Python values or pyarrow scalars of the column's type; for DATE and TIME also an int of
-        days, or of milliseconds of the day. None is SQL's null: no row matches a comparison with it. Zeros are equal
-        and NaN equals NaN, which is above every number. CHAR compares as stored.
+        Zeros are equal. NaN equals NaN and is above every number. CHAR compares as stored.
 
-        Raises ``InvalidQuery`` for an unknown operator or a literal that cannot be of the type, ``CorruptFile`` for
-        damage.
+        Parameters
+        ----------
+        op : str
+            eq neq in notin lt lte gt gte between notbetween isnull isnotnull startswith endswith contains like isnan.
+        literals : sequence
+            Python values or pyarrow scalars of the column's type; for DATE and TIME also an int of days, or of
+            milliseconds of the day. None is SQL's null: no row matches a comparison with it.
+
+        Returns
+        -------
+        Verdict
+            "remain" for an operator that is not in ``answered``.
+
+        Raises
+        ------
+        InvalidQuery
+            The operator is unknown, or a literal cannot be of the type.
+        CorruptFile
+            The index is damaged.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from orcidx.paimon import build_index
+        >>> index = build_index("bitmap", pa.array(["a", "b", "a"]), "STRING")
+        >>> index.evaluate("eq", ["a"]).rows
+        BitMap([0, 2])
         """
         root = self._bound(op, literals)
         if op not in self.answered:
@@ -94,7 +136,22 @@ class Index(ABC):
         return verdict
 
     def test(self, leaf: BoundLeaf) -> Verdict:
-        """The best answer of the index about a bound leaf. Raises ``CorruptFile`` for damage."""
+        """The best answer of the index about a bound leaf.
+
+        Parameters
+        ----------
+        leaf : BoundLeaf
+            A comparison that is bound to the column's type.
+
+        Returns
+        -------
+        Verdict
+
+        Raises
+        ------
+        CorruptFile
+            The index is damaged.
+        """
         alternatives = questions_of(leaf, self.key_type)
         if alternatives is None:
             return Verdict.remain()
@@ -108,8 +165,32 @@ class Index(ABC):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """The rows of the ``k`` first values. Only the range-bitmap supports this, other indexes raise
-        ``InvalidQuery``."""
+        """The rows of the ``k`` first values. Only a range-bitmap supports this.
+
+        Parameters
+        ----------
+        k : int
+            The number of rows.
+        descending : bool
+            The largest values are first.
+        nulls_first : bool
+            Nulls are before all values.
+        selection : BitMap or RowSelection, optional
+            Only these rows are considered.
+        strict : bool
+            False keeps all rows that are equal to the last one.
+
+        Returns
+        -------
+        pyroaring.BitMap
+
+        Raises
+        ------
+        InvalidQuery
+            The index is of another kind.
+        CorruptFile
+            The index is damaged.
+        """
         raise InvalidQuery(f"a {self.kind} index does not order rows; a range-bitmap does")
 
     def _bound(self, op: str, literals: Sequence[Any]) -> Any:

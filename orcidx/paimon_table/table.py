@@ -98,11 +98,21 @@ class Table:
     # ------------------------------------------------------------------ metadata
 
     def files(self) -> list[TableFile]:
-        """The live data files, in the manifests' order; also those that a scan would not read as they are."""
+        """The live data files, in the manifests' order; also those that a scan would not read as they are.
+
+        Returns
+        -------
+        list of TableFile
+        """
         return self._view.data_files()
 
     def index_files(self) -> list[IndexEntry]:
-        """The live index files: hash indexes, deletion vectors, global indexes."""
+        """The live index files: hash indexes, deletion vectors, global indexes.
+
+        Returns
+        -------
+        list of IndexEntry
+        """
         return self._view.index_files()
 
     def schema_of(self, schema_id: int) -> TableSchema:

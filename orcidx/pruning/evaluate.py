@@ -29,13 +29,28 @@ __all__ = ["Outcome", "Verdict", "evaluate"]
 class Verdict:
     """Answer of an index to a predicate, over the rows ``0 .. n - 1`` of one data file.
 
-    ``kind``: ``"remain"`` nothing is proved, every row may match; ``"skip"`` no row matches; ``"rows"`` the rows of
-    ``rows`` may match and no others. ``rows``: a ``pyroaring.BitMap``, empty for ``"skip"``, ``None`` for
-    ``"remain"``; it belongs to the verdict, copy it to change it. ``exact``: the predicate is true for every row of
-    ``rows``.
-
     ``a & b`` and ``a | b`` combine the answers to two predicates, as AND and OR do; ``a.refine(b)`` combines two
     answers to the same predicate.
+
+    Parameters
+    ----------
+    kind : str
+        ``"remain"``: nothing is proved, and every row may match. ``"skip"``: no row matches. ``"rows"``: the rows of
+        ``rows`` may match, and no others.
+    rows : pyroaring.BitMap, optional
+        Empty for ``"skip"``, None for ``"remain"``. It belongs to the verdict; copy it to change it.
+    exact : bool
+        The predicate is true for every row of ``rows``.
+
+    Examples
+    --------
+    >>> from orcidx import Verdict
+    >>> from pyroaring import BitMap
+    >>> one, two = Verdict.of(BitMap([1, 2, 3])), Verdict.of(BitMap([2, 3, 4]), exact=True)
+    >>> (one & two).rows, (one & two).exact
+    (BitMap([2, 3]), False)
+    >>> one.refine(two).exact
+    True
     """
 
     kind: Literal["remain", "skip", "rows"]
@@ -44,17 +59,39 @@ class Verdict:
 
     @classmethod
     def remain(cls) -> Verdict:
-        """Nothing is proved."""
+        """A verdict that proves nothing.
+
+        Returns
+        -------
+        Verdict
+        """
         return cls("remain")
 
     @classmethod
     def skip(cls) -> Verdict:
-        """No row matches."""
+        """A verdict that no row matches.
+
+        Returns
+        -------
+        Verdict
+        """
         return cls("skip", BitMap(), True)
 
     @classmethod
     def of(cls, bitmap: BitMap, exact: bool = False) -> Verdict:
-        """Only the rows of ``bitmap`` may match, or do match when ``exact``. The bitmap is not copied."""
+        """A verdict that only the rows of a bitmap may match.
+
+        Parameters
+        ----------
+        bitmap : pyroaring.BitMap
+            Row numbers, counted from 0. It is not copied.
+        exact : bool
+            Every row of the bitmap does match.
+
+        Returns
+        -------
+        Verdict
+        """
         return cls("rows", bitmap, exact)
 
     @property
@@ -81,7 +118,18 @@ class Verdict:
         return Verdict.of(self.rows | other.rows, self.exact and other.exact)
 
     def refine(self, other: Verdict) -> Verdict:
-        """Combines two answers to the same predicate: their intersection, which is exact if either is."""
+        """Combines two answers to the same predicate.
+
+        Parameters
+        ----------
+        other : Verdict
+            The other answer.
+
+        Returns
+        -------
+        Verdict
+            The intersection, which is exact if either is.
+        """
         if other.rows is None or self.kind == "skip":
             return self
         if self.rows is None or other.kind == "skip":

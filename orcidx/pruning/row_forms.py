@@ -114,7 +114,13 @@ class RowForms:
     # ------------------------------------------------------------------ forms
 
     def runs(self) -> Int64Array:
-        """Runs ``[start, stop)``: read-only int64 array of shape (k, 2), sorted, disjoint, never adjacent."""
+        """The selected rows as runs ``[start, stop)``.
+
+        Returns
+        -------
+        int64 array of shape (k, 2)
+            Sorted and disjoint; two runs never touch. It is read-only.
+        """
         if self._runs is None:
             object.__setattr__(self, "_runs", _frozen(_runs_of_bitmap(self._bitmap, self.length)))
         runs = self._runs
@@ -122,11 +128,22 @@ class RowForms:
         return runs
 
     def positions(self) -> Int64Array:
-        """The selected row numbers, ascending: int64 array of ``count`` values."""
+        """The numbers of the selected rows.
+
+        Returns
+        -------
+        int64 array of ``count`` values
+            Ascending.
+        """
         return _positions_of(self.runs())
 
     def mask(self) -> BoolArray:
-        """Boolean array of ``length`` values."""
+        """The selection as one truth value for each row of the span.
+
+        Returns
+        -------
+        bool array of ``length`` values
+        """
         if self._runs is None:
             mostly = 2 * self.count > self.length
             fewer = self._bitmap.flip(0, self.length) if mostly else self._bitmap
@@ -145,7 +162,13 @@ class RowForms:
         return np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_)
 
     def bitmap(self) -> BitMap | BitMap64:
-        """A roaring bitmap of the rows (``BitMap64`` when the span passes 2**32 rows); the caller may change it."""
+        """The selected rows as a roaring bitmap, which the caller may change.
+
+        Returns
+        -------
+        pyroaring.BitMap or pyroaring.BitMap64
+            A ``BitMap64`` when the span passes 2^32 rows.
+        """
         if self._bitmap is None:
             object.__setattr__(self, "_bitmap", self._as_bitmap())
         copy: BitMap | BitMap64 = self._bitmap.copy()
@@ -173,7 +196,17 @@ class RowForms:
     # ------------------------------------------------------------------ groups
 
     def count_in(self, bounds: Int64Array) -> Int64Array:
-        """Selected rows in each group ``[bounds[g], bounds[g + 1])``: int64 array one shorter than ``bounds``."""
+        """The number of selected rows in each group.
+
+        Parameters
+        ----------
+        bounds : int64 array of n + 1 values
+            Ascending row numbers. Group ``g`` is ``[bounds[g], bounds[g + 1])``.
+
+        Returns
+        -------
+        int64 array of n values
+        """
         bounds = np.asarray(bounds, np.int64)
         if self.is_all and len(bounds) and bounds[0] >= 0 and bounds[-1] <= self.length:
             return bounds[1:] - bounds[:-1]
@@ -191,7 +224,17 @@ class RowForms:
         return counts
 
     def any_in(self, bounds: Int64Array) -> BoolArray:
-        """Whether each group ``[bounds[g], bounds[g + 1])`` holds a selected row."""
+        """Whether each group holds a selected row.
+
+        Parameters
+        ----------
+        bounds : int64 array of n + 1 values
+            Ascending row numbers. Group ``g`` is ``[bounds[g], bounds[g + 1])``.
+
+        Returns
+        -------
+        bool array of n values
+        """
         return self.count_in(bounds) > 0
 
 

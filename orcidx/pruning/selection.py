@@ -28,6 +28,17 @@ class RowSelection(RowForms):
 
     Build one with ``all``, ``none``, ``from_runs``, ``from_positions``, ``from_bitmap``, ``from_mask`` or
     ``from_groups``. ``&``, ``|``, ``-`` and ``~`` combine selections of one length; ``==`` compares the sets.
+
+    Examples
+    --------
+    >>> from orcidx import RowSelection
+    >>> rows = RowSelection.from_positions([7, 2, 3], 10)
+    >>> rows.runs().tolist()
+    [[2, 4], [7, 8]]
+    >>> (~rows).count
+    7
+    >>> (rows & RowSelection.from_runs([(0, 3)], 10)).positions().tolist()
+    [2]
     """
 
     __slots__ = ()
@@ -36,7 +47,22 @@ class RowSelection(RowForms):
 
     @classmethod
     def all(cls, length: int) -> RowSelection:
-        """Every row of a span of ``length`` rows."""
+        """Every row of a span.
+
+        Parameters
+        ----------
+        length : int
+            The number of rows in the span.
+
+        Returns
+        -------
+        RowSelection
+
+        Raises
+        ------
+        InvalidQuery
+            ``length`` is negative.
+        """
         _check_length(length)
         selection = cls(length, np.array([[0, length]], np.int64) if length else NO_RUNS)
         object.__setattr__(selection, "_count", length)
@@ -44,15 +70,44 @@ class RowSelection(RowForms):
 
     @classmethod
     def none(cls, length: int) -> RowSelection:
-        """No row of a span of ``length`` rows."""
+        """No row of a span.
+
+        Parameters
+        ----------
+        length : int
+            The number of rows in the span.
+
+        Returns
+        -------
+        RowSelection
+
+        Raises
+        ------
+        InvalidQuery
+            ``length`` is negative.
+        """
         _check_length(length)
         return cls(length, NO_RUNS)
 
     @classmethod
     def from_runs(cls, runs: Int64Array | Iterable[Sequence[int]], length: int) -> RowSelection:
-        """Runs ``(start, stop)`` in any order; empty, overlapping and adjacent ones are allowed.
+        """The rows of some runs.
 
-        Raises ``InvalidQuery`` for a run outside ``[0, length]`` or with ``stop < start``.
+        Parameters
+        ----------
+        runs : int64 array of shape (k, 2), or iterable of (int, int)
+            Pairs ``(start, stop)`` in any order. Empty, overlapping and adjacent runs are allowed.
+        length : int
+            The number of rows in the span.
+
+        Returns
+        -------
+        RowSelection
+
+        Raises
+        ------
+        InvalidQuery
+            A run is outside ``[0, length]``, or it ends before it starts.
         """
         _check_length(length)
         array = np.array(runs if isinstance(runs, np.ndarray) else list(runs), np.int64).reshape(-1, 2)
@@ -62,7 +117,24 @@ class RowSelection(RowForms):
 
     @classmethod
     def from_positions(cls, positions: npt.ArrayLike, length: int) -> RowSelection:
-        """Row numbers in any order, repeats allowed. Raises ``InvalidQuery`` for one outside the span."""
+        """The rows with the given numbers.
+
+        Parameters
+        ----------
+        positions : array of whole numbers
+            Row numbers, counted from 0, in any order. They may repeat.
+        length : int
+            The number of rows in the span.
+
+        Returns
+        -------
+        RowSelection
+
+        Raises
+        ------
+        InvalidQuery
+            A row is outside the span, or the values are not whole numbers.
+        """
         _check_length(length)
         given = np.asarray(positions) if np.size(positions) else np.empty(0, np.int64)
         if given.dtype.kind not in "iu":
@@ -74,7 +146,24 @@ class RowSelection(RowForms):
 
     @classmethod
     def from_bitmap(cls, bitmap: BitMap | BitMap64, length: int) -> RowSelection:
-        """The rows of a roaring bitmap, which is copied. Raises ``InvalidQuery`` for a row outside the span."""
+        """The rows of a roaring bitmap, which is copied.
+
+        Parameters
+        ----------
+        bitmap : pyroaring.BitMap or pyroaring.BitMap64
+            Row numbers, counted from 0.
+        length : int
+            The number of rows in the span.
+
+        Returns
+        -------
+        RowSelection
+
+        Raises
+        ------
+        InvalidQuery
+            A row is outside the span.
+        """
         _check_length(length)
         if len(bitmap) and bitmap.max() >= length:
             raise InvalidQuery(f"row {bitmap.max()} lies outside the span of {length} rows")
@@ -82,15 +171,39 @@ class RowSelection(RowForms):
 
     @classmethod
     def from_mask(cls, mask: BoolArray) -> RowSelection:
-        """The rows where a boolean array is true; the span is the array's length."""
+        """The rows where a boolean array is true.
+
+        Parameters
+        ----------
+        mask : bool array
+            One value for each row of the span.
+
+        Returns
+        -------
+        RowSelection
+        """
         return cls(len(mask), _runs_of_mask(np.asarray(mask, bool)))
 
     @classmethod
     def from_groups(cls, mask: BoolArray, bounds: Int64Array) -> RowSelection:
-        """The rows of the groups where ``mask`` is true.
+        """The rows of some groups.
 
-        ``bounds`` holds ``len(mask) + 1`` ascending row numbers; group ``g`` is ``[bounds[g], bounds[g + 1])`` and the
-        span ends at ``bounds[-1]``. Rows before ``bounds[0]`` are not selected.
+        Parameters
+        ----------
+        mask : bool array of n values
+            Whether a group is selected.
+        bounds : int64 array of n + 1 values
+            Ascending row numbers. Group ``g`` is ``[bounds[g], bounds[g + 1])``, and the span ends at ``bounds[-1]``.
+            Rows before ``bounds[0]`` are not selected.
+
+        Returns
+        -------
+        RowSelection
+
+        Raises
+        ------
+        InvalidQuery
+            The two lengths do not fit.
         """
         mask = np.asarray(mask, bool)
         bounds = np.asarray(bounds, np.int64)
@@ -105,7 +218,18 @@ class RowSelection(RowForms):
 
     @classmethod
     def concat(cls, parts: Sequence[RowSelection]) -> RowSelection:
-        """Spans one after the other."""
+        """Joins spans, one after the other.
+
+        Parameters
+        ----------
+        parts : sequence of RowSelection
+            The selections of the spans, in order.
+
+        Returns
+        -------
+        RowSelection
+            Its length is the sum of theirs.
+        """
         starts = np.cumsum([0, *(part.length for part in parts)])
         pieces = [part.runs() + start for part, start in zip(parts, starts)]
         return cls(int(starts[-1]), joined_runs(np.concatenate(pieces)) if pieces else NO_RUNS)
@@ -145,9 +269,22 @@ class RowSelection(RowForms):
         return self._of_runs(_complement(self.runs(), self.length))
 
     def and_then(self, inner: RowSelection) -> RowSelection:
-        """Narrows by a selection over the selected rows: ``inner.length`` must be ``count``.
+        """Narrows by a selection over the selected rows.
 
-        Row ``i`` of ``inner`` is the ``i``-th selected row of this one.
+        Parameters
+        ----------
+        inner : RowSelection
+            Its row ``i`` is the ``i``-th selected row of this selection. Its ``length`` must be ``count`` of this one.
+
+        Returns
+        -------
+        RowSelection
+            A selection of the same span as this one.
+
+        Raises
+        ------
+        InvalidQuery
+            ``inner`` has another length.
         """
         if inner.length != self.count:
             raise InvalidQuery(f"the inner selection spans {inner.length} rows, but {self.count} are selected")
@@ -167,7 +304,23 @@ class RowSelection(RowForms):
         return self._of_runs(joined_runs(np.stack((starts + shift, stops + shift), axis=1)))
 
     def slice(self, start: int, stop: int) -> RowSelection:
-        """The part in ``[start, stop)`` as a selection of a span of ``stop - start`` rows."""
+        """The part of the selection in ``[start, stop)``.
+
+        Parameters
+        ----------
+        start, stop : int
+            The first row of the part, and the row after its last.
+
+        Returns
+        -------
+        RowSelection
+            A selection of a span of ``stop - start`` rows, numbered from 0.
+
+        Raises
+        ------
+        InvalidQuery
+            The part is outside the span.
+        """
         if not 0 <= start <= stop <= self.length:
             raise InvalidQuery(f"[{start}, {stop}) lies outside the span of {self.length} rows")
         if self.is_all:
@@ -187,13 +340,40 @@ class RowSelection(RowForms):
         return RowSelection(stop - start, part)
 
     def shift_into(self, length: int, offset: int) -> RowSelection:
-        """The same rows in a longer span of ``length`` rows, moved up by ``offset``."""
+        """The same rows in a longer span, moved up.
+
+        Parameters
+        ----------
+        length : int
+            The number of rows in the longer span.
+        offset : int
+            The number that is added to each row.
+
+        Returns
+        -------
+        RowSelection
+
+        Raises
+        ------
+        InvalidQuery
+            This span does not fit into the longer one at ``offset``.
+        """
         if offset < 0 or offset + self.length > length:
             raise InvalidQuery(f"{self.length} rows at {offset} lie outside the span of {length} rows")
         return RowSelection(length, self.runs() + offset)
 
     def limit(self, n: int) -> RowSelection:
-        """The first ``n`` selected rows."""
+        """The first selected rows.
+
+        Parameters
+        ----------
+        n : int
+            The most rows that stay selected. No row does where it is 0 or less.
+
+        Returns
+        -------
+        RowSelection
+        """
         if n >= self.count:
             return self
         if n <= 0:
@@ -206,7 +386,22 @@ class RowSelection(RowForms):
         return self._of_runs(kept)
 
     def issubset(self, other: RowSelection) -> bool:
-        """Whether every row of this selection is in the other, of the same span."""
+        """Whether every row of this selection is in the other.
+
+        Parameters
+        ----------
+        other : RowSelection
+            A selection of the same length.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        InvalidQuery
+            The two lengths differ.
+        """
         if self._check_same(other).is_all or self.is_empty:
             return True
         if self.count > other.count:

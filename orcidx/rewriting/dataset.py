@@ -62,7 +62,12 @@ class WrittenDataset:
         return sum(one.bytes for one in self.files)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The result as JSON values.
+
+        Returns
+        -------
+        dict
+        """
         return asdict(self)
 
 

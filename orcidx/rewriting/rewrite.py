@@ -87,7 +87,12 @@ class Rewritten:
         return None if self.dry_run else sum(one.bytes_after or 0 for one in self.files)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The result as JSON values.
+
+        Returns
+        -------
+        dict
+        """
         return {"dry_run": self.dry_run, "files": [asdict(one) for one in self.files]}
 
     def __str__(self) -> str:

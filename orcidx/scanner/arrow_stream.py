@@ -65,7 +65,12 @@ class ArrowStream(Narrowing):
 
     @abstractmethod
     def to_batches(self) -> Batches:
-        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
+        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``.
+
+        Returns
+        -------
+        Batches
+        """
 
     def __iter__(self) -> Batches:
         return self.to_batches()
@@ -75,11 +80,21 @@ class ArrowStream(Narrowing):
         """An asynchronous iterator over the batches, which does not block the event loop."""
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """A ``pyarrow.RecordBatchReader`` over one pass."""
+        """A reader of the batches of one pass.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+        """
         return pa.RecordBatchReader.from_batches(self.schema, iter(self))
 
     def to_table(self) -> pa.Table:
-        """All rows as one table."""
+        """All rows as one table.
+
+        Returns
+        -------
+        pyarrow.Table
+        """
         return self._as_table(self.to_batches())
 
     def _as_table(self, batches: Batches | Generator[pa.RecordBatch, None, None]) -> pa.Table:
@@ -95,19 +110,59 @@ class ArrowStream(Narrowing):
         return pa.Table.from_batches(found, self.schema)
 
     def head(self, n: int = 5) -> pa.Table:
-        """The first ``n`` rows as one table. Raises ``InvalidQuery`` for a negative number."""
+        """The first rows as one table.
+
+        Parameters
+        ----------
+        n : int
+            At most so many rows.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        InvalidQuery
+            ``n`` is negative.
+        """
         return self.limit(asked_limit(n, "n of head")).to_table()
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """All rows as a pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
+        """All rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        **options
+            Options of ``pyarrow.Table.to_pandas``.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
         return pandas_frame(self.to_table(), options)
 
     def to_polars(self) -> pl.DataFrame:
-        """All rows as a Polars DataFrame; ``orcidx.scan_polars`` gives a LazyFrame, which reads what it needs."""
+        """All rows as a Polars DataFrame. ``orcidx.scan_polars`` gives a LazyFrame, which reads only what it needs.
+
+        Returns
+        -------
+        polars.DataFrame
+        """
         return polars_frame(self.to_table())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation; over ``orcidx.dataset`` DuckDB pushes columns and filters down instead."""
+        """All rows as a DuckDB relation. Over ``orcidx.dataset`` DuckDB pushes columns and filters down instead.
+
+        Parameters
+        ----------
+        connection : duckdb.DuckDBPyConnection, optional
+            None: DuckDB's own default connection.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation
+        """
         return duckdb_relation(self.to_table(), connection)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -57,6 +57,37 @@ class OrcFile(AskedForKeys, FileShortcuts):
     rows. It pickles where its source does.
 
     Reading starts with one request for the tail; everything else is read when it is asked for.
+
+    Parameters
+    ----------
+    source : path, URL, bytes, file object or Source
+        The file, as ``orcidx.open`` takes it.
+    options : ReadOptions, optional
+        The options of scans that give no others.
+    expected : storage.Fingerprint, optional
+        The version of the file that must be found.
+
+    Raises
+    ------
+    CorruptFile
+        The bytes are no ORC file, or its tail is damaged.
+    FileNotFoundError
+        There is no such file.
+    StorageError
+        The storage failed, or the file is not the expected version.
+
+    Examples
+    --------
+    >>> import io, orcidx, pyarrow as pa
+    >>> sink = io.BytesIO()
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), sink)
+    >>> file = orcidx.open(sink.getvalue())
+    >>> file.num_rows, file.orc_schema
+    (3, 'struct<id:bigint>')
+    >>> file.statistics("id").maximum
+    3
+    >>> file.read(where=orcidx.col("id") > 1)["id"].to_pylist()
+    [2, 3]
     """
 
     def __init__(
@@ -173,14 +204,48 @@ class OrcFile(AskedForKeys, FileShortcuts):
     def statistics(
         self, column: str | Sequence[str] | int, stripe: int | None = None, row_group: int | None = None
     ) -> ColumnStatistics | None:
-        """Statistics of a column (path or column id) for the file, a stripe, or a row group of a stripe.
+        """Statistics of a column for the file, a stripe, or a row group of a stripe.
 
-        None where the writer stored none. Raises ``InvalidQuery`` for an unknown column, stripe or row group.
+        Parameters
+        ----------
+        column : str, sequence of str, or int
+            Name, dotted path, path as a sequence of names, or the number of the column in the ORC schema.
+        stripe : int, optional
+            The number of the stripe, counted from 0. None: the whole file.
+        row_group : int, optional
+            The number of the row group in the stripe, counted from 0. None: the whole stripe.
+
+        Returns
+        -------
+        ColumnStatistics or None
+            None where the writer stored none.
+
+        Raises
+        ------
+        InvalidQuery
+            The column, stripe or row group is unknown.
         """
         return column_statistics(self._reader, column, stripe, row_group)
 
     def statistics_table(self, level: str = "file") -> pa.Table:
-        """Statistics of all columns as one table; ``level`` is "file", "stripe" or "row_group"."""
+        """Statistics of all columns as one table.
+
+        Parameters
+        ----------
+        level : str
+            "file", "stripe" or "row_group".
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each column and file, stripe or row group. Row groups of a stripe without a usable index are
+            left out.
+
+        Raises
+        ------
+        InvalidQuery
+            The level is unknown.
+        """
         return statistics_table(self._reader, level)
 
     def _open_storage(self) -> RangeReader:
@@ -282,7 +347,24 @@ class OrcFile(AskedForKeys, FileShortcuts):
         where: Where | None = None,
         **arguments: Unpack[RowArguments],
     ) -> list[Split]:
-        """``scan(...)`` cut into tasks of about ``target_bytes`` stored bytes each, for other machines."""
+        """``scan(...)`` cut into tasks, for other processes and machines.
+
+        Parameters
+        ----------
+        target_bytes : int
+            Stored bytes of the columns read that a task has, approximately.
+        columns, where, **arguments
+            As in ``scan``, except ``limit`` and ``top``.
+
+        Returns
+        -------
+        list of Split
+
+        Raises
+        ------
+        InvalidQuery
+            As in ``scan``, and for a limit, which counts over all rows.
+        """
         return self.scan(columns, where, **arguments).splits(target_bytes)
 
     @lists_options(scan)
@@ -292,7 +374,24 @@ class OrcFile(AskedForKeys, FileShortcuts):
         where: Where | None = None,
         **arguments: Unpack[RowArguments],
     ) -> pa.Table:
-        """``scan(...)`` as one table."""
+        """``scan(...)`` as one table.
+
+        Parameters
+        ----------
+        columns, where, **arguments
+            As in ``scan``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        InvalidQuery
+            As in ``scan``.
+        CorruptFile
+            The bytes that are read break the format.
+        """
         return self.scan(columns, where, **arguments).to_table()
 
     def __iter__(self) -> Batches:

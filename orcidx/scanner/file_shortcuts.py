@@ -48,19 +48,69 @@ class FileShortcuts:
         return self.user_metadata
 
     def head(self, n: int = 5, columns: Columns = None) -> pa.Table:
-        """The first ``n`` rows."""
+        """The first rows as one table.
+
+        Parameters
+        ----------
+        n : int
+            At most so many rows.
+        columns : sequence of str or of sequences of str, optional
+            As in ``scan``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        InvalidQuery
+            ``n`` is negative, or a column is unknown.
+        """
         found: pa.Table = self.scan(columns).head(n)
         return found
 
     def iter_batches(self, batch_size: int = 65536, columns: Columns = None) -> Iterator[pa.RecordBatch]:
-        """The batches of ``scan(columns, batch_size=batch_size)``."""
+        """The batches of ``scan(columns, batch_size=batch_size)``.
+
+        Parameters
+        ----------
+        batch_size : int
+            The most rows of a batch.
+        columns : sequence of str or of sequences of str, optional
+            As in ``scan``.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+
+        Raises
+        ------
+        InvalidQuery
+            ``batch_size`` is less than 1, or a column is unknown.
+        """
         batches: Iterator[pa.RecordBatch] = self.scan(columns, batch_size=batch_size).to_batches()
         return batches
 
     def read_stripe(self, n: int, columns: Columns = None) -> pa.RecordBatch:
         """The rows of one stripe as one batch; ``scan(stripes=[n])`` gives smaller ones.
 
-        Raises ``InvalidQuery`` for a stripe that is not there, ``Unsupported`` where its values exceed one batch.
+        Parameters
+        ----------
+        n : int
+            The number of the stripe, counted from 0.
+        columns : sequence of str or of sequences of str, optional
+            As in ``scan``.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+
+        Raises
+        ------
+        InvalidQuery
+            There is no such stripe.
+        Unsupported
+            The stripe's values exceed one batch.
         """
         table = self.scan(columns, stripes=[n]).to_table()
         batches = table.combine_chunks().to_batches()
@@ -69,12 +119,27 @@ class FileShortcuts:
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """All rows as a pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
+        """All rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        **options
+            Options of ``pyarrow.Table.to_pandas``.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
         frame: pd.DataFrame = self.scan().to_pandas(**options)
         return frame
 
     def to_polars(self) -> pl.DataFrame:
-        """All rows as a Polars DataFrame."""
+        """All rows as a Polars DataFrame.
+
+        Returns
+        -------
+        polars.DataFrame
+        """
         frame: pl.DataFrame = self.scan().to_polars()
         return frame
 

@@ -105,13 +105,17 @@ class AskedForKeys(ABC):
 
         Parameters
         ----------
-        column
+        column : str or sequence of str
             Name, dotted path or sequence of names.
-        keys
+        keys : iterable
             Any number of values, converted like the literals of ``where``. None asks whether a row may be null, NaN
             whether a value may be NaN, whatever the option ``nan`` is.
-        file_index
-            A Paimon file index of this file, or its bytes or path.
+        file_index : paimon.FileIndex, bytes or path, optional
+            A Paimon file index of this file.
+        options : ReadOptions, optional
+            In place of the file's.
+        **option_overrides
+            Options of ``ReadOptions`` by name.
 
         Returns
         -------
@@ -125,6 +129,7 @@ class AskedForKeys(ABC):
 
         Examples
         --------
+        >>> import io, orcidx, pyarrow
         >>> source = io.BytesIO()
         >>> _ = orcidx.write_table(pyarrow.table({"id": [1, 5, 9]}), source)
         >>> orcidx.open(source.getvalue()).may_contain("id", [5, 10]).to_pylist()
@@ -142,7 +147,30 @@ class AskedForKeys(ABC):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> KeyAnswers:
-        """``may_contain(...)`` with the reason for each key, and notes on what could not answer."""
+        """``may_contain(...)`` with the reason for each key, and notes on what could not answer.
+
+        Parameters
+        ----------
+        column : str or sequence of str
+            Name, dotted path or sequence of names.
+        keys : iterable
+            Any number of values, as in ``may_contain``.
+        file_index : paimon.FileIndex, bytes or path, optional
+            A Paimon file index of this file.
+        options : ReadOptions, optional
+            In place of the file's.
+        **option_overrides
+            Options of ``ReadOptions`` by name.
+
+        Returns
+        -------
+        KeyAnswers
+
+        Raises
+        ------
+        InvalidQuery
+            For a column that cannot be asked, and a key that cannot be of its type.
+        """
         self._open_storage()
         job = FileJob(self.source, file_index=file_index)
         return search_keys(self.reader, job, column, keys, (options or self.options).override(**option_overrides))

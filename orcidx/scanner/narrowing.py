@@ -1,4 +1,4 @@
-"""``filter``, ``select`` and ``limit``, which make a scan from a scan, and ``count``."""
+"""Scans made of scans: ``filter``, ``select`` and ``limit``, as data frames have them, and ``count``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Narrowing(ABC):
 
     @property
     def _asked(self) -> Any:
-        """The object whose fields ``where``, ``columns`` and ``options`` are those of the scan."""
+        """The object that has the fields ``where``, ``columns`` and ``options`` of the scan."""
         return self
 
     def _asking(self, **changes: Any) -> Self:
@@ -31,21 +31,58 @@ class Narrowing(ABC):
 
     @abstractmethod
     def count_rows(self) -> int:
-        """The number of rows. Metadata and indexes alone are read if they prove it."""
+        """The number of rows. Metadata and indexes alone are read if they prove it.
+
+        Returns
+        -------
+        int
+        """
 
     def count(self) -> int:
-        """``count_rows()``, by Spark's name."""
+        """``count_rows()``, by Spark's name.
+
+        Returns
+        -------
+        int
+        """
         return self.count_rows()
 
     def limit(self, n: int) -> Self:
-        """A scan of the first ``n`` rows of this one. Raises ``InvalidQuery`` for a negative number."""
+        """A scan of the first rows of this one.
+
+        Parameters
+        ----------
+        n : int
+            At most so many rows.
+
+        Returns
+        -------
+        a scan of the same class
+
+        Raises
+        ------
+        InvalidQuery
+            ``n`` is negative.
+        """
         n = asked_limit(n, "n of limit")
         return self._with(row_limit=n if self.row_limit is None else min(n, self.row_limit))
 
     def filter(self, where: Where) -> Self:
-        """A scan of the rows of this one for which ``where`` is true. ``where`` may use any column of the files.
+        """A scan of the rows of this one for which a predicate is true.
 
-        Raises ``InvalidQuery`` for a scan with a limit, because the order of filter and limit would be unclear.
+        Parameters
+        ----------
+        where : Predicate, str, pyarrow.compute.Expression or list of tuples
+            As in ``OrcFile.scan``. It may use any column of the files.
+
+        Returns
+        -------
+        a scan of the same class
+
+        Raises
+        ------
+        InvalidQuery
+            This scan has a limit, and the order of filter and limit would be unclear.
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit takes no filter: call filter(...) first, then limit(n)")
@@ -55,9 +92,21 @@ class Narrowing(ABC):
         return self._asking(where=more if old is None else all_of(old, more), options=options)
 
     def select(self, *columns: str | Sequence[Any]) -> Self:
-        """A scan of some columns of this one, given as several names or as one list of names and paths.
+        """A scan of some columns of this one.
 
-        Raises ``InvalidQuery`` for a column that this scan does not have.
+        Parameters
+        ----------
+        *columns : str, or one list
+            Names one by one, or one list of names and paths.
+
+        Returns
+        -------
+        a scan of the same class
+
+        Raises
+        ------
+        InvalidQuery
+            This scan does not have such a column.
         """
         names: Any = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else list(columns)
         return self._selecting(names)
@@ -99,7 +148,7 @@ class RequestNarrowing(Narrowing):
         return self._with(request=replace(self.request, **changes))
 
     def _selecting(self, names: Sequence[Any]) -> Self:
-        """Splits off the names of added columns, which are not in the files and come last."""
+        """The names of added columns (not of the files), which come last."""
         request = self.request
         added = [name for name in (request.row_numbers, request.file_path) if name is not None]
         kept = [name for name in names if name in added]

@@ -82,6 +82,17 @@ class Scan(RequestNarrowing, ArrowStream):
 
     Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows; remainders are joined across row
     groups and stripes. One iterator belongs to one thread; the scan itself may be shared.
+
+    Examples
+    --------
+    >>> import io, orcidx, pyarrow as pa
+    >>> sink = io.BytesIO()
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), sink)
+    >>> scan = orcidx.scan(sink.getvalue()).filter(orcidx.col("id") >= 2)
+    >>> scan.count_rows()
+    2
+    >>> scan.limit(1).to_table().to_pylist()
+    [{'id': 2}]
     """
 
     jobs: Sequence[FileJob]
@@ -162,7 +173,14 @@ class Scan(RequestNarrowing, ArrowStream):
             return file.scan.columns.schema
 
     def learn_schema(self, find: Callable[[], pa.Schema]) -> None:
-        """Takes the schema from a file of the scan, which spares opening it once more."""
+        """Takes the schema from a file of the scan, which spares opening it once more.
+
+        Parameters
+        ----------
+        find : callable
+            A function without parameters that returns the ``pyarrow.Schema``. It is called if the schema is not known
+            yet.
+        """
         self._known("_known_schema", find)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -189,12 +207,22 @@ class Scan(RequestNarrowing, ArrowStream):
         return jobs
 
     def to_batches(self) -> Batches:
-        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``."""
+        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``.
+
+        Returns
+        -------
+        Batches
+        """
         metrics = ScanMetrics()
         return Batches(self._batches(self._limited, metrics), metrics)
 
     def to_early_batches(self) -> Batches:
-        """``to_batches`` for an engine that may stop early: the first rows come at once, in smaller batches."""
+        """``to_batches`` for an engine that may stop early: the first rows come at once, in smaller batches.
+
+        Returns
+        -------
+        Batches
+        """
         metrics = ScanMetrics()
         return Batches(self._batches(self._limited, metrics, first=1), metrics)
 
@@ -266,6 +294,15 @@ class Scan(RequestNarrowing, ArrowStream):
         seen; stripes of files that their partition rules out are not. With a limit they end with the stripe, or the
         file, in which it is reached; rows count in the order in which they are read. Iterate a stripe before going on
         to the next file, because its file is closed then.
+
+        Returns
+        -------
+        iterator of StripeScan
+
+        Raises
+        ------
+        InvalidQuery
+            The scan has ``top``, whose rows come from stripes in any order.
         """
         if self.top:
             raise InvalidQuery("the first rows in an order come from stripes in any order: leave top out of stripes()")
@@ -286,12 +323,22 @@ class Scan(RequestNarrowing, ArrowStream):
                 yield from files
 
     def to_table(self) -> pa.Table:
-        """All rows as one table."""
+        """All rows as one table.
+
+        Returns
+        -------
+        pyarrow.Table
+        """
         request = self._limited.as_table(TABLE_ROWS if self.request.where is None else TESTED_ROWS)
         return self._as_table(self._batches(request, ScanMetrics()))
 
     def count_rows(self) -> int:
-        """The number of rows; from metadata and indexes alone where those prove it."""
+        """The number of rows; from metadata and indexes alone where those prove it.
+
+        Returns
+        -------
+        int
+        """
         request = self.resolved.counting
         tails_alone = request.where is None
         if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
@@ -313,7 +360,27 @@ class Scan(RequestNarrowing, ArrowStream):
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
-        """Totals of the rows, from statistics where those prove them; see ``orcidx.aggregate``."""
+        """Totals of the rows, from statistics where those prove them.
+
+        Parameters
+        ----------
+        aggregates : dict of str to str
+            A column of the result and what it holds, such as ``"sum(price)"``; see ``orcidx.aggregate``.
+        by : str or sequence of str, optional
+            Columns to group by.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row a group, sorted by its key. One row in all where there is no ``by``.
+
+        Raises
+        ------
+        InvalidQuery
+            The scan has a limit, a function or column is unknown, or the column's type does not have the function.
+        ValueOutOfRange
+            A sum has more than 38 digits.
+        """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be aggregated: leave limit and top out")
         text = self.options.override(strings="string")
@@ -326,11 +393,23 @@ class Scan(RequestNarrowing, ArrowStream):
         return aggregate_files(self.jobs, known, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
-        """The scan cut into tasks of about ``target_bytes`` stored bytes of the columns read; their rows together, in
-        order, are those of the scan.
+        """Cuts the scan into tasks. Their rows together, in order, are those of the scan.
 
-        Files and stripes that their statistics rule out are in no task. Raises ``InvalidQuery`` for a scan with a
-        limit, which counts over all rows.
+        Files and stripes that their statistics rule out are in no task.
+
+        Parameters
+        ----------
+        target_bytes : int
+            Stored bytes of the columns read that a task has, approximately.
+
+        Returns
+        -------
+        list of Split
+
+        Raises
+        ------
+        InvalidQuery
+            The scan has a limit, which counts over all rows.
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be split: the limit counts over all rows")
@@ -340,7 +419,12 @@ class Scan(RequestNarrowing, ArrowStream):
         return [Split(part.job, request, part.rows, part.estimated_bytes) for part in parts]
 
     def explain(self) -> Explanation:
-        """What the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        """What the scan will read and why it can skip the rest; reads metadata and indexes only.
+
+        Returns
+        -------
+        Explanation
+        """
         where = None if self.request.where is None else repr(self.request.where)
         scan, gone = self, []
         while True:
@@ -397,6 +481,17 @@ class Split:
 
     Made by ``Scan.splits``. Pickles, and goes through JSON. ``rows``: those of its span, before any predicate.
     ``estimated_bytes``: stored bytes of the columns that it reads.
+
+    Examples
+    --------
+    >>> import orcidx, os, pyarrow as pa, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "ids.orc")
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), path)
+    >>> (split,) = orcidx.scan(path).splits()
+    >>> orcidx.Split.from_json(split.to_json(), within=folder.name).scan().count_rows()
+    3
+    >>> folder.cleanup()
     """
 
     job: FileJob
@@ -410,9 +505,18 @@ class Split:
         return self.job.source
 
     def scan(self, *, storage_options: Mapping[str, Any] | None = None) -> Scan:
-        """A scan of the rows of the split. ``storage_options`` as in ``orcidx.open``; the JSON does not contain them.
+        """A scan of the rows of the split.
 
         Iterating it raises ``StorageError`` when the file is not the version that was split.
+
+        Parameters
+        ----------
+        storage_options : mapping, optional
+            As in ``orcidx.open``. The JSON of a split does not contain them.
+
+        Returns
+        -------
+        Scan
         """
         job = self.job
         if storage_options:
@@ -423,17 +527,43 @@ class Split:
         return Scan((job,), self.request)
 
     def to_json(self) -> str:
-        """The split as JSON, without secrets. Raises ``InvalidQuery`` for a source without a path or URL."""
+        """The split as JSON, without secrets.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        InvalidQuery
+            The source has no path or URL that works elsewhere.
+        """
         request = request_to_json(self.request)
         sizes = {"rows": self.rows, "estimated_bytes": self.estimated_bytes}
         return json.dumps({"orcidx_split": 1, **sizes, "job": job_to_json(self.job), "request": request})
 
     @staticmethod
     def from_json(text: str | bytes, *, within: str | None = None) -> Split:
-        """The split from the JSON of ``to_json``. Raises ``InvalidQuery`` for any other text.
+        """The split from the JSON of ``to_json``.
 
         A split names the file that it reads, and the file is read with this process's credentials. For a split from
-        somebody else give ``within``: the directory or URL prefix that must contain the file and its index.
+        somebody else give ``within``.
+
+        Parameters
+        ----------
+        text : str or bytes
+            The JSON.
+        within : str, optional
+            The directory or URL prefix that must contain the file and its index.
+
+        Returns
+        -------
+        Split
+
+        Raises
+        ------
+        InvalidQuery
+            The text is not the JSON of a split, or names a file outside ``within``.
         """
         try:
             data = json.loads(text)

@@ -34,7 +34,17 @@ class FileMetadata:
 
     @staticmethod
     def of(file: OrcFile) -> FileMetadata:
-        """The metadata of an open file."""
+        """The metadata of an open file.
+
+        Parameters
+        ----------
+        file : OrcFile
+            The file.
+
+        Returns
+        -------
+        FileMetadata
+        """
         return FileMetadata(
             num_rows=file.num_rows,
             num_columns=len(file.columns),

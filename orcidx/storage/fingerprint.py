@@ -20,7 +20,20 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "crea
 class Fingerprint:
     """What distinguishes one version of an object from another, as far as the storage says.
 
-    ``size`` in bytes; ``etag`` without its quotes; ``mtime`` in nanoseconds since 1970-01-01 UTC. ``None``: not known.
+    Parameters
+    ----------
+    size : int
+        The size of the object in bytes.
+    etag : str, optional
+        The ETag without its quotes. None: not known.
+    mtime : int, optional
+        The time of the last change, in nanoseconds since 1970-01-01 UTC. None: not known.
+
+    Examples
+    --------
+    >>> from orcidx.storage import Fingerprint
+    >>> Fingerprint(10, etag="a").matches(Fingerprint(10, etag="b"))
+    False
     """
 
     size: int
@@ -33,11 +46,21 @@ class Fingerprint:
         return self.etag is not None or self.mtime is not None
 
     def matches(self, other: Fingerprint) -> bool:
-        """True when both may be the same version: their sizes are equal, and so are the etags (else the mtimes) if both
-        know them.
+        """Whether both may be the same version.
+
+        Their sizes are equal then, and so are the etags (else the mtimes) where both are known.
 
         Storages give times to the nanosecond or only to the second (HTTP dates), so times compare in whole seconds
         where one of them has no fraction.
+
+        Parameters
+        ----------
+        other : Fingerprint
+            The other version.
+
+        Returns
+        -------
+        bool
         """
         if self.size != other.size:
             return False
@@ -49,7 +72,13 @@ class Fingerprint:
         return whole and self.mtime // _NANOS_PER_SECOND == other.mtime // _NANOS_PER_SECOND
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"size", "etag", "mtime"}`` of JSON values; ``Fingerprint(**d)`` makes the fingerprint again."""
+        """The fingerprint as JSON values; ``Fingerprint(**d)`` makes it again.
+
+        Returns
+        -------
+        dict
+            The keys are "size", "etag" and "mtime".
+        """
         return asdict(self)
 
 

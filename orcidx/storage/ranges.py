@@ -50,25 +50,80 @@ class RangeReader(Protocol):
         """A key, for caches, that changes when the object's bytes change; None where the version is not known."""
 
     def size(self) -> int:
-        """The object's size in bytes."""
+        """The object's size in bytes.
+
+        Returns
+        -------
+        int
+        """
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
-        """The last ``min(length, size)`` bytes, and the size: one request where the storage can."""
+        """The end of the object, in one request where the storage can.
+
+        Parameters
+        ----------
+        length : int
+            At most so many bytes.
+
+        Returns
+        -------
+        (memoryview, int)
+            The last ``min(length, size)`` bytes, and the size of the object.
+        """
 
     def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        """One buffer per ``(offset, length)``, in the order asked, each of exactly ``length`` bytes.
+        """Reads some ranges of the object.
 
-        ``most``: the most requests that may be sent, for remote storage. Ranges are joined whatever lies between them,
-        within ``io_bytes``. Raises ``StorageError`` naming the range when the storage fails (after bounded retries),
-        gives too few bytes, or when the object has changed since it was opened. ``FileNotFoundError`` and
-        ``PermissionError`` are raised as they are."""
+        Parameters
+        ----------
+        ranges : sequence of (int, int)
+            Offsets and lengths in bytes.
+        most : int, optional
+            The most requests that may be sent, for remote storage. Ranges are joined whatever lies between them, within
+            ``io_bytes``.
+
+        Returns
+        -------
+        list of memoryview
+            One buffer for each range, in the order asked, of exactly its length.
+
+        Raises
+        ------
+        StorageError
+            The storage fails (after bounded retries) or gives too few bytes, or the object has changed since it was
+            opened. The error names the range.
+        FileNotFoundError, PermissionError
+            As the storage raises them.
+        """
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        """``read_ranges`` for event loops: awaits the requests where the storage is asynchronous, else uses a
-        thread."""
+        """``read_ranges`` for event loops: awaits the requests where the storage is asynchronous, else uses a thread.
+
+        Parameters
+        ----------
+        ranges : sequence of (int, int)
+            Offsets and lengths in bytes.
+        most : int, optional
+            The most requests that may be sent, as in ``read_ranges``.
+
+        Returns
+        -------
+        list of memoryview
+            As from ``read_ranges``.
+
+        Raises
+        ------
+        StorageError
+            As in ``read_ranges``.
+        """
 
     def fingerprint(self) -> Fingerprint:
-        """The version that was opened."""
+        """The version that was opened.
+
+        Returns
+        -------
+        Fingerprint
+        """
 
     def close(self) -> None:
         """Frees what the reader opened; never closes an object of the caller. Later reads raise ``StorageError``."""
@@ -298,9 +353,23 @@ class LentReader:
 
 
 class RecordingReader:
-    """Passes every call on to ``reader`` and records what was asked of it, for tests and analysis.
+    """Passes every call on to another reader and records what was asked of it, for tests and analysis.
 
     ``asked`` lists ``("tail", length)`` and ``("ranges", ((offset, length), ...))`` in the order of the calls.
+
+    Parameters
+    ----------
+    reader : RangeReader
+        The other reader.
+
+    Examples
+    --------
+    >>> from orcidx.storage import RecordingReader, open_reader
+    >>> reader = RecordingReader(open_reader(b"0123456789"))
+    >>> [bytes(one) for one in reader.read_ranges([(2, 3)])]
+    [b'234']
+    >>> reader.asked
+    [('ranges', ((2, 3),))]
     """
 
     def __init__(self, reader: RangeReader) -> None:
@@ -320,25 +389,91 @@ class RecordingReader:
         return [pair for kind, pairs in self.asked if kind == "ranges" for pair in pairs]
 
     def size(self) -> int:
+        """``RangeReader.size`` of the other reader.
+
+        Returns
+        -------
+        int
+        """
         return self.reader.size()
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
+        """``RangeReader.read_tail`` of the other reader, recorded.
+
+        Parameters
+        ----------
+        length : int
+            At most so many bytes.
+
+        Returns
+        -------
+        (memoryview, int)
+            The last ``min(length, size)`` bytes, and the size of the object.
+        """
         self.asked.append(("tail", length))
         return self.reader.read_tail(length)
 
     def read_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        """``RangeReader.read_ranges`` of the other reader, recorded.
+
+        Parameters
+        ----------
+        ranges : sequence of (int, int)
+            Offsets and lengths in bytes.
+        most : int, optional
+            The most requests that may be sent.
+
+        Returns
+        -------
+        list of memoryview
+            One buffer for each range, in order.
+        """
         self.asked.append(("ranges", tuple(ranges)))
         return self.reader.read_ranges(ranges, most=most)
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
+        """``RangeReader.aread_ranges`` of the other reader, recorded.
+
+        Parameters
+        ----------
+        ranges : sequence of (int, int)
+            Offsets and lengths in bytes.
+        most : int, optional
+            The most requests that may be sent.
+
+        Returns
+        -------
+        list of memoryview
+            One buffer for each range, in order.
+        """
         self.asked.append(("ranges", tuple(ranges)))
         return await self.reader.aread_ranges(ranges, most=most)
 
     def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
+        """``start_read`` of the other reader, recorded.
+
+        Parameters
+        ----------
+        ranges : sequence of (int, int)
+            Offsets and lengths in bytes.
+        most : int, optional
+            The most requests that may be sent.
+
+        Returns
+        -------
+        Task
+            A future of the list of ``memoryview``.
+        """
         self.asked.append(("ranges", tuple(ranges)))
         return start_read(self.reader, ranges, most=most)
 
     def fingerprint(self) -> Fingerprint:
+        """``RangeReader.fingerprint`` of the other reader.
+
+        Returns
+        -------
+        Fingerprint
+        """
         return self.reader.fingerprint()
 
     def close(self) -> None:

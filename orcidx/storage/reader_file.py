@@ -10,8 +10,22 @@ __all__ = ["ReaderFile"]
 
 
 class ReaderFile(io.RawIOBase):
-    """Reads what it is asked for, except from ``tail``, the end of the object, which was read before. Does not close
-    the reader."""
+    """A range reader as a seekable binary file. Closing the file does not close the reader.
+
+    Parameters
+    ----------
+    reader : RangeReader
+        The reader.
+    tail : memoryview, optional
+        The end of the object, which was read before. It is not read again.
+
+    Examples
+    --------
+    >>> from orcidx.storage import ReaderFile, open_reader
+    >>> file = ReaderFile(open_reader(b"0123456789"))
+    >>> file.seek(-2, 2), file.read()
+    (8, b'89')
+    """
 
     def __init__(self, reader: RangeReader, *, tail: memoryview | None = None) -> None:
         self._reader = reader
@@ -20,20 +34,72 @@ class ReaderFile(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
+        """Whether the file can be read.
+
+        Returns
+        -------
+        bool
+            Always True.
+        """
         return True
 
     def seekable(self) -> bool:
+        """Whether the position can be changed.
+
+        Returns
+        -------
+        bool
+            Always True.
+        """
         return True
 
     def tell(self) -> int:
+        """The position.
+
+        Returns
+        -------
+        int
+            Bytes from the start of the object.
+        """
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Changes the position. A position before the start becomes 0.
+
+        Parameters
+        ----------
+        offset : int
+            Bytes from the place that ``whence`` names.
+        whence : int
+            ``io.SEEK_SET``, ``io.SEEK_CUR`` or ``io.SEEK_END``.
+
+        Returns
+        -------
+        int
+            The new position, in bytes from the start of the object.
+        """
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
         return self._at
 
     def read(self, size: int = -1) -> bytes:
+        """Reads from the position on.
+
+        Parameters
+        ----------
+        size : int
+            At most so many bytes. A negative number: all up to the end.
+
+        Returns
+        -------
+        bytes
+            Fewer than ``size`` only at the end of the object.
+
+        Raises
+        ------
+        StorageError
+            As from ``RangeReader.read_ranges``.
+        """
         start = min(self._at, self._size)
         stop = self._size if size < 0 else min(start + size, self._size)
         self._at = max(self._at, stop)

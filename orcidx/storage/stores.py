@@ -69,11 +69,26 @@ class Source:
     ships_secrets: bool = field(default=False, compare=False, repr=False)
 
     def open(self, options: RequestOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
-        """A reader of the object; see ``sources.open_reader``.
+        """A reader of the object; see ``storage.open_reader``.
 
-        ``expected`` is the version that was seen before, such as a footer's or a split's. A local file that differs
-        raises ``StorageError`` here; a remote object is trusted to be that version, with no request, until its first
-        answer says otherwise.
+        Parameters
+        ----------
+        options : ReadOptions, optional
+            How requests are made: their size, number and retries.
+        expected : Fingerprint, optional
+            The version that was seen before, such as a footer's or a split's. A remote object is trusted to be that
+            version, with no request, until its first answer says otherwise.
+
+        Returns
+        -------
+        RangeReader
+
+        Raises
+        ------
+        StorageError
+            A local file is not the expected version.
+        FileNotFoundError
+            There is no such local file.
         """
         if self.kind not in IN_NO_STORE:
             store, path = store_class(self.kind).of(self)
@@ -89,7 +104,17 @@ class Source:
         return LentReader(self.location)
 
     def below(self, path: str) -> Source:
-        """The object at a path, with slashes, below this directory."""
+        """The object at a path below this directory.
+
+        Parameters
+        ----------
+        path : str
+            A relative path, with slashes.
+
+        Returns
+        -------
+        Source
+        """
         name, location = f"{self.name.rstrip('/')}/{path}", f"{str(self.location).rstrip('/')}/{path}"
         ships = self.ships_secrets
         return Source(name, self.kind, location, self.storage_options, self.filesystem, self.root, ships_secrets=ships)
@@ -106,7 +131,18 @@ class Source:
         return hive_partition(self.location, self.root) if self.root is not None else {}
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"name", "location", "root"}``; ``InvalidQuery`` for what has no path or URL that works elsewhere."""
+        """The source as JSON values, without ``storage_options``.
+
+        Returns
+        -------
+        dict
+            The keys are "name", "location" and "root".
+
+        Raises
+        ------
+        InvalidQuery
+            The source has no path or URL that works elsewhere, or its URL has a signature or password.
+        """
         location = store_class(self.kind).address(self.location, self.filesystem) if self.in_store else None
         if location is None:
             raise InvalidQuery(f"{self.name}: only paths and URLs can be written as JSON")
@@ -116,7 +152,26 @@ class Source:
 
     @staticmethod
     def from_dict(value: Mapping[str, Any], *, storage_options: Mapping[str, Any] | None = None) -> Source:
-        """The source that ``to_dict`` described."""
+        """The source that ``to_dict`` described.
+
+        Parameters
+        ----------
+        value : mapping of str
+            What ``to_dict`` returned.
+        storage_options : mapping, optional
+            Options of the file system of a URL.
+
+        Returns
+        -------
+        Source
+
+        Examples
+        --------
+        >>> from orcidx.storage import Source, describe_source
+        >>> source = describe_source("data/a.orc")
+        >>> Source.from_dict(source.to_dict()).name
+        'data/a.orc'
+        """
         found = of_text(value["location"], storage_options or {})
         ships = isinstance(storage_options, WithSecrets)
         return replace(found, name=value["name"], root=value.get("root"), ships_secrets=ships)

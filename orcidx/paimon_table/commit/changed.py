@@ -43,7 +43,12 @@ class Changed:
         return f"<Changed: {self}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The result as JSON values.
+
+        Returns
+        -------
+        dict
+        """
         plain = {**self.__dict__, "files": {status: list(names) for status, names in self.files.items()}}
         return {**plain, "notes": list(self.notes)}
 

@@ -68,21 +68,57 @@ class CommitOptions:
 
     @classmethod
     def of(cls, given: CommitOptionsByName) -> CommitOptions:
-        """The options from keywords; an unknown keyword raises ``InvalidQuery``."""
+        """The options from keywords.
+
+        Parameters
+        ----------
+        given : mapping
+            Fields of ``CommitOptions`` by name.
+
+        Returns
+        -------
+        CommitOptions
+
+        Raises
+        ------
+        InvalidQuery
+            A keyword is unknown, or a value is not allowed.
+        """
         names = [field.name for field in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
             raise unknown_keyword(unknown[0], names, READING)
         return cls(**given)
 
     def counted(self, tasks: Sequence[T]) -> Iterator[T]:
-        """Yields the tasks in turn, and calls ``progress`` when each is done."""
+        """Yields the tasks in turn, and calls ``progress`` when each is done.
+
+        Parameters
+        ----------
+        tasks : sequence
+            Any values.
+
+        Yields
+        ------
+        object
+            Each of the tasks.
+        """
         for number, task in enumerate(tasks, 1):
             yield task
             if self.progress is not None:
                 self.progress(number, len(tasks))
 
     def named(self, user: str) -> CommitOptions:
-        """The options with a user, which is made up where none was given."""
+        """The options with a user.
+
+        Parameters
+        ----------
+        user : str
+            The user, if the options have none.
+
+        Returns
+        -------
+        CommitOptions
+        """
         return self if self.commit_user else replace(self, commit_user=user)
 
 

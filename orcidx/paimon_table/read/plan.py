@@ -57,7 +57,17 @@ class DeletionFile:
         return self.source.name
 
     def read(self) -> DeletionVector:
-        """Reads the vector. Raises ``CorruptFile`` for damage, and where the manifest says another cardinality."""
+        """Reads the vector.
+
+        Returns
+        -------
+        DeletionVector
+
+        Raises
+        ------
+        CorruptFile
+            The vector is damaged, or the manifest says another cardinality.
+        """
         vector = read_deletion_vector(self.source, self.offset, self.length)
         if self.cardinality is not None and self.cardinality != len(vector):
             raise CorruptFile(
