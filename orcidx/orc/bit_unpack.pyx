@@ -1,16 +1,17 @@
-"""Bit unpacking, and whole runs of version 2 in a row.
+"""Bit unpacking, and decoding of several whole runs of version 2 in a row.
 
-Values of one width are packed most significant bit first. In portable C each needs an unaligned load of 8 bytes, a
-shift and a mask, since the offset in the byte and the width together never exceed 64 bits; with AVX2 one byte shuffle
-brings eight values to their lanes, or four of those widths that need 64 bits. The loops are compiled once for each
+Values of one width are packed most significant bit first. In portable C each value needs an unaligned load of 8 bytes,
+a shift and a mask, because the offset in the byte plus the width never exceeds 64 bits. With AVX2 one byte shuffle
+moves eight values to their lanes, or four values of a width that needs 64 bits. The loops are compiled once for each
 width, and chosen when the module is loaded.
 
-``runs_int32`` and ``runs_int64`` decode run after run in the simple case: the run and the bytes that may be loaded
-after it are in memory, there is room for whole vectors, and the values fit 32 bits. They stop before the first other
-run, which ``int_rle`` then decodes. Writers cut random data into runs of five values (an accidental repetition of three
-ends a run), and there a branch for each kind of run costs more than the values. So short repeats, short literals and
-repeats of a small value all go through the same instructions, which shift one word of 64 bits by as many bits as each
-value lies in it, a repetition being packed values at a distance of 0: 9 ns instead of 35 for such a run.
+``runs_int32`` and ``runs_int64`` decode one run after the other in the simple case: the run and the bytes that may be
+loaded after it are in memory, there is room for whole vectors, and the values fit 32 bits. They stop before the first
+other run, which ``int_rle`` then decodes. Writers cut random data into runs of five values, because an accidental
+repetition of three values ends a run. For such data a branch for each kind of run takes longer than the values. So
+short repeats, short literals and repeats of a small value are decoded by the same instructions. These shift one word of
+64 bits by the position of each value in it; the values of a repetition are all at the same position. This takes 9 ns a
+run instead of 35 ns.
 """
 
 import os

@@ -25,8 +25,8 @@ cdef uint64_t C1 = 0x87C37B91114253D5ULL
 cdef uint64_t C2 = 0x4CF5AD432745937FULL
 
 MOST_HASHES = 64
-"""Bytes that give more hash functions than this are not a filter: over1k_bloom.orc has a layout from before the format
-was final."""
+"""Filters with more hash functions than this are refused: the bytes are no filter. The file over1k_bloom.orc has a
+layout from before the format was final."""
 
 
 cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:
@@ -103,7 +103,7 @@ def hash_bytes(offsets, data):
 
 
 cdef bint test_bits(const uint8_t* bits, uint64_t size, int hashes, uint64_t hash) noexcept nogil:
-    """Whether all bits of a hash are set; ``size`` in bits, not 0."""
+    """Whether all bits of a hash are set. ``size``: the number of bits, not 0."""
     cdef uint32_t low = <uint32_t>hash
     cdef uint32_t high = <uint32_t>(hash >> 32)
     cdef uint32_t combined = low
@@ -124,12 +124,12 @@ cdef bint test_bits(const uint8_t* bits, uint64_t size, int hashes, uint64_t has
 cdef class BloomFilters:
     """The filters of one column of a stripe, one per row group.
 
-    ``reasons``: for each filter why it cannot be used, None where it can. An unusable filter may contain everything.
+    ``reasons``: for each filter why it cannot be used; None if it can be. An unusable filter may contain everything.
     """
 
     cdef const uint8_t[::1] _bits
     cdef int64_t[::1] _starts
-    cdef int64_t[::1] _sizes            # in bits; 0 where the filter cannot be used
+    cdef int64_t[::1] _sizes  # in bits; 0 if the filter cannot be used
     cdef int32_t[::1] _hashes
     cdef bytearray _packed
     cdef readonly list reasons
@@ -188,7 +188,7 @@ cdef class BloomFilters:
         return None
 
     cdef int64_t _pack(self, Field field, int64_t at):
-        """Writes one word, or a packed row of them, at ``at``, which is never behind the field itself."""
+        """Writes one word, or several packed words, at ``at``, which is never after the field itself."""
         cdef uint8_t[::1] out
         if self._packed is None:
             self._packed = bytearray(self._bits)
@@ -241,7 +241,7 @@ cdef class BloomFilters:
         return result.view(np.bool_)
 
     def bits(self, Py_ssize_t group):
-        """The set bits of one filter, in order; none where it cannot be used."""
+        """The set bits of one filter, in order. None are returned if it cannot be used."""
         if not 0 <= group < len(self):
             raise IndexError(f"no filter {group}")
         raw = np.asarray(self._bits)[self._starts[group]:self._starts[group] + self._sizes[group] // 8]

@@ -1,8 +1,8 @@
-"""Decides which bloom filters can be trusted, and computes the hashes under which a value would be found in them.
+"""Decides which bloom filters can be trusted, and computes the hashes with which a value would be found in them.
 
-What writers add: integers and days as 64-bit numbers; floats widened, by the bits of the double; texts and binaries as
-bytes; decimals as their text; timestamps as whole milliseconds. A literal may have several hashes, because writers
-differ or because several stored values read as the same one. It is absent when all its hashes are.
+Writers add these to a filter: integers and days as 64-bit numbers; floats widened, by the bits of the double; texts and
+binaries as bytes; decimals as their text; timestamps as whole milliseconds. A literal may have several hashes, because
+writers differ, or because several stored values are read as the same value. It is absent if all its hashes are absent.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _FILTERED = _INTEGERS | _TIMESTAMPS | _FLOATS | STRING_KINDS | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.BINARY}
 
 _NARROWED = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.DATE})
-"""Types whose values writers hash as 64-bit numbers: values that are too large wrap around when read, but their hashes
-do not."""
+"""Types whose values writers hash as 64-bit numbers. Values that are too large for the type wrap around when they are
+read, but their hashes do not."""
 
-# The C++ writer hashes CHAR values with the wrong length; BYTE values after it has packed them in place, so that the
-# first eighth of every batch is hashed as rubbish (seen in 2.3.1).
+# The C++ writer hashes CHAR values with the wrong length. It hashes BYTE values after it has packed them in place, so
+# the hashes of the first eighth of every batch are wrong (seen in 2.3.1).
 _WRONG_IN_CPP = frozenset({TypeKind.CHAR, TypeKind.BYTE})
 _FIRST_BAD, _LAST_BAD = (1, 6, 0), (1, 6, 11)
 _ALSO_BAD = (1, 7, 0)
 
 NANOS_PER_MILLI = 1_000_000
 OLD_CLOCKS = -2_145_916_800_000
-"""1902-01-01 in milliseconds: before it libraries disagree on zones, and some on the calendar."""
+"""1902-01-01 in milliseconds. Before it libraries disagree on zones, and some on the calendar."""
 FARTHEST_ZONE = 15 * 3_600_000
 """The largest offset of a time zone from UTC, in milliseconds."""
 LONGEST_CHAR = 65535
@@ -60,7 +60,7 @@ REPLACEMENT = "\ufffd".encode()
 def distrust_bloom(
     kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts, options: ValueOptions
 ) -> str | None:
-    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored, None when it need not."""
+    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored; None if it can be used."""
     if node.kind not in _FILTERED:
         return f"bloom filters of type {node.kind.name.lower()} are not used"
     of_cpp = facts.writer == WriterKind.CPP and not is_own(facts.software_version)
@@ -98,25 +98,25 @@ MAY_WRAP = "no statistics show that the values are in the range of their type: l
 
 
 def may_wrap(node: OrcType, facts: FileFacts) -> bool:
-    """Whether values of the column may have been larger than their type, so that a filter may be used only where
+    """Whether values of the column may have been too large for their type. A filter may then be used only where
     ``surely_fits``.
 
-    Java casts BYTE before it hashes it."""
+    Java converts values to BYTE before it hashes them."""
     return node.kind in _NARROWED and not (node.kind is TypeKind.BYTE and facts.writer == WriterKind.JAVA)
 
 
 def surely_fits(column: StatisticsColumn) -> Bools:
-    """Units whose minimum and maximum, which are of the values as the writer got them, are in the range of the type."""
+    """Units whose minimum and maximum are in the range of the type. The writer takes these before values are stored."""
     return column.all_null | (column.lower.valid & column.upper.valid)
 
 
 def literal_hashes(
     node: OrcType, literal: Any, facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> list[int] | None:
-    """Hashes under which a value equal to ``literal`` may have been added; None when the filters cannot tell.
+    """Hashes with which a value equal to ``literal`` may have been added; None if the filters cannot tell.
 
-    ``literal`` is of the physical domain of predicates. ``zone``: the writer's (``zone_of_statistics``). An empty list
-    says that no value of the column can equal it.
+    ``literal``: a value of the physical domain of predicates. ``zone``: the writer's zone (``zone_of_statistics``). An
+    empty list means that no value of the column can equal the literal.
     """
     if node.kind in _INTEGERS:
         return _integer_hashes(node, literal, options)
@@ -137,7 +137,7 @@ def literal_hashes(
 
 
 def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -> npt.NDArray[np.int64] | None:
-    """The hashes of many literals, for types whose values have one hash each; None means that they must be computed one
+    """The hashes of many literals, for types whose values have one hash each. None means that they must be computed one
     at a time."""
     if node.kind in _INTEGERS and not reads_as_timestamp(node, options):
         return hash_integers(np.array([value for value in literals if -(1 << 63) <= value < 1 << 63], np.int64))
@@ -154,8 +154,8 @@ def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -
 def each_hash(
     node: OrcType, literals: Sequence[Any], facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
-    """The hashes of many literals, which literal each of them is of (in order), and the literals of which the filters
-    cannot tell."""
+    """The hashes of many literals, for each hash the number of its literal (in order), and the literals about which the
+    filters cannot tell."""
     at_once = many_hashes(node, literals, options)
     unknown = np.zeros(len(literals), np.bool_)
     if at_once is not None and len(at_once) == len(literals):
@@ -200,11 +200,11 @@ def _float_hashes(literal: float) -> list[int] | None:
 def _timestamp_hashes(
     node: OrcType, literal: int, facts: FileFacts, options: ValueOptions, zone: Zone | None
 ) -> list[int] | None:
-    """Values less than a second before the epoch are read as one second later, so near the epoch both are looked for.
+    """Values less than a second before the epoch are read as one second later, so near the epoch both are searched.
 
-    Local times were made by the writer's time zone table and are read by ours. So values that another table may have
-    given are looked for too, and for years in which tables may differ by any amount the filters are not used. ORC C++
-    cuts towards zero where Java rounds down: values before 1970 that Arrow gives it have negative nanoseconds.
+    Local times were computed with the writer's time zone table and are read with ours. So values that another table may
+    have given are searched too. For years in which tables may differ by any amount, the filters are not used. ORC C++
+    cuts towards zero where Java rounds down: values before 1970 that it gets from Arrow have negative nanoseconds.
     """
     millis = literal // NANOS_PER_MILLI
     if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):
@@ -229,7 +229,7 @@ def _timestamp_hashes(
 
 
 def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ValueOptions) -> list[int] | None:
-    """Writers strip trailing zeros from the text, older C++ ones kept them; short decimals of version [1, 9999] may
+    """Writers remove trailing zeros from the text; older C++ writers kept them. Short decimals of version [1, 9999] may
     have been added as unscaled numbers."""
     if node.precision == 0:
         return None
@@ -244,7 +244,7 @@ def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: 
 
 
 def _char_forms(literal: bytes, length: int) -> list[bytes]:
-    """A CHAR value right-trimmed, and padded to its length in characters."""
+    """A CHAR value without trailing spaces, and the value padded to its length in characters."""
     trimmed = literal.rstrip(b" ")
     missing = length - len(trimmed.decode("utf-8", "replace"))
     return [trimmed, trimmed + b" " * missing] if 0 < missing <= LONGEST_CHAR else [trimmed]

@@ -1,13 +1,13 @@
-"""What statistics prove: bounds of the values of one column in each unit, where the writer can be trusted.
+"""What statistics prove: bounds of the values of one column in each unit, if the writer can be trusted.
 
-``bound_statistics`` turns raw statistics of any level into a ``StatisticsColumn``: lower and upper bounds that are
-valid for every value that a read would return, facts about nulls and NaN, and reasons where nothing is known. A bound
-that cannot be trusted is absent; no bound is tighter than what the file proves. Rules by source: HIVE-8732 (early Java
+``bound_statistics`` makes a ``StatisticsColumn`` from raw statistics of any level. It has lower and upper bounds that
+hold for every value that a read returns, facts about nulls and NaN, and reasons if nothing is known. A bound that
+cannot be trusted is absent. No bound is tighter than what the file proves. Rules by source: HIVE-8732 (early Java
 writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts), ORC-1796 (absent hasNull).
 
-A writer's statistics are about the values that it got, but reads return the values that it stored. Where it converts
-between the two, the bounds are changed so that they hold for the stored values (``_integers``, ``_doubles``,
-``_strings``).
+A writer's statistics describe the values that it received, but reads return the values that it stored. If the writer
+converts values when it stores them, the bounds are changed so that they hold for the stored values (``_integers``,
+``_doubles``, ``_strings``).
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ INTEGER_RANGES = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StatisticsColumn:
-    """What is proved of one column in each of n units.
+    """What is proved about one column in each of n units.
 
-    ``may_null``: a row may be null (also because a struct around it is). ``all_null``: every row certainly is.
-    ``may_nan``: a value may be NaN; bounds are then those of the other values. ``reasons``: what was not trusted, and
-    in which units. ``distrusted``: why the column has no bounds at all at this level.
+    ``may_null``: a row may be null (also because an enclosing struct is null). ``all_null``: every row is null.
+    ``may_nan``: a value may be NaN; bounds then hold for the other values. ``reasons``: what was not trusted, and in
+    which units. ``distrusted``: why the column has no bounds at all at this level.
     """
 
     node: OrcType
@@ -95,7 +95,7 @@ class StatisticsColumn:
         return len(self.rows)
 
     def reason(self, unit: int) -> str | None:
-        """Why the unit's bounds are not trusted; None when it has bounds, or has none for another reason."""
+        """Why the unit's bounds are not trusted. None if it has bounds, or has none for another reason."""
         return self.distrusted or next((reason for reason, units in self.reasons if units[unit]), None)
 
 
@@ -104,7 +104,7 @@ OTHER_ROWS = "rows inside a list, map or union are not the rows of the file"
 
 
 def distrust(node: OrcType, level: Level, facts: FileFacts, options: ValueOptions) -> str | None:
-    """Why minima and maxima of this column cannot be used at this level, None when they can."""
+    """Why minima and maxima of this column cannot be used at this level; None if they can be used."""
     java = facts.writer == WriterKind.JAVA
     if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and java and facts.writer_version < 6:
         return "the writer kept timestamps in its local time (ORC-135)"
@@ -135,9 +135,9 @@ def bound_statistics(
     repeated: bool = False,
     zone: Zone | None = None,
 ) -> StatisticsColumn:
-    """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union, where units
-    hold other rows than the file's, so that nothing is concluded. ``zone``: the writer's, of which the footers of the
-    stripes tell (``timezones.zone_of_statistics``); without it bounds of timestamps are a day wider."""
+    """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union. Its units then
+    have other rows than those of the file, so nothing is concluded. ``zone``: the writer's zone, which is known from
+    the footers of the stripes (``timezones.zone_of_statistics``); without it bounds of timestamps are a day wider."""
     return raw.derived("bounds", (facts, options, repeated, zone), _bound)
 
 
@@ -190,7 +190,7 @@ def _crossed(lower: Bounds, upper: Bounds) -> Bools:
 
 
 def _nan_facts(raw: RawStatistics) -> tuple[Bools, Bools]:
-    """(units whose statistics show a NaN, units that may hold one). Only a sum that is a number proves that there is no
+    """(units whose statistics show a NaN, units that may hold one). Only a sum that is not NaN proves that there is no
     NaN."""
     if PARTS.get(raw.node.kind) != Part.DOUBLE:
         return (nothing := np.zeros(len(raw), np.bool_)), nothing
@@ -237,10 +237,10 @@ def _dates(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zo
 
 
 def _doubles(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Where a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values.
+    """If a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values.
 
-    ORC C++ keeps statistics of the doubles that it is given and stores FLOAT rounded: so the bounds are rounded too.
-    Rounding keeps the order, so the least value stays the least.
+    ORC C++ has statistics of the doubles that it is given, but stores FLOAT values rounded. So the bounds are rounded
+    too. Rounding keeps the order, so the least value is still the least.
     """
     doubles = raw.arrays["doubles"]
     if raw.node.kind is TypeKind.FLOAT:
@@ -256,8 +256,8 @@ def _buckets(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: 
 
 
 def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Minimum and maximum, or the bounds of truncated ones, which a value may equal but need not. Java's first
-    writers compared UTF-16 units: characters beyond the BMP sort before U+E000 to U+FFFF there."""
+    """Minimum and maximum, or the bounds of truncated ones, which need not be values of the column. Java's first
+    writers compared UTF-16 units, for which characters beyond the BMP sort before U+E000 to U+FFFF."""
     java = facts.writer == WriterKind.JAVA
     sides = []
     for whole, cut, wrong_order in ((1, 4, (0xF0, 0xFF)), (2, 5, (0xEE, 0xEF))):
@@ -282,17 +282,19 @@ _REPLACEMENT, _AFTER_REPLACEMENT = "\ufffd".encode(), "\ufffe".encode()
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _FROM_REPLACEMENT = re.compile(rb"\xef\xbf[\xbd-\xbf]|[\xf0-\xff]")
 ORC_203 = 8
-"""Java's writer version from which statistics are merged as bytes."""
+"""The version of Java's writer since which statistics are merged as bytes."""
 
 
 def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBounds:
-    """Java compares and cuts bytes, then decodes the bound as UTF-8 to store it: what does not decode becomes U+FFFD,
-    as does the successor of U+10FFFF, and of U+FFFE. So text is known up to the first U+FFFD only; a cut upper bound
-    whose last character did not decode ends in the successor of that, U+FFFE.
+    """Corrects bounds that Java has decoded. Java compares and cuts bytes, and decodes the bound as UTF-8 to store it.
+    What cannot be decoded becomes U+FFFD, and so does the successor of U+10FFFF and of U+FFFE. So the text is known
+    only up to the first U+FFFD. If the last character of a cut upper bound could not be decoded, the bound ends in the
+    successor of U+FFFD, which is U+FFFE.
 
-    ``merged``: of stripes and files before ORC-203, whose bounds were decoded when row groups were joined: one that did
-    not decode lost as U+FFFD against others that lie within it, by a byte above ASCII as minimum, as maximum by a
-    character above U+FFFD. There the text that is left may have been another's.
+    ``merged``: stripes and files before ORC-203, whose bounds were decoded when row groups were joined. A bound that
+    could not be decoded was compared as U+FFFD with other bounds. It may have lost wrongly: as a minimum against a
+    bound with a byte above ASCII, as a maximum against one with a character above U+FFFD. The text that is left may
+    then be that of another row group.
     """
     if _REPLACEMENT not in bounds.buffer and _AFTER_REPLACEMENT not in bounds.buffer and not merged:
         return bounds
@@ -319,8 +321,9 @@ def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBoun
 
 
 def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBounds:
-    """CHAR values compare right-trimmed, the writer compared them padded or not. The two orders differ only for bytes
-    below the space. The bounds are widened for these, so no value need equal them."""
+    """CHAR values are compared without trailing spaces, but the writer compared them padded or not. The two orders
+    differ only for bytes below the space. The bounds are widened for these, so they need not be values of the
+    column."""
     texts = [change((bounds.value(unit) or b"").rstrip(b" ")) for unit in range(len(bounds.valid))]
     stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate(([0], stops[:-1])).astype(np.int64) if texts else stops
@@ -358,12 +361,13 @@ def _rounded(raw: RawStatistics, number: int, scale: int, *, upwards: bool) -> N
 
 
 def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Bounds in nanoseconds, of local time or of UTC depending on the column. Presto and Trino keep milliseconds only,
+    """Bounds in nanoseconds, of local time or of UTC depending on the column. Presto and Trino store only milliseconds,
     rounded.
 
-    A value less than a second before the epoch reads as one second later, since writers cut seconds towards zero. That
-    is the epoch of the instant, from which the wall clock differs by the zone: maxima so near get a second more. Wall
-    clocks are those of the writer's table of its zone, and read by ours: they get what the two may differ by.
+    A value less than a second before the epoch is read as one second later, because writers cut seconds towards zero.
+    The epoch is that of the instant, from which the wall clock differs by the zone. So maxima that near to it are
+    raised by a second. Wall clocks were computed with the writer's table of its zone and are read with ours. Bounds are
+    widened by the possible difference of the two tables.
     """
     lower, upper, utc = timestamp_bounds(raw)
     sides = []
@@ -391,7 +395,7 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
 
 
 def _clock_slack(millis: Int64s, zone: Zone | None) -> Int64s:
-    """By how many milliseconds a local time may differ from that of the writer's time zone table."""
+    """By how many milliseconds a local time may differ from the one in the writer's time zone table."""
     if zone is None:
         return np.full_like(millis, MILLIS_PER_DAY)
     if zone.is_fixed:
@@ -408,7 +412,7 @@ def _instant_bounds(millis: Int64s, zone: Zone, *, is_upper: bool) -> Int64s:
 
 
 def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.NDArray[Any]:
-    """values * factor + addend, as Python ints where int64 is too small; addends are below the factor."""
+    """values * factor + addend, as Python ints if int64 is too small. Addends are below the factor."""
     limit = INT64_MAX // factor - 1
     fits = ((values <= limit) & (values >= -limit)).all()
     return (values if fits else values.astype(object)) * factor + addend

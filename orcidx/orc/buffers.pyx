@@ -1,8 +1,8 @@
 """Turns decoded values into Arrow buffers: spreads them over nulls, computes offsets, and gathers dictionary entries.
 
-Every function works on whole buffers without the GIL; sizes are checked on entry. Validity is an Arrow bitmap (least
+Every function works on whole buffers without the GIL. Sizes are checked on entry. Validity is an Arrow bitmap (least
 significant bit first); "dense" values are those of valid rows only. Integer streams are read a block at a time, so that
-values of 32 bits are never all held in 64 bits.
+32-bit values are never all held in 64 bits.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -67,7 +67,7 @@ cdef int check_bits(const uint8_t[::1] bits, int64_t n) except -1:
 
 
 cdef const uint8_t* bits_of(const uint8_t[::1] valid, int64_t n, int64_t count) except? NULL:
-    """The bitmap of ``n`` rows, ``count`` of them valid; NULL when all are."""
+    """The bitmap of ``n`` rows, of which ``count`` are valid; NULL if all are valid."""
     if valid is None:
         if n != count:
             raise ValueError(f"{count} values for {n} rows without nulls")
@@ -173,10 +173,10 @@ def spread(uint8_t[::1] values not None, int width, const uint8_t[::1] valid not
 
 cdef int64_t place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t start, int64_t stop, int64_t total,
                            int32_t* out, uint64_t* seen) noexcept nogil:
-    """Offsets of rows ``start`` to ``stop`` (a multiple of 64, and behind it a block); null rows are empty.
+    """Offsets of rows ``start`` to ``stop``. ``start`` is a multiple of 64, and at most one block follows. Null rows
+    are empty.
 
-    Returns where the last one ends. The result is invalid for lengths of 2**31 and more, which are recorded in
-    ``seen``.
+    Returns where the last row ends. The result is invalid for lengths of 2**31 and more; ``seen`` records these.
     """
     cdef int64_t i, next_length = 0
     cdef uint64_t at = total, bits = 0, bit
@@ -198,10 +198,10 @@ cdef int64_t place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t
 
 def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, int64_t count, int32_t[::1] out not None,
                  *, int64_t first=0):
-    """``n + 1`` offsets, from ``first`` on, of the ``count`` lengths of the valid rows; null rows are empty.
+    """``n + 1`` offsets, starting at ``first``, from the ``count`` lengths of the valid rows. Null rows are empty.
 
-    Returns the last offset. Stops where it exceeds 2**31 - 1, and returns the excess. Raises ``CorruptFile`` for a
-    negative length.
+    Returns the last offset. If it would exceed 2**31 - 1, stops and returns the exceeding offset. Raises
+    ``CorruptFile`` for a negative length.
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
     cdef int64_t block[BLOCK + 1]
@@ -240,7 +240,7 @@ def skip_lengths(IntRle lengths not None, int64_t count):
 
 
 cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept nogil:
-    """Whether (0 or not) a value, taken without sign, is ``size`` (at most 2**31) or more."""
+    """Whether (0 or not) a value, taken as unsigned, is ``size`` (at most 2**31) or more."""
     cdef int64_t i
     cdef uint32_t seen = 0
     for i in range(n):
@@ -249,7 +249,7 @@ cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept 
 
 
 def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
-    """``count`` indexes into a dictionary of ``size`` entries. Raises ``CorruptFile`` for one that is not below it."""
+    """``count`` indexes into a dictionary of ``size`` entries. Raises ``CorruptFile`` for an index outside of it."""
     cdef int64_t i, step, done = 0
     cdef uint64_t worst = 0
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
@@ -283,8 +283,8 @@ def length_range(const int32_t[::1] entries not None):
 
 cdef int64_t pick_lengths(const int32_t* indexes, const int32_t* entries, int64_t n, int64_t total,
                           int32_t* out) noexcept nogil:
-    """Offsets of ``n`` strings from ``total`` on; returns where the last one ends. There must be so few that nothing
-    overflows."""
+    """Offsets of ``n`` strings starting at ``total``. Returns where the last one ends. ``n`` must be so small that
+    nothing overflows."""
     cdef int64_t i
     cdef uint64_t pair
     for i in range(n):
@@ -296,11 +296,11 @@ cdef int64_t pick_lengths(const int32_t* indexes, const int32_t* entries, int64_
 
 def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entries not None, const uint8_t[::1] valid,
                    int64_t n, int64_t count, int32_t[::1] out not None, *, int64_t uniform=-1):
-    """Offsets of ``n`` strings that are picked from a dictionary by the ``count`` indexes of the valid rows.
+    """Offsets of ``n`` strings that the ``count`` indexes of the valid rows select from a dictionary.
 
-    ``entries``: offsets of the dictionary's entries; the indexes have passed ``read_indexes`` for as many; ``uniform``:
-    the length of all of them if they have the same. Returns the sum of the lengths, and leaves ``out`` unfinished when
-    that exceeds 2**31 - 1.
+    ``entries``: offsets of the dictionary's entries. The indexes must have been checked by ``read_indexes`` for as many
+    entries. ``uniform``: the length of all entries if they have the same. Returns the sum of the lengths. ``out`` is
+    incomplete if the sum exceeds 2**31 - 1.
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
     cdef int64_t i, at = 0, step, total = 0
@@ -331,7 +331,8 @@ def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entri
 
 cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const int32_t* entries, const uint8_t* blob,
                                  int64_t total, uint8_t* out, int width) noexcept nogil:
-    """Up to ``total`` bytes of entries, by moves of ``width`` (a constant where this is inlined) or their length."""
+    """Up to ``total`` bytes of entries, by moves of ``width`` bytes (a constant where this is inlined) or of their
+    length."""
     cdef int64_t i, at = 0, start, length
     cdef uint64_t pair
     for i in range(count):
@@ -351,10 +352,10 @@ cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const in
 def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32_t[::1] entries not None,
                  const uint8_t[::1] blob not None, int64_t total, uint8_t[::1] out not None, *, int64_t uniform=-1,
                  int64_t longest=SPARE):
-    """The bytes of the ``count`` picked entries, one after the other; ``total`` of them.
+    """The ``total`` bytes of the ``count`` selected entries, one after the other.
 
-    The indexes have passed ``gather_offsets``. ``blob`` and ``out`` have ``SPARE`` bytes behind what is used.
-    ``longest``: the length of the longest entry; entries are copied in moves of so many bytes or a few more.
+    The indexes must have been checked by ``gather_offsets``. ``blob`` and ``out`` have ``SPARE`` bytes after the used
+    ones. ``longest``: the length of the longest entry. Entries are copied in moves of so many bytes or a few more.
     """
     cdef int64_t i, at = 0
     if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):

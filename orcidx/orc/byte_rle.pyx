@@ -1,8 +1,8 @@
 """Byte run-length encoding, booleans over it, and raw bytes.
 
-A byte run is a header byte and its data: 0..127 repeats the next byte ``header + 3`` times, 128..255 is followed by
-``256 - header`` literal bytes. Booleans are bits, most significant first, packed into such bytes; the last byte is
-padded with zeros. Arrow bitmaps have the least significant bit first, so every byte is reversed on the way.
+A byte run is a header byte and its data. A header of 0..127 repeats the next byte ``header + 3`` times; 128..255 is
+followed by ``256 - header`` literal bytes. Booleans are bits, most significant first, packed into such bytes; the last
+byte is padded with zeros. Arrow bitmaps have the least significant bit first, so every byte is reversed.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -93,7 +93,7 @@ cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
 
 
 cdef object take_count(positions, str name, limit):
-    """The next position as a count; ``CorruptFile`` above the limit."""
+    """The next position as a count. Raises ``CorruptFile`` if it is above the limit."""
     count = positions.take()
     if not 0 <= count <= limit:
         raise CorruptFile(f"position {count} is not between 0 and {limit}", stream=name)
@@ -107,7 +107,7 @@ cdef int64_t checked(n) except -1:
 
 
 cdef class RawBytes:
-    """The bytes of a stream as they are: FLOAT, DOUBLE, string data, decimal varints."""
+    """The unencoded bytes of a stream: FLOAT, DOUBLE, string data, decimal varints."""
 
     cdef readonly Window window
 
@@ -123,7 +123,7 @@ cdef class RawBytes:
         self.window.skip(n)
 
     def read_into(self, uint8_t[::1] out not None, n=None):
-        """Exactly ``n`` bytes (all of ``out`` unless told); ``CorruptFile`` if there are fewer."""
+        """Exactly ``n`` bytes (by default as many as ``out`` holds). Raises ``CorruptFile`` if there are fewer."""
         cdef int64_t left = out.shape[0] if n is None else n, done = 0, step
         if not 0 <= left <= out.shape[0]:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
@@ -137,8 +137,8 @@ cdef class RawBytes:
 
     def read_kept(self, uint8_t[::1] out not None, int width, const uint8_t[::1] mask not None, int64_t count,
                   uint8_t[::1] block not None):
-        """Reads values of ``width`` bytes, one for each byte of ``mask``, by way of ``block``, and leaves the ``count``
-        that the mask keeps in ``out``, which has room for one more."""
+        """Reads values of ``width`` bytes, one for each byte of ``mask``, block by block through ``block``. Writes the
+        ``count`` values that the mask keeps to ``out``, which must have room for one more."""
         cdef int64_t rows = mask.shape[0], most, step, at, done = 0, kept = 0
         check_mask(mask, count)
         if width not in (1, 2, 4, 8, 16):
@@ -158,7 +158,7 @@ cdef class RawBytes:
                 done += step
 
     def read_text(self, uint8_t[::1] out not None, n=None):
-        """Like ``read_into``; returns whether all bytes are below 0x80."""
+        """Like ``read_into``. Returns whether all bytes are below 0x80."""
         cdef int64_t left = out.shape[0] if n is None else n, done = 0, step, most
         cdef uint64_t seen = 0
         if not 0 <= left <= out.shape[0]:
@@ -179,15 +179,15 @@ cdef class ByteRle:
     """Bytes in run-length encoding: BYTE columns (signed), union tags (unsigned)."""
 
     cdef readonly Window window
-    cdef int64_t left                   # values of the present run that are not yet consumed
-    cdef bint repeats                   # the run repeats `value`; otherwise its bytes follow in the window
+    cdef int64_t left  # values of the current run that are not consumed yet
+    cdef bint repeats  # the run repeats `value`; otherwise its bytes are in the window
     cdef uint8_t value
 
     def __cinit__(self, Window window not None):
         self.window = window
 
     def seek(self, positions):
-        """Takes the window's numbers and the count of values already consumed in the run, and goes there."""
+        """Seeks to a position: the numbers of the window, and how many values of the run were consumed before it."""
         self.window.seek_positions(positions)
         count = take_count(positions, self.window.name, 1 << 32)
         self.left = 0
@@ -195,7 +195,7 @@ cdef class ByteRle:
             self.skip(count)
 
     def seek_start(self):
-        """Back to the first value."""
+        """Goes back to the first value."""
         self.window.seek_start()
         self.left = 0
 
@@ -206,7 +206,8 @@ cdef class ByteRle:
             self.skip_bytes(count)
 
     def read(self, out, n=None):
-        """Exactly ``n`` values (all of ``out``, a uint8 or int8 buffer, unless told); ``CorruptFile`` if fewer."""
+        """Exactly ``n`` values into a uint8 or int8 buffer (by default as many as ``out`` holds). ``CorruptFile`` if
+        fewer."""
         cdef uint8_t[::1] view = memoryview(out).cast("B")
         cdef int64_t count = view.shape[0] if n is None else n
         if not 0 <= count <= view.shape[0]:
@@ -264,7 +265,7 @@ cdef class BooleanRle:
 
     cdef readonly Window window
     cdef ByteRle bytes
-    cdef uint8_t pending                # the bits not yet consumed of the last byte, the next one lowest
+    cdef uint8_t pending  # the bits of the last byte that are not consumed yet, the next one lowest
     cdef int pending_bits
 
     def __cinit__(self, Window window not None):
@@ -272,7 +273,8 @@ cdef class BooleanRle:
         self.bytes = ByteRle(window)
 
     def seek(self, positions):
-        """Takes the byte run's numbers and the count of bits already consumed in the byte (0..8), and goes there."""
+        """Seeks to a position: the numbers of the byte run, and how many bits of the byte were consumed before it
+        (0..8)."""
         self.bytes.seek(positions)
         cdef int bits = take_count(positions, self.window.name, 8)
         self.pending_bits = 0
@@ -283,19 +285,19 @@ cdef class BooleanRle:
             self.pending_bits = 8 - bits
 
     def seek_start(self):
-        """Back to the first bit."""
+        """Goes back to the first bit."""
         self.bytes.seek_start()
         self.pending_bits = 0
 
     def skip(self, n):
-        """Skips ``n`` bits and returns how many of them are set; raises ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` bits and returns how many of them are set. Raises ``CorruptFile`` if there are fewer."""
         cdef int64_t count = checked(n)
         with nogil:
             count = self.skip_bits(count)
         return count
 
     def read_bits(self, uint8_t[::1] out not None, bit_offset, n):
-        """``n`` bits into an Arrow bitmap from bit ``bit_offset`` on; returns how many are set; other bits stay."""
+        """Writes ``n`` bits to an Arrow bitmap from bit ``bit_offset`` on, and returns how many of them are set."""
         cdef int64_t offset = bit_offset, count = n
         if offset < 0 or count < 0 or offset + count > 8 * <int64_t> out.shape[0]:
             raise ValueError(f"bits {offset} to {offset + count} are outside a bitmap of {out.shape[0]} bytes")

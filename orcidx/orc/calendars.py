@@ -1,7 +1,7 @@
-"""Days of the hybrid calendar: Julian labels before 1582-10-15, Gregorian ones from then on.
+"""Days of the hybrid calendar: Julian dates before 1582-10-15, Gregorian dates from then on.
 
-Java's writers, unless told otherwise, number days so that a day before the switch stands for its Julian label; Arrow
-wants the day of the same label in the proleptic Gregorian calendar. 1500-01-01 is -171655 there and -171664 here.
+By default, Java's writers number days so that a day before the switch stands for its Julian date. Arrow needs the day
+with the same date in the proleptic Gregorian calendar. 1500-01-01 is -171655 there and -171664 here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 __all__ = ["GREGORIAN_START", "hybrid_days", "proleptic_days"]
 
 GREGORIAN_START = -141427
-"""1582-10-15 in days since 1970-01-01; the day before it was the Julian 1582-10-04."""
+"""1582-10-15 in days since 1970-01-01. The day before it was the Julian 1582-10-04."""
 
 EPOCH_JULIAN_DAY = 2440588
 """The Julian day number of 1970-01-01."""
@@ -23,7 +23,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
-    """Days of the hybrid calendar as days of the same label in the proleptic Gregorian one; never decreasing."""
+    """Days of the hybrid calendar as days with the same date in the proleptic Gregorian one. The order is kept."""
     result = np.array(days, np.int64)
     old = result < GREGORIAN_START
     if old.any():
@@ -32,8 +32,8 @@ def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
 
 
 def hybrid_days(day: int) -> list[int]:
-    """All hybrid days that read as this proleptic day: usually one, none in the ten days that the switch left out, two
-    where the label is a leap day of the Julian calendar only."""
+    """All hybrid days that are read as this proleptic day. Usually there is one. There is none for the ten days that
+    the switch left out, and two if the date is a leap day only in the Julian calendar."""
     if day >= GREGORIAN_START:
         return [day]
     start = int(_julian_day(*_gregorian_label(np.array([day], np.int64)))[0])
@@ -42,7 +42,7 @@ def hybrid_days(day: int) -> list[int]:
 
 
 def _label(count: Int64s, years: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Year, month and day from days since a first of March; ``years`` are added to the year."""
+    """Year, month and day from days since a first of March. ``years`` are added to the year."""
     cycle = (4 * count + 3) // 1461
     rest = count - 1461 * cycle // 4
     month = (5 * rest + 2) // 153

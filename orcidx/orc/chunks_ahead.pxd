@@ -24,14 +24,14 @@ cdef class ChunksAhead:
     cdef bint whole
     cdef int room                       # slots
     cdef Slot* slots                    # chunk number n is in slot n % room
-    cdef int first                      # number of the next chunk that the reader may take
-    cdef int last                       # number of the one that is being staged
-    cdef int unbegun                    # of those between, that nobody has begun
-    cdef int asked                      # others were, and there is no one yet who found nothing
+    cdef int first  # number of the next chunk that the reader may take
+    cdef int last  # number of the chunk that is being staged
+    cdef int unbegun  # how many of those between have not been begun
+    cdef int asked  # whether other threads were asked and have not reported yet that nothing is left
     cdef int64_t at                     # stream offset of the next byte to be staged
-    cdef int64_t left                   # bytes that are missing of the chunk that is being staged
-    cdef bint stopped                   # at something that the window sees to
-    cdef int64_t allowed                # chunks that may be staged
+    cdef int64_t left  # bytes of the chunk being staged that are still missing
+    cdef bint stopped  # stopped at something that the window must handle
+    cdef int64_t allowed  # number of chunks that may be staged
 
     # The reader is going to read n bytes; before `go_on` that is as far as others go.
     cdef void expect(self, int64_t n) noexcept nogil

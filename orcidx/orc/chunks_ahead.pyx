@@ -1,20 +1,20 @@
 """``ChunksAhead``: other threads decompress the next chunks of one stream before its reader needs them.
 
-When a column is read alone, one thread does all the work, and most of that is decompression. The reader's window stages
-the next stored chunks in a ring of bounded memory. Threads without other work decompress them into memory of the ring,
-and the window takes them from there. No thread ever waits::
+If a column is read alone, one thread does all the work, and most of it is decompression. The reader's window copies the
+next stored chunks to a ring of bounded memory ("stages" them). Threads without other work decompress them into memory
+of the ring, and the window takes them from there. No thread ever waits::
 
       first                first + CHUNKS_APART                                last
       | taken next ......  | others begin here, and go on to the end ......... | staged next
 
 The reader decompresses chunks that no other thread has begun directly to their destination. If another thread is
-decompressing the chunk that the reader needs, the reader decompresses another one in the meantime. If that thread is
-still not done, it is probably not running, and the reader decompresses the chunk itself. The memory of that thread's
-chunk is not reused until the thread has ended with it.
+decompressing the chunk that the reader needs, the reader first decompresses a different one. If the other thread is
+still not done then, it is probably not running, and the reader decompresses the chunk itself. The memory of the other
+thread's chunk is not reused until that thread has finished it.
 
 Chunks that are decompressed but not used are not counted. A damaged chunk is decompressed again by the reader, so that
 errors, their places and the counters are the same as with one thread. The ring has no references to the window, its
-stream or its file, and lives as long as a thread uses it.
+stream or its file, and is not freed while a thread uses it.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -67,8 +67,8 @@ cdef enum:
     LEFT = 4                # the thread that uses it frees it
 
 
-# Rooms of two blocks that rings have left to the next ones: mapping and clearing them anew for each stripe takes longer
-# than decompressing a column of integers (0060).
+# Memory of rings for two blocks each, which later rings reuse. Mapping and clearing new memory for each stripe takes
+# longer than decompressing a column of integers (decision 0060).
 cdef void* SPARE[32]
 
 
@@ -91,9 +91,9 @@ cdef void leave_room(void* room, int64_t size) noexcept nogil:
 
 
 cdef class ChunksAhead:
-    """The ring of one stream's chunks, for one reader and any others. It holds up to ``most`` chunks, each in the
-    memory of two blocks. ``whole``: all of the stream is going to be read, so that its next piece may be fetched early.
-    ``ask``: called with the ring, by the reader, when others should call ``help``."""
+    """The ring of one stream's chunks, for one reader and any number of other threads. It holds up to ``most`` chunks,
+    each in memory for two blocks. ``whole``: the whole stream will be read, so its next piece may be fetched early.
+    ``ask``: the reader calls it with the ring when other threads should call ``help``."""
 
     def __cinit__(self, NativeCodec codec not None, *, int64_t block_size, int64_t stream_length, int most,
                   bint whole, ask):
@@ -115,7 +115,7 @@ cdef class ChunksAhead:
         free(self.slots)
 
     def help(self, int most):
-        """Decompresses up to so many chunks, in any thread; returns whether there was one."""
+        """Decompresses up to so many chunks, in any thread. Returns whether there was at least one."""
         cdef int done = 0
         with nogil:
             while done < most and self.work(orcidx_load(&self.first), min(<int> CHUNKS_APART, self.room // 4)):
@@ -124,11 +124,11 @@ cdef class ChunksAhead:
         return done > 0
 
     def go_on(self):
-        """Called by the reader: from now on the next chunks may be decompressed without a request."""
+        """For the reader: from now on the next chunks may be decompressed without a request."""
         self.allowed = ALL
 
     def close(self):
-        """Called by the reader: other threads find no more chunks."""
+        """For the reader: other threads find no more chunks after this call."""
         with nogil:
             self.give_up()
             self.stopped = True

@@ -1,12 +1,12 @@
 """Chunk framing and codecs.
 
-A compressed ORC stream is a sequence of chunks, each ``header`` (3 bytes, little endian: length * 2 + original) and
-``length`` bytes; ``original`` chunks hold the bytes as they are. A chunk holds at most one compression block size once
-decompressed, and never more than that while compressed. With codec NONE there are no headers at all.
+A compressed ORC stream is a sequence of chunks. Each has a ``header`` (3 bytes, little endian: length * 2 + original)
+and ``length`` bytes. ``original`` chunks are stored uncompressed. A chunk has at most one compression block size of
+bytes after decompression, and never more while compressed. With codec NONE there are no headers.
 
-ZLIB is raw deflate; SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame; ZSTD is one frame or several in a row;
-BROTLI is a raw stream. No codec is implemented here: each entry calls a library, bounded by the output it was given,
-whatever sizes the chunk declares.
+ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several in a row.
+BROTLI is a raw stream. No codec is implemented here: each entry calls a library. The output is limited by the given
+buffer, whatever size the chunk declares.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ __all__ = [
 DecompressInto = Callable[[memoryview, memoryview], int]
 
 BLOCK_SIZE_LIMIT = 1 << 23
-"""A chunk length has 23 bits, and every writer refuses block sizes from here on."""
+"""A chunk length has 23 bits. All writers refuse block sizes of this value or more."""
 METADATA_LIMIT = 1 << 30
-"""Most bytes of one decompressed piece of metadata, as in ORC Java (``PROTOBUF_MESSAGE_MAX_LIMIT``)."""
+"""The most bytes of one decompressed piece of metadata, as in ORC Java (``PROTOBUF_MESSAGE_MAX_LIMIT``)."""
 
 _KINDS = {"NONE": 0, "ZLIB": 1, "SNAPPY": 2, "LZO": 3, "LZ4": 4, "ZSTD": 5, "BROTLI": 6}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """One compression kind and its library. ``native``, where there is one, needs no GIL."""
+    """One compression kind and its library. ``native``, if there is one, needs no GIL."""
 
     kind: int
     name: str
     package: str
     into: DecompressInto
-    """``into(chunk, out)``: bytes written; raises ``ValueError`` for a damaged chunk or one longer than ``out``."""
+    """``into(chunk, out)`` returns the bytes written. It raises ``ValueError`` if a chunk is damaged or too long."""
     native: NativeCodec | None = None
 
     def decompress_into(self, chunk: Buffer, out: bytearray | memoryview) -> int:
         """Decompresses one chunk to the start of ``out`` and returns its length in bytes.
 
-        Raises ``CorruptFile`` when the chunk is damaged or longer than ``out``.
+        Raises ``CorruptFile`` if the chunk is damaged or longer than ``out``.
         """
         with memoryview(chunk) as source, memoryview(out) as target:
             try:
@@ -71,7 +71,7 @@ class Codec:
                 raise CorruptFile(f"a {self.name} chunk does not decompress to at most {len(target)} bytes") from error
 
     def decompress(self, chunk: Buffer, max_size: int) -> bytes:
-        """One chunk, decompressed; raises ``CorruptFile`` when it is damaged or longer than ``max_size`` bytes."""
+        """Decompresses one chunk. Raises ``CorruptFile`` if it is damaged or longer than ``max_size`` bytes."""
         out = bytearray(max_size)
         return bytes(memoryview(out)[: self.decompress_into(chunk, out)])
 
@@ -96,7 +96,7 @@ def _open(kind: int, native: bool) -> Codec:
 
 
 def check_block_size(block_size: int) -> int:
-    """The compression block size of a PostScript, or ``CorruptFile`` when it is impossible."""
+    """The compression block size of a PostScript. Raises ``CorruptFile`` if it is impossible."""
     if not 0 < block_size <= BLOCK_SIZE_LIMIT:
         raise CorruptFile(f"compression block size {block_size} is not between 1 and {BLOCK_SIZE_LIMIT}")
     return block_size
@@ -105,10 +105,10 @@ def check_block_size(block_size: int) -> int:
 def read_framed(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str, max_size: int = METADATA_LIMIT
 ) -> bytes:
-    """All chunks of ``buffer`` (footer, metadata, index stream) as one ``bytes``; as it is when ``codec`` is ``None``.
+    """All chunks of ``buffer`` (footer, metadata, index stream) as one ``bytes``. Unchanged if ``codec`` is ``None``.
 
-    Raises ``CorruptFile`` naming ``name`` and the chunk's offset for a chunk that is damaged, runs past the end, or
-    exceeds the block size, and ``Unsupported`` when the whole exceeds ``max_size`` bytes.
+    Raises ``CorruptFile`` with ``name`` and the chunk's offset for a chunk that is damaged, extends past the end, or
+    exceeds the block size. Raises ``Unsupported`` if all chunks together exceed ``max_size`` bytes.
     """
     if codec is None:
         return bytes(buffer)
@@ -142,8 +142,8 @@ def read_framed(
 
 
 class _Kept(threading.local):
-    """Memory for one block in each thread. A new one for each footer would have to be cleared, and most of it is not
-    used."""
+    """Memory for one block in each thread. New memory for each footer would have to be cleared, and most of it would
+    not be used."""
 
     room = memoryview(b"")
 
@@ -164,9 +164,8 @@ def _scratch(size: int) -> memoryview:
 def decompressed_chunks(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str
 ) -> Iterator[tuple[int, memoryview]]:
-    """The chunks of a stream, one after the other: (offset of the header, the bytes without compression), which are
-    valid until the next one. Without a codec all of it is one chunk. Raises the same errors as
-    ``read_framed``."""
+    """The chunks of a stream, one after the other: (offset of the header, the uncompressed bytes). The bytes are valid
+    until the next chunk. Without a codec the whole stream is one chunk. Raises the same errors as ``read_framed``."""
     with memoryview(buffer) as whole:
         if codec is None:
             yield 0, whole.cast("B")
@@ -292,7 +291,7 @@ def _zlib(native: bool) -> Codec:
 
 
 def _inflate(chunk: memoryview, out: memoryview) -> int:
-    """The standard library's inflate, which neither bounds its output nor notices a truncated end by itself."""
+    """The standard library's inflate. It does not limit its output, and does not detect a truncated end by itself."""
     stream = zlib.decompressobj(-15)
     try:
         data = stream.decompress(chunk, len(out) + 1)
@@ -330,7 +329,8 @@ def _zstd(native: bool) -> Codec:
 
 
 def _zstd_frames(chunk: memoryview) -> list[memoryview]:
-    """Cuts at the frame ends, which the block headers give (RFC 8878, 3.1.1): the Python API reads one frame."""
+    """Splits the chunk into frames by their block headers (RFC 8878, 3.1.1), because the Python API reads only one
+    frame."""
     frames = []
     start = 0
     while start < len(chunk):

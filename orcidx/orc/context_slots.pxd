@@ -1,6 +1,6 @@
 # Contexts of a C library that no thread is using. A thread takes one from a slot by an atomic exchange and puts it back
-# afterwards, so that two threads never use the same one. There is no lock, so a fork during a call loses one context
-# but blocks no thread.
+# afterwards, so that two threads never use the same context. There is no lock, so a fork during a call loses one
+# context but blocks no thread.
 
 cdef extern from *:
     """
@@ -31,7 +31,7 @@ cdef inline void* take_context(void** slots) noexcept nogil:
 
 
 cdef inline void* put_context(void** slots, void* context) noexcept nogil:
-    """Puts a context back; returns one for which there is no slot, which the caller destroys, or NULL."""
+    """Puts a context back. Returns a context that has no slot, which the caller must destroy, or NULL."""
     cdef int i
     for i in range(CONTEXT_SLOTS):
         context = orcidx_exchange(&slots[i], context)

@@ -1,4 +1,4 @@
-"""Decimals as the text of statistics and bloom filters has them, and as integers of a scale."""
+"""Decimals as text, as in statistics and bloom filters, and as integers of a scale."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["plain_text", "read_decimal", "scaled_floor"]
 
 
 def read_decimal(text: bytes) -> Decimal | None:
-    """A decimal as Java prints it; None for a value that is not a finite decimal of reasonable size."""
+    """A decimal in the form in which Java prints it. None if the value is not a finite decimal of reasonable size."""
     try:
         value = Decimal(text.decode("ascii").strip()) if len(text) <= 100 else Decimal("nan")
     except (InvalidOperation, UnicodeDecodeError):
@@ -17,7 +17,7 @@ def read_decimal(text: bytes) -> Decimal | None:
 
 
 def scaled_floor(literal: float | Decimal, scale: int) -> tuple[int, bool]:
-    """Floor of literal * 10**scale, and whether it is that number. Numbers of hostile exponents are cut to 10**100."""
+    """Floor of literal * 10**scale, and whether this is exact. Very large exponents are cut to 10**100."""
     if isinstance(literal, int):
         return literal * 10**scale, True
     number = Decimal(literal)

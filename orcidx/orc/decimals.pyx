@@ -1,9 +1,9 @@
-"""Decimals: unbounded zigzag varints and their scales, into Arrow's decimal128.
+"""Decimals: decodes unbounded zigzag varints and their scales into Arrow's decimal128.
 
-A value of up to 19 bytes is a zigzag varint of the unscaled number; its scale comes from another stream and may differ
-from the type's, since writers strip trailing zeros (HiveDecimal). If a run of scales says that all are the type's, as
-in files of writers that strip no zeros, values are decoded directly to the output (``decimal_varints``), and the scales
-of the run are not decoded. Otherwise values are decoded a block at a time. If all values of a block are small and their
+A value of up to 19 bytes is a zigzag varint of the unscaled number. Its scale comes from another stream and may differ
+from the type's, because writers remove trailing zeros (HiveDecimal). If a run of scales has only the type's scale, as
+in files of writers that keep zeros, values are decoded directly to the output (``decimal_varints``), and the scales of
+the run are not decoded. Otherwise values are decoded a block at a time. If all values of a block are small and their
 scales are at most the type's, they are only multiplied and widened. All other values are rescaled in 128 bits with
 overflow checks.
 """
@@ -353,7 +353,7 @@ cdef int check_narrow(int64_t[::1] out, int64_t count, int scale, int precision)
 
 def read_narrow_decimals(Window values not None, IntRle scales not None, int64_t[::1] out not None, int64_t count, *,
                          int scale, int precision, str rounding):
-    """``read_decimals`` of at most 18 digits, to 8 bytes each."""
+    """``read_decimals`` for at most 18 digits, with 8 bytes for each value."""
     cdef uint8_t near[16 * BLOCK]
     cdef int64_t done = 0, step
     cdef int mode = _ROUNDINGS[rounding], status = 0
@@ -375,7 +375,7 @@ def read_narrow_decimals(Window values not None, IntRle scales not None, int64_t
 
 def read_narrow_short_decimals(IntRle values not None, int64_t[::1] out not None, int64_t count, *, int scale,
                                int precision):
-    """``read_short_decimals`` to 8 bytes each."""
+    """``read_short_decimals`` with 8 bytes for each value."""
     cdef int64_t done = 0, step
     cdef int status = 0
     check_narrow(out, count, scale, precision)
@@ -390,7 +390,7 @@ def read_narrow_short_decimals(IntRle values not None, int64_t[::1] out not None
 
 
 def widen_decimals(const int64_t[::1] values not None, uint8_t[::1] out not None):
-    """Values of 64 bits to 128."""
+    """Widens values of 64 bits to 128."""
     cdef int64_t count = values.shape[0]
     if out.shape[0] // 16 < count:
         raise ValueError("the values do not fit")
@@ -401,10 +401,10 @@ def widen_decimals(const int64_t[::1] values not None, uint8_t[::1] out not None
 
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
                   int scale, int precision, str rounding, bint streaming=False):
-    """``count`` decimals to ``out``, 16 bytes each, brought to ``scale``. ``streaming``: nobody reads them soon.
+    """``count`` decimals to ``out``, 16 bytes each, converted to ``scale``. ``streaming``: they are not read soon.
 
-    Raises ``CorruptFile`` for a value that does not fit ``precision`` digits, and with rounding "error"
-    ``ValueOutOfRange`` for one that loses digits other than zeros.
+    Raises ``CorruptFile`` for a value that does not fit ``precision`` digits. With rounding "error", raises
+    ``ValueOutOfRange`` for a value that loses digits other than zeros.
     """
     cdef uint8_t near[16 * BLOCK]
     cdef uint8_t* target
@@ -484,7 +484,7 @@ cdef int refuse_status(int status, str stream) except -1:
 
 
 def skip_varints(Window window not None, int64_t count):
-    """Passes over ``count`` values."""
+    """Skips ``count`` values."""
     cdef int64_t done = 0
     cdef const uint8_t* at = NULL
     with nogil:

@@ -21,7 +21,7 @@ from orcidx.orc.types import OrcType
 __all__ = ["Dictionaries", "StreamData", "fetch_dictionaries"]
 
 READ_AHEAD = 1 << 20
-"""Bytes of each of a dictionary's streams that are read by one request, as
+"""The bytes of each of a dictionary's streams that are read by one request, as many as
 ``planner.dictionary_choice.LARGEST_DICTIONARY``."""
 
 StreamData = dict[tuple[int, StreamKind], Any]
@@ -30,8 +30,8 @@ StreamData = dict[tuple[int, StreamKind], Any]
 
 @dataclass(frozen=True)
 class Dictionaries:
-    """``entries``: those of each column as a string array; None for a column without a dictionary in the stripe.
-    ``streams``: those that were fetched for this."""
+    """``entries``: the entries of each column as a string array; None for a column without a dictionary in the stripe.
+    ``streams``: the streams that were fetched for this."""
 
     entries: list[pa.Array | None]
     streams: StreamData = field(default_factory=dict)

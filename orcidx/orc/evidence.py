@@ -1,7 +1,7 @@
-"""The evidence of ORC's own indexes about a leaf: statistics of files, stripes and row groups, bloom filters,
-dictionaries.
+"""What ORC's own indexes prove about a leaf: statistics of files, stripes and row groups, bloom filters, dictionaries.
 
-One code serves all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` says what bounds prove.
+The same code is used for all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` says what bounds
+prove.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
 
 
 def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether the leaf compares values as the column's indexes do: same domain, same zone, CHAR trimmed on both sides.
+    """Whether the leaf compares values as the column's indexes do: same domain, same zone, CHAR without trailing
+    spaces.
 
     A given schema may change the type; then the indexes can only answer about nulls.
     """
@@ -88,7 +89,7 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
 
 @dataclass(frozen=True, eq=False)
 class _UnitTextLater:
-    """The ``UnitText`` of a column, which is made when the text is needed."""
+    """The ``UnitText`` of a column, which is created when the text is needed."""
 
     columns: Mapping[Path, StatisticsColumn]
     leaf: BoundLeaf
@@ -174,8 +175,8 @@ class StatisticsEvidence:
 
 
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
-    """(some row may match, every row does) of each unit. For a column that compares differently from the leaf only
-    nulls are judged."""
+    """(some row may match, every row does) of each unit. For a column that compares differently from the leaf, only
+    nulls are decided."""
     alike = compares_alike(leaf, column.node, options)
     known = ColumnBounds(
         lower=column.lower if alike else None,
@@ -244,8 +245,8 @@ class BloomEvidence:
         return None if may.all() else self._finding(may)
 
     def filters_for(self, leaf: BoundLeaf) -> tuple[OrcType, BloomFilters, Bools] | None:
-        """The column of an equality, its filters, and which of these can be used. None, after adding a note, where none
-        can."""
+        """The column of an equality, its filters, and which of these can be used. If none can be used: None, and a note
+        is added."""
         if leaf.path not in self._filters:
             self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has none")))
             return None
@@ -266,7 +267,7 @@ class BloomEvidence:
         return node, filters, usable
 
     def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
-        """The hashes of all literals; None where the filters cannot answer for one of them."""
+        """The hashes of all literals. None if the filters cannot answer for one of them."""
         if len(leaf.literals) > FEW_LITERALS:
             at_once = many_hashes(node, leaf.literals, self._options)
             if at_once is not None:
@@ -297,8 +298,8 @@ class BloomEvidence:
 class DictionaryEvidence:
     """Dictionaries of the columns of one stripe: every value of the stripe that is not null is an entry.
 
-    ``read`` gives the dictionary of a column as an Arrow array of the column's type, None if the column has none in
-    this stripe, or one that is too large. It is called only for a leaf that is still open.
+    ``read`` gives the dictionary of a column as an Arrow array of the column's type. None if the column has none in
+    this stripe, or one that is too large. It is called only for a leaf that is still undecided.
     """
 
     name = "dictionary"

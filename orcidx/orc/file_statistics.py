@@ -26,7 +26,7 @@ LEVELS: tuple[Level, ...] = ("file", "stripe", "row_group")
 def column_statistics(
     reader: OrcReader, column: str | Sequence[str] | int, stripe: int | None, row_group: int | None
 ) -> ColumnStatistics | None:
-    """Statistics of one column over the file, a stripe, or a row group of a stripe; None where there are none.
+    """Statistics of one column for the file, a stripe, or a row group of a stripe. None if there are none.
 
     ``column``: a path, or a column id. Raises ``InvalidQuery`` for an unknown column, stripe or row group.
     """
@@ -58,7 +58,7 @@ def column_statistics(
 
 
 def column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
-    """The column with this path or column id. Raises ``InvalidQuery`` when there is none, or several."""
+    """The column with this path or column id. Raises ``InvalidQuery`` if there is none, or more than one."""
     if isinstance(column, int):
         nodes = [node for node in reader.root.walk() if node.id == column]
         if not nodes:
@@ -84,7 +84,7 @@ def read_row_index(reader: OrcReader, stripe: int, nodes: Iterable[OrcType]) -> 
 def statistics_table(reader: OrcReader, level: str) -> pa.Table:
     """Statistics of all columns as one table, a row for each column and unit; see ``statistics.units_table``.
 
-    Row groups of a stripe without usable index are left out. Raises ``InvalidQuery`` for an unknown level.
+    Row groups of a stripe without a usable index are left out. Raises ``InvalidQuery`` for an unknown level.
     """
     if level not in LEVELS:
         raise InvalidQuery(f"level={level!r} is none of {', '.join(map(repr, LEVELS))}")

@@ -1,4 +1,4 @@
-"""The messages of footers that grow with the columns of a file, walked without an object for each column.
+"""Parses the messages of footers that grow with the columns of a file, without an object for each column.
 
     Footer         3 StripeInformation*  4 Type*  5 UserMetadataItem*  7 ColumnStatistics*  8 row index stride
                    9 writer  10 Encryption  11 calendar  12 software version
@@ -7,8 +7,8 @@
     StripeFooter   1 Stream* (1 kind, 2 column, 3 length)  2 ColumnEncoding* (1 kind, 2 entries, 3 bloom encoding)
     Type           1 kind  2 subtypes  3 names  4 length  5 precision  6 scale  7 attributes  8 CRS  9 edge algorithm
 
-Everything is checked first; values are looked up, and objects are made, only when they are used. Rules of proto2 as in
-``wire``: the last occurrence of a field counts, a field of another wire type is unknown.
+Everything is checked first. Values are looked up, and objects are made, only when they are used. The rules of proto2
+are those in ``wire``: the last occurrence of a field counts, and a field of another wire type is unknown.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -66,9 +66,10 @@ cdef str text_of(bytes value, str name):
 
 
 cdef class FooterParts:
-    """A Footer, taken apart: ``stripes`` (five numbers for each), ``types`` (how many), ``type_bytes`` (the raw bytes
-    of field 4, one after the other, which are equal in files of one schema), ``items`` (the messages of user metadata),
-    the bytes of ``software`` and ``encryption`` (None if missing), ``stride``, ``writer`` and ``calendar``."""
+    """The parts of a Footer. ``stripes``: five numbers for each. ``types``: the number of types. ``type_bytes``: the
+    raw bytes of field 4, one after the other; they are equal in files of one schema. ``items``: the messages of user
+    metadata. ``software``, ``encryption``: their bytes, None if missing. Also ``stride``, ``writer`` and
+    ``calendar``."""
 
     cdef readonly list stripes, items
     cdef readonly bytes type_bytes, software, encryption
@@ -77,7 +78,7 @@ cdef class FooterParts:
 
 
 def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
-    """The ``FooterParts`` of a Footer, all but the statistics. More than ``most`` fields are ``Unsupported``."""
+    """The ``FooterParts`` of a Footer, without the statistics. More than ``most`` fields are ``Unsupported``."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef Py_ssize_t before, first = -1, last = 0, length = 0, fields = 0
@@ -129,8 +130,8 @@ cdef void fill_types(Cursor cursor, uint8_t* types) noexcept:
 
 
 def integer_extremes(const uint8_t[::1] data not None, Py_ssize_t column):
-    """(count, minimum, maximum) that a Footer's IntegerStatistics give of a column; None where it lacks one of them,
-    and where the bytes are no statistics."""
+    """(count, minimum, maximum) of a column from a Footer's IntegerStatistics. None if one of them is missing, or if
+    the bytes are not statistics."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef uint64_t count = 0
@@ -168,7 +169,7 @@ cdef bint read_extremes(Cursor cursor, uint64_t* count, int64_t* ends, int* seen
 
 def split_postscript(const uint8_t[::1] data not None, uint64_t block_size):
     """(length of the Footer, codec, block size, version, length of the Metadata, version of the writer, length of the
-    encrypted statistics of stripes). ``block_size``: where none is given."""
+    encrypted statistics of stripes). ``block_size``: used if none is given."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef Py_ssize_t before, left = data.shape[0]
@@ -204,7 +205,7 @@ cdef tuple stripe_numbers(Cursor cursor, Py_ssize_t start):
 
 
 def count_types(const uint8_t[::1] data not None):
-    """How many Type messages there are in a footer's type fields (see ``split_footer``)."""
+    """The number of Type messages in a footer's type fields (see ``split_footer``)."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef Py_ssize_t found = 0
@@ -216,9 +217,9 @@ def count_types(const uint8_t[::1] data not None):
 def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
     """Calls ``make(column id, fields)`` with the nine fields of each Type message of a footer's type fields (see
     ``split_footer``) and returns the results. For equal messages without children, of which there may be a thousand, it
-    is called once.
+    is called only once.
 
-    ``most``: children, names and attributes of all together; more are ``Unsupported``.
+    ``most``: the most children, names and attributes of all types together. More are ``Unsupported``.
     """
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
@@ -373,7 +374,7 @@ cdef class EncodingTable:
 
     @property
     def largest_kind(self):
-        """The largest kind of all."""
+        """The largest kind of any column."""
         cdef uint64_t largest = 0
         cdef Py_ssize_t i
         for i in range(self.columns):
@@ -384,7 +385,7 @@ cdef class EncodingTable:
 cdef class StreamTable:
     """The streams of a stripe, looked up by (column id, kind) once ``locate`` has placed them.
 
-    Streams of unknown kinds, or of columns that the file does not have, only take up their bytes.
+    Streams of unknown kinds, or of columns that the file does not have, count only with their length.
     """
 
     def __cinit__(self, Py_ssize_t streams, Py_ssize_t columns):
@@ -404,17 +405,17 @@ cdef class StreamTable:
         return self.streams
 
     def numbers_of(self, Py_ssize_t stream):
-        """(kind, column id, length) of a stream by its place in the file."""
+        """(kind, column id, length) of a stream, by its position in the file."""
         if not 0 <= stream < self.streams:
             raise IndexError(stream)
         return self.rows[stream].kind, self.rows[stream].column, self.rows[stream].length
 
     def locate(self, int64_t start, int64_t end, uint64_t known, uint64_t placeholders):
-        """Places the streams one after the other from ``start``; called once.
+        """Places the streams one after the other from ``start``. Must be called once.
 
         ``known``: kinds, as bits, of which a column has at most one stream each. ``placeholders``: kinds, as bits, that
-        are no streams. Returns (stream, where it would start) for the first stream that ends after ``end``, (stream,
-        -1) for the first one that occurs twice, else None.
+        are not streams. Returns (stream, where it would start) for the first stream that ends after ``end``, (stream,
+        -1) for the first one that occurs twice, and otherwise None.
         """
         cdef Py_ssize_t i
         cdef uint64_t kind, column
@@ -446,7 +447,7 @@ cdef class StreamTable:
         return None
 
     def get(self, place, default=None):
-        """(offset in the file, length) of the stream of ``place``: (column id, kind); ``default`` without one."""
+        """(offset in the file, length) of the stream at ``place``: (column id, kind). ``default`` if there is none."""
         cdef int64_t i = self.find(place[0], place[1])
         return default if i < 0 else (self.rows[i].offset, <int64_t>self.rows[i].length)
 

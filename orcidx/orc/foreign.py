@@ -1,4 +1,4 @@
-"""Recognises what a file is that is not ORC, or only the beginning of an ORC file, and says what to do with it."""
+"""Recognises files that are not ORC, or that are only the beginning of an ORC file, and says what to do with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 __all__ = ["HEAD_BYTES", "ZEROS", "describe_foreign", "describe_head"]
 
 HEAD_BYTES = 64
-"""Bytes of the start of a file, by which its format is recognized."""
+"""The number of bytes at the start of a file by which its format is recognized."""
 
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "Parquet", "read it with pyarrow.parquet"),
@@ -33,7 +33,7 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
 )
 _MAGIC = b"ORC"
 _PATH = re.compile(rb"^(~?/|[a-z0-9]+://)\S*$|^[^\s,]+\.orc$", re.IGNORECASE)
-"""A pattern for text without spaces that is a path or URL rather than a line of CSV."""
+"""A pattern for text without spaces that is a path or URL, and not a line of CSV."""
 ZEROS = "probably because a copy or an upload did not finish; copy it again"
 
 
@@ -63,8 +63,7 @@ def describe_foreign(head: bytes, size: int) -> str:
 
 
 def describe_head(head: bytes) -> str:
-    """The text that the first bytes add to an error in the tail of a file that ends like ORC; "" if they are
-    correct."""
+    """What the first bytes add to an error in the tail of a file that ends like ORC. "" if they are correct."""
     if head.startswith(_MAGIC):
         return ""
     if not head.strip(b"\0"):

@@ -1,14 +1,14 @@
 """The parts of an Arrow schema that a file keeps besides columns: metadata, including that of pandas, and types that
-ORC lacks.
+ORC does not have.
 
-Keys of the user metadata, written where the schema that is written has metadata:
+The keys of the user metadata, which are written if the schema has metadata:
 
     pandas          JSON, as pyarrow writes it: the index, names of columns, dtypes
-    others          as they are; ``orcidx.schema`` has their names, a JSON list
+     others          unchanged; ``orcidx.schema`` has their names as a JSON list
     orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose type ORC does not have
     orcidx.categories   base64 of an Arrow IPC stream: one row, a list of categories for each column that has some
 
-The rows can be read without any of this, and damage to it loses no rows: parts that cannot be understood are ignored.
+All rows can be read without this metadata, even if it is damaged. Parts that cannot be understood are ignored.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["as_given", "kept_metadata", "with_categories", "with_schema_metadata
 PANDAS, KEYS, ARROW, CATEGORIES = "pandas", "orcidx.schema", "orcidx.arrow", "orcidx.categories"
 
 _FOREIGN = ("ARROW:", "PARQUET:", "hive.", "orc.", "orcidx")
-"""Prefixes of keys of other formats or of the source file, which would be wrong for this file."""
+"""Prefixes of keys of other formats or of the source file. They would be wrong in this file."""
 
 _MOST_CATEGORIES = 10_000
 _MOST_BYTES = 1 << 20
-"""The most bytes of categories and of a value that is parsed: the rows have the categories too, only not their
+"""The most bytes of categories, and of a value that is parsed. The rows have the categories too, only not their
 order."""
 
 _AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()} | {
@@ -122,7 +122,7 @@ def _names(stored: bytes) -> list[str]:
 
 
 def as_given(table: pa.Table) -> pa.Table:
-    """A table with the types that the columns of its data frame had, where its values fit these."""
+    """A table with the types that the columns of its data frame had, if its values fit these."""
     metadata = table.schema.metadata or {}
     if PANDAS.encode() not in metadata:
         return table
@@ -163,7 +163,7 @@ def _stored(stored: bytes | None, read: Any) -> Any:
 
 
 def _converted(column: pa.ChunkedArray, kind: pa.DataType, known: pa.ChunkedArray | None) -> pa.ChunkedArray | None:
-    """The column as ``kind``; None where its values do not have it."""
+    """The column as ``kind``. None if its values do not fit."""
     try:
         if pa.types.is_dictionary(kind):
             return _categorical(column, kind, known)

@@ -1,4 +1,4 @@
-"""A stripe in memory for column readers, without pieces, plans and row indexes."""
+"""A stripe in memory for column readers. It has no pieces, plans and row indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of Hive's ACID tables: rows are events, and other files and the metastore say which of them are valid.
+"""Files of Hive's ACID tables. Their rows are events, and other files and the metastore say which of them are valid.
 
 base_0000005/bucket_00000                           rows of a compaction, as inserts
 delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes

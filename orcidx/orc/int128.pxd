@@ -1,6 +1,6 @@
-# Integers of 128 bits with a sign, in two forms of the same functions: `native_*` by the compiler's `__int128`, where
-# there is one, and `halves_*` in two words, for MSVC. ORCIDX_HALVES builds without the first. What needs no product and
-# no division is written in words where it stands.
+# Signed integers of 128 bits. The same functions exist in two forms: `native_*` with the compiler's `__int128`, if
+# there is one, and `halves_*` in two words, for MSVC. ORCIDX_HALVES builds without the first form. Code that needs no
+# product and no division works directly on the words.
 
 from libc.stdint cimport uint8_t, uint64_t
 

@@ -12,11 +12,11 @@ cdef class IntRle:
     cdef readonly Window window
     cdef readonly int version           # 1: DIRECT and DICTIONARY, 2: DIRECT_V2 and DICTIONARY_V2
     cdef readonly bint signed           # zigzag coded
-    cdef int next_value                 # values[next_value:end_value] are decoded and not yet consumed
+    cdef int next_value  # values[next_value:end_value] are decoded and not consumed yet
     cdef int end_value
     cdef int64_t values[RUN_VALUES + SPARE_VALUES]
-    cdef uint64_t largest               # of the values that passed through `values`; narrowed ones are among them
-    cdef bint wrapped                   # one of those did not fit the narrower type
+    cdef uint64_t largest  # the largest of the values that passed through `values`, which include all narrowed ones
+    cdef bint wrapped  # one of these did not fit the narrower type
 
     # n values; a narrower type keeps the low bits, as every other reader does. CorruptFile when the stream ends first.
     cdef int read_int64(self, int64_t* out, int64_t n) except -1 nogil
@@ -41,5 +41,6 @@ cdef class IntRle:
     cdef int load_run(self) except -1 nogil
 
 
-# Passes over up to n values that are all this one, as headers of long runs say: how many. 0: decode what comes.
+# Skips up to n values that all equal this one, using only headers of long runs; returns their number. 0: decode
+# instead.
 cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil

@@ -1,7 +1,7 @@
 """Integer run-length encoding, versions 1 and 2, of a stream.
 
 ``IntRle`` connects the kernels, which decode one run (``int_runs``) or many (``bit_unpack``), with a ``Window``, and
-raises their errors. ``signed`` streams are zigzag coded; width exists only in the output.
+raises their errors. ``signed`` streams are zigzag coded. The width of integers matters only in the output.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -131,9 +131,9 @@ cdef int64_t add_lengths(IntRle self, const int64_t* values, int64_t n, int64_t 
 
 
 cdef class IntRle:
-    """Integers in run-length encoding of ``version`` 1 or 2; ``signed`` when they are zigzag coded.
+    """Integers in run-length encoding of ``version`` 1 or 2. ``signed``: they are zigzag coded.
 
-    LENGTH and dictionary index streams are unsigned: a value of 2**63 or more reads as a negative number.
+    LENGTH and dictionary index streams are unsigned. In them a value of 2**63 or more is read as a negative number.
     """
 
     def __cinit__(self, Window window not None, *, int version, bint signed):
@@ -144,7 +144,7 @@ cdef class IntRle:
         self.signed = signed
 
     def seek(self, positions):
-        """Takes the window's numbers and the count of values already consumed in the run, and goes there."""
+        """Seeks to a position: the numbers of the window, and how many values of the run were consumed before it."""
         self.window.seek_positions(positions)
         self.next_value = self.end_value = 0
         count = positions.take()
@@ -154,7 +154,7 @@ cdef class IntRle:
             self.skip(count)
 
     def seek_start(self):
-        """Back to the first value."""
+        """Goes back to the first value."""
         self.window.seek_start()
         self.next_value = self.end_value = 0
 
@@ -167,9 +167,10 @@ cdef class IntRle:
             self.skip_values(count)
 
     def read(self, out_t[::1] out not None, n=None, *, bint streaming=False):
-        """Exactly ``n`` values (all of ``out`` unless told) into int16, int32 or int64; ``CorruptFile`` if fewer.
+        """Exactly ``n`` values (by default as many as ``out`` holds) into int16, int32 or int64. ``CorruptFile`` if
+        fewer.
 
-        A value that does not fit keeps its low bits, as in ORC Java and C++. ``streaming``: nobody reads them soon.
+        A value that does not fit keeps its low bits, as in ORC Java and C++. ``streaming``: ``out`` is not read soon.
         """
         cdef int64_t count = out.shape[0] if n is None else n
         if not 0 <= count <= out.shape[0]:

@@ -10,11 +10,11 @@ cdef enum:
     PATCH_OUTSIDE = -4
     ONE_DELTA = -5
 
-# The size of the run at p in bytes, and its count of values; NEED_MORE where its header does not end before `end`.
+# The size of the run at p in bytes, and its number of values. NEED_MORE if its header does not end before `end`.
 cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
 cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
-# Decodes the run at p, which lies whole in memory, to `out`, which has room for SPARE_VALUES more: 1, or a code.
+# Decodes the run at p, which must be complete in memory, to `out`, which has room for SPARE_VALUES more. 1, or a code.
 cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil
 cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil
-# Whether the run at p, one of repeats or of a fixed delta, has this value throughout.
+# Whether all values of the run at p, which repeats a value or has a fixed delta, equal this value.
 cdef bint repeated(const uint8_t* p, int version, bint zigzag, int64_t wanted) noexcept nogil

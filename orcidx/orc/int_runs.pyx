@@ -1,8 +1,8 @@
-"""Runs of integers, versions 1 and 2: the kernels.
+"""The kernels for runs of integers, versions 1 and 2.
 
-Two each: ``*_size`` reads a run's header only (its bytes and its count of values: skipping is cheap), and ``*_decode``
-decodes a run that lies whole in memory. All are pure functions over bytes and return a code.
-Run after run, while all is plain, is decoded by ``v1_runs`` and ``bit_unpack``.
+There are two for each form: ``*_size`` reads only a run's header (its bytes and its number of values), so that skipping
+is fast; ``*_decode`` decodes a run that is complete in memory. All are pure functions over bytes and return a code.
+Series of plain runs are decoded by ``v1_runs`` and ``bit_unpack``.
 
 Version 1: header 0..127 is a run of ``header + 3`` values: a signed byte (the delta), a varint (the first value);
 128..255 is followed by ``256 - header`` varints.
@@ -16,9 +16,9 @@ Version 2: the two high bits of the first byte choose
     11 DELTA          11wwwwwc cccccccc          varint base, signed varint delta, c - 1 magnitudes of width(w) bits;
                       w = 0: none, the delta is the same throughout
 
-Arithmetic is modulo 2**64, as in ORC Java and C++. Refused where those two differ or read garbage: varints of more than
-10 bytes, PATCHED_BASE without patches or with a patch outside the run, patches wider than 64 bits with their gap, and
-DELTA of one value with a width.
+Arithmetic is modulo 2**64, as in ORC Java and C++. Where these two differ or read garbage, the run is refused: varints
+of more than 10 bytes, PATCHED_BASE without patches or with a patch outside the run, patches that are wider than 64 bits
+together with their gap, and DELTA of one value with a width.
 """
 
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint64_t

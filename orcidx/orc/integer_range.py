@@ -1,8 +1,8 @@
 """Compares a leaf with the file's minimum and maximum of an integer column, by two comparisons of plain numbers.
 
-When a key is looked up in thousands of small files, most are ruled out because it is outside their range. ``bounds``
-and ``evidence`` use everything that statistics prove and give reasons, with arrays that take 0.2 ms to set up. This
-module handles only the commonest case, under the same conditions. They are used for files that it does not rule out.
+If a key is looked up in thousands of small files, most are ruled out because it is outside their range. ``bounds`` and
+``evidence`` use everything that statistics prove and give reasons, with arrays that take 0.2 ms to set up. This module
+handles only the commonest case, under the same conditions. The other files are examined by ``bounds`` and ``evidence``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 
 
 class FileNumbers(Protocol):
-    """The parts of a file that are used: its facts, its rows, and its Footer message."""
+    """The parts of a file that are needed: its facts, its number of rows, and its Footer message."""
 
     @property
     def facts(self) -> FileFacts: ...
@@ -37,8 +37,8 @@ class FileNumbers(Protocol):
 
 
 def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ValueOptions) -> bool:
-    """Whether the file's statistics of ``node``, which is below no list, map or union, prove that no row matches; False
-    where that takes more than a look at two numbers."""
+    """Whether the file's statistics of ``node`` prove that no row matches. ``node`` is not below a list, map or union.
+    False if two numbers are not enough to decide this."""
     if leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
         return False
     if distrust(node, "file", file.facts, options) is not None:

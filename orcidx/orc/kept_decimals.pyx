@@ -1,7 +1,8 @@
-"""Decimals of which some rows are kept, into Arrow's decimal128.
+"""Decodes decimals into Arrow's decimal128 and writes only the rows that are kept.
 
-A block of values is decoded into the cache, as ``decimals`` does it, and what is kept of it goes to the output. Those
-of at most 18 digits are decoded and kept in 64 bits, and widened on their way past the caches, in whole cache lines.
+A block of values is decoded into the cache, as ``decimals`` does, and the kept values are copied to the output. Values
+of at most 18 digits are decoded and kept in 64 bits. They are widened when they are stored, in whole cache lines and
+without going through the caches.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -64,8 +65,8 @@ cdef int end(Kept* to) noexcept nogil:
 
 def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
                        const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
-    """``read_decimals`` of a value for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps; it has
-    room for one more. All values are checked."""
+    """``read_decimals`` of a value for each byte of ``mask``. Writes the ``count`` values that it keeps to ``out``,
+    which has room for one more. All values are checked."""
     cdef uint8_t wide[16 * BLOCK]
     cdef int64_t block[BLOCK]
     cdef Kept to
@@ -88,8 +89,8 @@ def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[:
 
 def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, const uint8_t[::1] mask not None,
                              int64_t count, *, int scale, int precision):
-    """``read_short_decimals`` of a value for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps;
-    it has room for one more."""
+    """``read_short_decimals`` of a value for each byte of ``mask``. Writes the ``count`` values that it keeps to
+    ``out``, which has room for one more."""
     cdef int64_t block[BLOCK]
     cdef Kept to
     cdef int64_t done = 0, step, rows = begin(&to, out, mask, count, scale, precision)

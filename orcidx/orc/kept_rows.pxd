@@ -1,7 +1,7 @@
-# The values of rows that are kept, moved together: by the decoders, while a block of values is in the cache, and by
+# Moves the values of kept rows together. It is used by the decoders, while a block of values is in the cache, and by
 # `scanner/kept_values`. A mask has one byte for each row, 0 or 1, as in NumPy. Each value is written, and the next one
-# overwrites it if it is not kept, so no branch can be mispredicted. Where nearly all rows are kept, eight are copied at
-# once; where few are, 32 others are passed over at once.
+# overwrites it if it is not kept, so there is no branch that can be mispredicted. If nearly all rows are kept, eight
+# are copied at once; if few are kept, 32 others are skipped at once.
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -103,7 +103,7 @@ cdef extern from *:
                                 void* out) noexcept nogil
 
 
-# The values of `width` bytes, 1, 2, 4, 8 or 16, of the rows that are kept, to memory with room for one more; how many.
+# Copies the values of `width` bytes (1, 2, 4, 8 or 16) of the kept rows to memory with room for one more. Their number.
 cdef inline int64_t keep_block(const void* values, int width, const uint8_t* mask, int64_t rows,
                                void* out) noexcept nogil:
     cdef int64_t count = rows_kept(mask, rows)

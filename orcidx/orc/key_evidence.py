@@ -1,7 +1,7 @@
-"""What statistics and bloom filters say about many keys at once: for each unit which of the keys it may hold.
+"""What statistics and bloom filters prove about many keys at once: for each unit, which of the keys it may hold.
 
-The keys are the literals of an IN, in order (``BoundLeaf.sorted_literals``). ``evidence`` asks the other question:
-whether a unit may hold one of them.
+The keys are the literals of an IN, in order (``BoundLeaf.sorted_literals``). ``evidence`` answers a different question:
+whether a unit may hold any of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Int64s = npt.NDArray[np.int64]
 
 
 def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Int64s, Int64s]:
-    """For each unit the range of keys that its minimum and maximum allow, as the first key and the end; all keys where
-    these are unknown, none where every row is null."""
+    """For each unit the range of keys that its minimum and maximum allow, as the first key and the end. All keys if
+    minimum and maximum are unknown, none if every row is null."""
     keys = leaf.sorted_literals
     starts = np.zeros(len(column), np.int64)
     stops = np.full(len(column), len(keys), np.int64)

@@ -96,7 +96,7 @@ class EncodingKind(IntEnum):
 
 
 class StreamShape(Enum):
-    """What a stream holds; the value is how many numbers of an index entry the stream has in an uncompressed file."""
+    """What a stream holds. The value is how many numbers the stream has in an index entry of an uncompressed file."""
 
     BYTES = ("bytes", 1)
     BYTE_RLE = ("byte_rle", 2)
@@ -109,8 +109,8 @@ class StreamShape(Enum):
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """``signed``: integers are zigzag coded. ``positioned``: row-index entries address the stream; dictionaries and
-    their lengths are read whole."""
+    """``signed``: integers are zigzag coded. ``positioned``: row-index entries have positions in the stream.
+    Dictionaries and their lengths have none; they are read whole."""
 
     kind: StreamKind
     shape: StreamShape
@@ -164,4 +164,4 @@ LAYOUTS: dict[tuple[TypeKind, EncodingKind], tuple[StreamSpec, ...]] = {
     for kind in (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
     for encoding in (EncodingKind.DICTIONARY, EncodingKind.DICTIONARY_V2)
 }
-"""The value streams of a column in order, without PRESENT. A pair that is not here does not exist."""
+"""The value streams of a column in order, without PRESENT. A pair that is missing here does not exist."""

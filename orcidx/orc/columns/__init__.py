@@ -1,1 +1,1 @@
-"""Column readers, a module per family of types; ``orcidx.orc.column_readers.open_column`` picks among them."""
+"""Column readers, one module for each family of types. ``orcidx.orc.column_readers.open_column`` chooses the reader."""

@@ -1,4 +1,4 @@
-"""Column readers: a tree that mirrors the type tree and turns streams into Arrow arrays.
+"""Column readers: a tree with the shape of the type tree that decodes streams into Arrow arrays.
 
 There are three operations. ``seek`` goes to a row-index position, on every node of the tree. ``skip`` skips rows
 lazily: the work is done at the next read, so that skips at the end of a scan cost nothing. ``read`` decodes. A node
@@ -44,41 +44,41 @@ __all__ = [
 ]
 
 KEEPS = True
-"""False in tests: rows are then kept only in arrays that have all of them."""
+"""False in some tests: kept rows are then selected only from arrays of all rows."""
 
 MOST_KEPT = 0.9
-"""If more than this share of the rows is kept, the output has room for all: pyarrow's pool uses blocks of one size
-again, while memory of other sizes comes from the system, which clears its pages (decision 0379)."""
+"""If more than this share of the rows is kept, the output has room for all rows. pyarrow's pool reuses blocks of one
+size. Memory of other sizes comes from the system, which clears its pages (decision 0379)."""
 
 LARGEST_ARRAY = (1 << 31) - 1
 """Bytes of strings, or elements of lists, that one Arrow array addresses with 32-bit offsets."""
 HELD_BYTES = 128 << 20
-"""The default of the option ``held_bytes``: a larger length is more probably damaged than real."""
+"""The default of the option ``held_bytes``. A larger length is more probably damaged than real."""
 MOST_SKIPPED = 1 << 60
 """The most rows that can be skipped at once. A larger number is damage, as no stripe has so many elements."""
 
 
 class BatchTooLarge(Exception):
-    """A read would return more bytes than a batch may have. The readers' position is undefined then: seek, and read
-    fewer rows."""
+    """A read would return more bytes than a batch may have. The position of the readers is then undefined: seek, and
+    read fewer rows."""
 
 
 Pick = Callable[[pa.Array], pa.Array]
-"""Keeps rows of an array that has all of them."""
+"""Selects the kept rows of an array of all rows."""
 
 Claims = Tally
-"""Bytes that one read has claimed, over all its columns."""
+"""The bytes that one read has claimed, for all its columns."""
 
 
 class Limits:
-    """What one read may allocate, shared by the readers of a stripe, which may run in several threads.
+    """The limits on what one read may allocate. The readers of a stripe share them, and may run in several threads.
 
     Every buffer is claimed before it is allocated, and claims are added up over the columns. So no memory is allocated
-    just because a number in the file says so, and whether a batch is too large does not depend on the order of the
-    threads.
+    only because a number in the file says so. Whether a batch is too large does not depend on the order of the threads.
 
-    ``batch_bytes``: most bytes of one read; None: a single row is being read, which cannot be split. ``held_bytes``:
-    most bytes of such a row, and of what is held beside the reads: dictionaries, and chunks of open streams.
+    ``batch_bytes``: the most bytes of one read. None: a single row is being read, which cannot be split.
+    ``held_bytes``: the most bytes of such a row, and of what is held besides the reads: dictionaries, and chunks of
+    open streams.
     """
 
     def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:
@@ -95,12 +95,13 @@ class Limits:
         return apart
 
     def begin(self, batch_bytes: int | None, claims: Claims | None = None) -> None:
-        """Begins a new read of at most so many bytes, counted together with other reads with the same claims."""
+        """Begins a new read of at most so many bytes. Reads with the same claims are counted together."""
         self.batch_bytes = batch_bytes
         self._claims = claims or Claims()
 
     def claim(self, size: int) -> None:
-        """Called before ``size`` bytes are allocated. Raises ``BatchTooLarge``; for a single row ``Unsupported``."""
+        """Must be called before ``size`` bytes are allocated. Raises ``BatchTooLarge``; ``Unsupported`` for a single
+        row."""
         claimed = self._claims.add(size)
         if self.batch_bytes is None:
             together = claimed + self._kept.sum
@@ -112,18 +113,18 @@ class Limits:
             raise BatchTooLarge
 
     def hold(self, owner: Hashable, size: int, what: str) -> None:
-        """Called before or just after ``owner`` allocates ``size`` bytes that it keeps, which replace what it kept
-        before.
+        """Must be called before or just after ``owner`` allocates ``size`` bytes that it keeps. These replace what it
+        kept before.
 
-        Raises ``Unsupported`` when all owners together keep too much.
+        Raises ``Unsupported`` if all owners together keep too much.
         """
         held = self._kept.set(owner, size)
         if held > self.held_bytes:
             raise _too_much(f"{what} of a stripe take at least {held} bytes", self.held_bytes)
 
     def claim_text(self, size: int) -> None:
-        """Called before ``size`` bytes of strings of one array are allocated, which must not be more than Arrow can
-        address."""
+        """Must be called before ``size`` bytes of strings of one array are allocated. There must not be more than Arrow
+        can address."""
         if size > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(f"a row with {size} bytes of strings; an Arrow array holds {LARGEST_ARRAY}")
@@ -131,8 +132,8 @@ class Limits:
         self.claim(size)
 
     def check_elements(self, count: int) -> None:
-        """Called before elements of lists are read (these claim their own bytes); there must not be more than 32-bit
-        offsets can address."""
+        """Must be called before elements of lists are read (which claim their own bytes). There must not be more than
+        32-bit offsets can address."""
         if count > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(f"a row whose lists have {count} elements; an Arrow array holds {LARGEST_ARRAY}")
@@ -160,7 +161,7 @@ class StripeStreams(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Which of ``rows`` rows are valid: ``count`` of them; ``bits`` is an Arrow bitmap, None when all are."""
+    """Which of ``rows`` rows are valid. ``count``: how many. ``bits``: an Arrow bitmap, None if all are valid."""
 
     rows: int
     count: int
@@ -181,13 +182,14 @@ def bitmap_size(rows: int) -> int:
 
 
 def allocate(size: int) -> tuple[pa.Buffer, memoryview]:
-    """A buffer from pyarrow's pool and a writable view of its bytes. ``ColumnReader.allocate`` claims them first."""
+    """A buffer from pyarrow's pool and a writable view of its bytes. ``ColumnReader.allocate`` claims the bytes
+    first."""
     buffer = pa.allocate_buffer(size)
     return buffer, memoryview(buffer).cast("B")
 
 
 class ColumnReader:
-    """Base of all readers: PRESENT, lazy skips and error places. Subclasses have the values."""
+    """The base of all readers: PRESENT, lazy skips, and places in errors. Subclasses read the values."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         self.node = node
@@ -204,7 +206,7 @@ class ColumnReader:
     # ------------------------------------------------------------------ verbs
 
     def seek(self, positions: Mapping[int, PositionIterator]) -> None:
-        """Seeks to the start of a row group, given by ``positions`` (by column id), for this node and all below it."""
+        """Seeks to the start of a row group, for this node and all nodes below. ``positions``: by column id."""
         with located(column=self.node.dotted):
             self._pending = 0
             mine = positions[self.node.id]
@@ -217,7 +219,7 @@ class ColumnReader:
         self._pending += n
 
     def read(self, n: int, parent: Present | None = None) -> pa.Array:
-        """The next ``n`` rows; ``parent``: which of them exist (rows of a null struct do not)."""
+        """The next ``n`` rows. ``parent``: which of them exist (rows of a null struct do not)."""
         try:
             if self._pending:
                 self._pay_skips()
@@ -227,10 +229,10 @@ class ColumnReader:
             raise
 
     def read_kept(self, n: int, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
-        """Those of the next ``n`` rows that ``mask`` keeps, ``count`` of them; in a top-level column.
+        """The ``count`` rows that ``mask`` keeps among the next ``n`` rows of a top-level column.
 
-        All rows are decoded and checked, and claim the same bytes as in ``read``. ``pick`` keeps rows of an array that
-        has all of them, for readers that do not keep rows while they decode.
+        All rows are decoded and checked, and claim the same bytes as in ``read``. ``pick`` selects the kept rows from
+        an array of all rows, for readers that cannot do this while they decode.
         """
         try:
             if self._pending:
@@ -242,11 +244,11 @@ class ColumnReader:
 
     @property
     def run_length_version(self) -> int:
-        """1 or 2: the code of this column's integer streams."""
+        """1 or 2: the version of the run-length encoding of this column's integer streams."""
         return rle_version(self.encoding.kind)
 
     def allocate(self, size: int) -> tuple[pa.Buffer, memoryview]:
-        """A buffer, and a view of it, for a part of what is read; raises like ``Limits.claim``."""
+        """A buffer for a part of what is read, and a view of it. Raises like ``Limits.claim``."""
         self.limits.claim(size)
         return allocate(size)
 
@@ -288,7 +290,7 @@ class ColumnReader:
 
 
 class Fixed(ColumnReader):
-    """Reads values of a fixed width, which are dense in their stream, and spreads them over the nulls."""
+    """Reads values of a fixed width. The stream has only the values that are not null; they are moved to their rows."""
 
     width: int
 

@@ -1,4 +1,4 @@
-"""Readers of structs, lists, maps and unions: they have lengths or tags of their own, and readers below."""
+"""Readers of structs, lists, maps and unions. They read lengths or tags, and have readers for the columns below."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from orcidx.orc.types import OrcType, list_type, map_type, struct_type, union_ty
 __all__ = ["Lists", "Maps", "RootRows", "Structs", "Unions"]
 
 TAGS_AT_ONCE = 1 << 16
-"""How many tags are examined together when rows are skipped."""
+"""The number of tags that are examined together when rows are skipped."""
 
 OpenChild = Callable[[OrcType], ColumnReader]
 
 
 class Structs(ColumnReader):
-    """STRUCT: has only a PRESENT stream; tells its fields in which rows it is null."""
+    """STRUCT: has only a PRESENT stream. It tells its fields in which rows it is null."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
@@ -51,14 +51,14 @@ class Structs(ColumnReader):
 
 
 class RootRows:
-    """Which rows of the file exist: rows that are null as a whole, as ORC C++ writes them, have no values in any
-    column. All columns are null there."""
+    """Which rows of the file exist. ORC C++ can write rows that are null as a whole. These have no values in any
+    column, and all columns are null in them."""
 
     def __init__(self, streams: StripeStreams) -> None:
         self._present = BooleanRle(streams.window(0, StreamKind.PRESENT))
 
     def seek(self, positions: PositionIterator) -> None:
-        """To the row-group start that ``positions`` describe."""
+        """Goes to the start of a row group, which ``positions`` describe."""
         self._present.seek(positions)
 
     def skip(self, n: int) -> int:
@@ -66,14 +66,14 @@ class RootRows:
         return self._present.skip(n)
 
     def read(self, n: int) -> Present | None:
-        """Which of the next ``n`` rows exist; None when all do."""
+        """Which of the next ``n`` rows exist; None if all do."""
         bits, view = allocate(bitmap_size(n))
         count = self._present.read_bits(view, 0, n)
         return None if count == n else Present(n, count, bits)
 
 
 class _Repeated(ColumnReader):
-    """LIST and MAP: lengths, and elements one after the other."""
+    """LIST and MAP: lengths, and the elements one after the other."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -118,7 +118,7 @@ class Lists(_Repeated):
 
 
 class Maps(_Repeated):
-    """MAP: keys, which Arrow does not let be null, and values. Repeated keys are kept."""
+    """MAP: keys and values. Arrow does not allow null keys. Repeated keys are kept."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
@@ -141,9 +141,9 @@ class Maps(_Repeated):
 
 
 class Unions(ColumnReader):
-    """UNION: a tag per row; the variant that it names has a value for that row, the others have none.
+    """UNION: a tag for each row. The variant with this tag has a value for the row, the others have none.
 
-    Arrow unions have no validity of their own: a null row becomes a null of the first variant.
+    Arrow unions have no validity of their own, so a null row becomes a null of the first variant.
     """
 
     def __init__(

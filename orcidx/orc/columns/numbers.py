@@ -39,14 +39,14 @@ _WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
 }
 
 BLOCK_BYTES = 1 << 16
-"""Of a block of floats of which some are kept: so many are read straight to where they shall go, and stay in the
-cache."""
+"""The size of a block of floats of which some are kept. A block of this size stays in the cache until its kept values
+are copied."""
 
 _STREAMING_INTEGERS = integers_use_streaming()
 
 
 class Integers(KeepsWhileDecoding):
-    """SHORT, INT and LONG: a signed run-length stream. Values wrap to the type's width, as in every reader."""
+    """SHORT, INT and LONG: a signed run-length stream. Values wrap to the type's width, as in all other readers."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -132,7 +132,7 @@ class Booleans(ColumnReader):
 
 
 class Decimals(KeepsWhileDecoding):
-    """DECIMAL: unscaled varints with a scale each, or, in decimal64 files, integers at the type's scale."""
+    """DECIMAL: unscaled varints, each with a scale. In decimal64 files: integers with the type's scale."""
 
     width = 16
 
@@ -169,7 +169,8 @@ class Decimals(KeepsWhileDecoding):
         self._scales.skip(count)
 
     def narrow(self) -> None:
-        """From now on values are decoded to 64 bits, which hold 18 digits. They claim as many bytes as in 128 bits."""
+        """From now on values are decoded to 64 bits, which hold 18 digits. They still claim as many bytes as in 128
+        bits."""
         self.width = 8
         self.arrow_type = pa.decimal64(self._precision, self._scale)
 

@@ -1,4 +1,4 @@
-"""Readers of strings and binaries: direct and dictionary, and what the options make of them."""
+"""Readers of strings and binaries, stored directly or in a dictionary."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from orcidx.orc.types import STRING_KINDS, OrcType
 __all__ = ["DictionaryStrings", "DirectStrings"]
 
 SPARE = 32
-"""Bytes behind string buffers, so that short strings are copied in one move."""
+"""Unused bytes after string buffers, so that short strings are copied in one move."""
 FIRST_PIECE = 32 << 20
-"""Bytes that are allocated because a LENGTH stream says so; more are allocated only after so many bytes have really
-been read."""
+"""The most bytes that are allocated only because a LENGTH stream says so. More are allocated only after this many bytes
+have been read."""
 MOST_ENTRIES = 1 << 26
 DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
-"""Entries whose offsets are allocated at first; a larger dictionary doubles the number with each read."""
+"""The number of entries whose offsets are allocated at first. A larger dictionary doubles it with each read."""
 LONGEST_CHAR = 1 << 16
-"""Characters up to which CHAR values are padded; Hive allows 255."""
+"""The longest CHAR type, in characters, whose values are padded. Hive allows 255."""
 
 
 def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tuple[pa.Buffer, bool]:
-    """``total`` bytes of a stream, with ``spare`` bytes of room behind, and whether they are text all in ASCII.
+    """``total`` bytes of a stream, with room for ``spare`` bytes after them, and whether they are all ASCII text.
 
-    Memory grows with what really comes.
+    Memory grows only with the bytes that are read.
     """
     read = data.read_text if text else data.read_into
     if total <= FIRST_PIECE:
@@ -68,7 +68,7 @@ class Strings(ColumnReader):
     def _plain(
         self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int, *, ascii_only: bool
     ) -> pa.Array:
-        """A string or binary array; text is checked to be UTF-8 as the options say."""
+        """A string or binary array. Text is checked to be UTF-8 if the options say so."""
         array = pa.Array.from_buffers(self._plain_type, rows, [bits, offsets, data], nulls)
         if not self._is_text:
             return array
@@ -93,7 +93,7 @@ class Strings(ColumnReader):
         width = self.node.max_length
         try:
             return pc.utf8_rpad(array, width, padding=" ")
-        except pa.ArrowInvalid:  # unchecked, and not UTF-8
+        except pa.ArrowInvalid:  # unchecked, and not valid UTF-8
             return self._rewritten(array, lambda text: text + b" " * (width - len(text.decode("utf-8", "replace"))))
 
     @staticmethod
@@ -110,7 +110,7 @@ class Strings(ColumnReader):
 
 
 class DirectStrings(Strings):
-    """STRING, CHAR, VARCHAR, BINARY and geometry, direct: lengths, and the bytes one after the other."""
+    """STRING, CHAR, VARCHAR, BINARY and geometry in direct form: lengths, and the bytes one after the other."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -136,7 +136,7 @@ class DirectStrings(Strings):
 
 
 class DictionaryStrings(Strings):
-    """STRING, CHAR and VARCHAR, dictionary: indexes into entries that are decoded once per stripe."""
+    """STRING, CHAR and VARCHAR in dictionary form: indexes of entries, which are decoded once for each stripe."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -160,7 +160,7 @@ class DictionaryStrings(Strings):
         return self._dictionary()[0]
 
     def _dictionary(self) -> tuple[pa.Array, memoryview, memoryview]:
-        """The entries as an array, their offsets, and their bytes with spare ones behind."""
+        """The entries as an array, their offsets, and their bytes followed by spare bytes."""
         if self._entries is None:
             self._rewind_entries()
             size = self.encoding.dictionary_size
@@ -182,7 +182,7 @@ class DictionaryStrings(Strings):
         return self._entries
 
     def _rewind_entries(self) -> None:
-        """Goes back to the first entry after a failed read, so that a second one raises the same error."""
+        """Goes back to the first entry after a failed read, so that a second read raises the same error."""
         if self._begun:
             self._entry_lengths.seek(PositionIterator.start())
             self._blob.seek(PositionIterator.start())

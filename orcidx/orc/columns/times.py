@@ -28,16 +28,16 @@ LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY
 """Instants before this may be before the Gregorian calendar in some time zone."""
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 MEAN_TIMES = -2208988800
-"""1900-01-01 in seconds since 1970. Before it java.util, in which ORC Java counts, knows no local mean times; java.time
-has them, in which Spark counts; and Spark keeps the label when it goes from one to the other."""
+"""1900-01-01 in seconds since 1970. ORC Java computes with java.util, which has no local mean times before this; Spark
+computes with java.time, which has them. Spark keeps the local date and time when it converts between the two."""
 BLOCK = 1 << 14
-"""Values between the streams and the output, in two buffers of 64 bits."""
+"""The number of values that are held between the streams and the output, in two buffers of 64 bits."""
 EXACT = pa.decimal128(38, 0)
-"""Nanoseconds since 1970, for any year: how a predicate compares timestamps that 64 bits do not hold."""
+"""Nanoseconds since 1970 for any year. Predicates compare timestamps in this type if they do not fit 64 bits."""
 
 
 class Dates(Integers):
-    """DATE: days since 1970, shifted to the proleptic calendar in files that count in the hybrid one."""
+    """DATE: days since 1970. In files with the hybrid calendar they are converted to the proleptic one."""
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START, streaming=streaming)
@@ -48,7 +48,7 @@ class Dates(Integers):
         self._move(view, count, early=early)
 
     def _move(self, view: memoryview, count: int, *, early: bool) -> None:
-        """Moves days to the proleptic calendar, where the file has another one. ``early``: some may have to move."""
+        """Converts days to the proleptic calendar if the file has the other one. ``early``: some may have to change."""
         if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
             # cannot overflow: the oldest days move forward, and none moves back by more than ten
@@ -57,7 +57,7 @@ class Dates(Integers):
 
 class Timestamps(Fixed):
     """TIMESTAMP as the local time in the writer's zone, or (with ``wall_clock_zone``) as the instant that has this
-    local time in another zone; TIMESTAMP_INSTANT in UTC.
+    local time in another zone. TIMESTAMP_INSTANT is in UTC.
 
     ``exact``: as decimal128(38, 0) of nanoseconds instead of the unit of the options.
     """
