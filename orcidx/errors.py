@@ -34,6 +34,15 @@ class OrcidxError(Exception):
     Attributes (each ``None`` when it does not apply): ``file`` name as given; ``stripe`` and ``row_group`` numbers from
     0; ``column`` dotted path; ``stream`` kind such as ``"PRESENT"``; ``offset`` bytes from the start of that stream (or
     of the file, when no stream is named).
+
+    Examples
+    --------
+    >>> import orcidx
+    >>> try:
+    ...     orcidx.open(b"abc")
+    ... except orcidx.CorruptFile as error:
+    ...     error.file
+    '<bytes>'
     """
 
     def __init__(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, Unpack
 
 from orcidx.errors import InvalidQuery
+from orcidx.keywords import lists_options
 from orcidx.spellings import READING, unknown_keyword
 
 __all__ = [
@@ -134,6 +135,14 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
     """Options of a scan; each may also be given to ``scan`` by keyword.
 
     Raises ``InvalidQuery`` for a value outside its choices.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> options = orcidx.ReadOptions(batch_size=2)
+    >>> [batch.num_rows for batch in orcidx.scan("ids.orc", options=options)]
+    [2, 1]
     """
 
     def __post_init__(self) -> None:
@@ -172,7 +181,7 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         """All values, to tell options apart in a cache."""
         return tuple({**self.__dict__, "decimal_zero_precision": tuple(self.decimal_zero_precision)}.values())
 
-    def override(self, **options: Any) -> ReadOptions:
+    def override(self, **options: Unpack[OptionsByName]) -> ReadOptions:
         """A copy with some options changed.
 
         Parameters
@@ -215,11 +224,14 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         return changed
 
 
+lists_options(ReadOptions, stay_as_they_are=True)(ReadOptions.override)
+
+
 def _is_precision(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and [type(number) for number in value] == [int, int]
 
 
-_CHANGED: dict[tuple[Any, ...], tuple[ReadOptions, dict[str, Any], ReadOptions]] = {}
+_CHANGED: dict[tuple[Any, ...], tuple[ReadOptions, OptionsByName, ReadOptions]] = {}
 """What ``override`` made lately, by the identities of what it made it of, which are kept: 1 and True are equal. Who
 reads small files one by one asks for the same each time, and to look at the options again takes as long as decoding a
 column of such a file."""

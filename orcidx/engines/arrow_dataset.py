@@ -328,7 +328,16 @@ def _refuse(name: str, instead: str) -> Any:
 
 
 class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
-    """Files as a pyarrow dataset with a fragment for each file. Made by ``orcidx.dataset``."""
+    """Files as a pyarrow dataset with a fragment for each file. Made by ``orcidx.dataset``.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa, pyarrow.compute as pc
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> dataset = orcidx.dataset("ids.orc")
+    >>> dataset.count_rows(), dataset.filter(pc.field("id") > 1).to_table().num_rows
+    (3, 2)
+    """
 
     def __init__(self, scan: Scan) -> None:
         self._start(scan)

@@ -107,8 +107,20 @@ class FileExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a scan will read, and by which evidence the rest is skipped. ``where``: the predicate as text, None without
-    one; ``columns``: those that are read."""
+    """What a scan will read, and by which evidence the rest is skipped. Made by ``Scan.explain``.
+
+    ``where``: the predicate as text, None without one; ``columns``: those that are read.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> plan = orcidx.scan("ids.orc", where=orcidx.col("id") > 5).explain()
+    >>> plan.skipped_by
+    {'file statistics': 3}
+    >>> plan.funnel[0]
+    Stage(name='files', before=1, after=0)
+    """
 
     where: str | None
     columns: tuple[str, ...]

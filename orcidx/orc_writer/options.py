@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict, Unpack
 
 from orcidx.errors import InvalidQuery, Unsupported
+from orcidx.keywords import lists_options
 from orcidx.orc.kinds import CompressionKind
 from orcidx.orc_writer.codecs import compression_kind, open_compressor
 from orcidx.orc_writer.memory import WriterMemory
@@ -22,7 +23,16 @@ __all__ = ["EncodingOptionsByName", "WriteOptions", "WriteOptionsByName"]
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions:
-    """Options of ``write_table``, ``OrcWriter`` and ``write_dataset``. Wrong ones raise ``InvalidQuery``."""
+    """Options of ``write_table``, ``OrcWriter`` and ``write_dataset``. Wrong ones raise ``InvalidQuery``.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> options = orcidx.WriteOptions(compression="zlib", bloom_filter_columns=["id"])
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc", options=options)
+    >>> orcidx.open("ids.orc").compression
+    'ZLIB'
+    """
 
     compression: str = "zstd"
     """"uncompressed", "zlib", "snappy", "lz4" or "zstd", in any case."""
@@ -142,6 +152,9 @@ class WriteOptions:
         changed.__dict__.update(options)
         changed.__post_init__()
         return changed
+
+
+lists_options(WriteOptions, stay_as_they_are=True)(WriteOptions.override)
 
 
 class EncodingOptionsByName(TypedDict, total=False):

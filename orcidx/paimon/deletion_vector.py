@@ -311,6 +311,13 @@ def read_deletion_vector(
     ------
     CorruptFile
         The range is not in the file, disagrees with the entry, or the entry is damaged.
+
+    Examples
+    --------
+    >>> from orcidx import paimon
+    >>> found = paimon.write_deletion_vectors("deletions", {"a.orc": paimon.DeletionVector([1, 5])})["a.orc"]
+    >>> paimon.read_deletion_vector(found.path, found.offset, found.length).positions.tolist()
+    [1, 5]
     """
     described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
     with located(file=described.name), _shifted(offset):
@@ -344,6 +351,14 @@ def read_deletion_vectors(
     ------
     CorruptFile
         The file is damaged.
+
+    Examples
+    --------
+    >>> from orcidx import paimon
+    >>> vectors = {"a.orc": paimon.DeletionVector([1, 5]), "b.orc": paimon.DeletionVector([2])}
+    >>> _ = paimon.write_deletion_vectors("deletions", vectors)
+    >>> [(offset, len(vector)) for offset, vector in paimon.read_deletion_vectors("deletions")]
+    [(1, 2), (33, 1)]
     """
     described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
     with located(file=described.name):
@@ -391,6 +406,13 @@ def write_deletion_vectors(
     ------
     ValueOutOfRange
         Positions do not fit. Nothing is written then.
+
+    Examples
+    --------
+    >>> from orcidx import paimon
+    >>> vectors = {"a.orc": paimon.DeletionVector([1, 5]), "b.orc": paimon.DeletionVector([2])}
+    >>> paimon.write_deletion_vectors("deletions", vectors)["b.orc"]
+    Range(offset=33, length=22, cardinality=1, path='deletions')
     """
     ranges: dict[str, Range] = {}
     files = encode_deletion_vectors(vectors, bitmap64=bitmap64, target_size=target_size)

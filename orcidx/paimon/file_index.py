@@ -403,6 +403,14 @@ def read_file_index(
     ------
     CorruptFile
         The source is not a file index with a sound head.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from orcidx import paimon
+    >>> data = paimon.build_file_index(pa.table({"id": [1, 2]}), {"bitmap": {"id": {}}}).to_bytes()
+    >>> paimon.read_file_index(data, types={"id": "BIGINT"}).evaluate("id = 2").rows
+    BitMap([1])
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return FileIndex(read_container(Body.of(source)), types, strict=strict, rows=rows)

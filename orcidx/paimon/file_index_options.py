@@ -28,8 +28,18 @@ _DEFAULT_THRESHOLD = 500
 
 @dataclass(frozen=True)
 class FileIndexOptions:
-    """``spec``: for each kind and column its options (short names, values in Paimon's text), as for
-    ``build_file_index``."""
+    """The options of a table's file indexes.
+
+    ``spec``: for each kind and column its options (short names, values in Paimon's text), as for ``build_file_index``.
+
+    Examples
+    --------
+    >>> from orcidx.paimon import FileIndexOptions
+    >>> given = {"file-index.bloom-filter.columns": "id", "file-index.bloom-filter.id.fpp": "0.01"}
+    >>> options = FileIndexOptions.parse(given)
+    >>> dict(options.spec["bloom-filter"]["id"])
+    {'fpp': '0.01'}
+    """
 
     spec: Mapping[str, Mapping[str, Mapping[str, Any]]]
     in_manifest_threshold: int = _DEFAULT_THRESHOLD

@@ -115,6 +115,13 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
     ------
     InvalidQuery
         A column cannot be of its type, or the type cannot be in a key.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from orcidx.paimon import key_hash
+    >>> key_hash(pa.table({"id": pa.array([1, 2], pa.int32())}), ["INT"]).tolist()
+    [1465514398, 1340390384]
     """
     if len(key_types) != keys.num_columns:
         raise InvalidQuery(f"{keys.num_columns} key columns, but {len(key_types)} types")

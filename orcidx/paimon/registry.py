@@ -163,6 +163,14 @@ def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type
         The index is damaged.
     Unsupported
         The kind is unknown, or does not take the type.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from orcidx.paimon import build_index, read_index
+    >>> body = build_index("range-bitmap", pa.array([5, 9, 7]), "BIGINT").to_bytes()
+    >>> read_index("range-bitmap", body, "BIGINT").top_k(2, descending=True, nulls_first=False)
+    BitMap([1, 2])
     """
     return format_of(kind).read(Body.of(body), _type_of(data_type))
 
@@ -215,6 +223,13 @@ def build_index(
         The format cannot hold a value.
     Unsupported
         The index does not take the type.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from orcidx.paimon import build_index
+    >>> build_index("bitmap", pa.array(["a", "b", "a"]), "STRING").evaluate("eq", ["b"]).rows
+    BitMap([1])
     """
     builder = open_builder(kind, data_type, options)
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]

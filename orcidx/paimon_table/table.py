@@ -431,6 +431,7 @@ def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadO
     return path[0]
 
 
+@lists_options()
 def open_table(
     path: OneSource,
     *,

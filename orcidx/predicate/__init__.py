@@ -105,6 +105,12 @@ class Column(Values):
     """A column in a predicate under construction; made by ``col``. Comparing it builds a predicate.
 
     ``+ - * /``, ``abs()``, ``function("lower")`` and other columns may stand in a comparison: pyarrow evaluates it.
+
+    Examples
+    --------
+    >>> from orcidx import col
+    >>> col("name").like("A%") & ~col("id").is_in([1, 2])
+    col('name').like('A%') & ~col('id').is_in([1, 2])
     """
 
     __slots__ = ("_path",)
@@ -159,7 +165,22 @@ class Column(Values):
         return f"col({', '.join(map(repr, self._path))})"
 
     def is_in(self, values: Iterable[Any]) -> Leaf:
-        """SQL IN: NULL where nothing matches and a value is None."""
+        """SQL IN: NULL where nothing matches and a value is None.
+
+        Parameters
+        ----------
+        values : iterable
+            Values of the column's type.
+
+        Returns
+        -------
+        Predicate
+
+        Raises
+        ------
+        InvalidQuery
+            A text or bytes is given in place of several values.
+        """
         if isinstance(values, (str, bytes)):
             raise InvalidQuery(f"is_in takes several values, not the text {values!r}")
         return Leaf(self._path, Op.IN, tuple(values))
@@ -168,39 +189,116 @@ class Column(Values):
     """``is_in`` by the name that pyarrow, pandas and Spark use."""
 
     def between(self, low: object, high: object) -> Leaf:
-        """``low <= column <= high``, both ends included."""
+        """``low <= column <= high``, both ends included.
+
+        Parameters
+        ----------
+        low, high : object
+            Values of the column's type.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.BETWEEN, (low, high))
 
     def is_null(self) -> Leaf:
-        """Whether the column is NULL, also where a struct around it is."""
+        """Whether the column is NULL, also where a struct around it is.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.IS_NULL)
 
     def is_not_null(self) -> Leaf:
-        """Whether the column is not NULL."""
+        """Whether the column is not NULL.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.IS_NULL, negated=True)
 
     def is_nan(self) -> Leaf:
-        """Whether a number is NaN; NULL where the column is NULL."""
+        """Whether a number is NaN; NULL where the column is NULL.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.IS_NAN)
 
     def eq_null_safe(self, value: object) -> Leaf:
-        """SQL ``<=>``: NULL equals NULL and nothing else; never NULL itself."""
+        """SQL ``<=>``: NULL equals NULL and nothing else; never NULL itself.
+
+        Parameters
+        ----------
+        value : object
+            A value of the column's type, or None.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.EQ_NULL_SAFE, (value,))
 
     def starts_with(self, text: str | bytes) -> Leaf:
-        """Whether the value starts with the text."""
+        """Whether the value starts with a text.
+
+        Parameters
+        ----------
+        text : str or bytes
+            The text; bytes for a binary column.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.STARTS_WITH, (text,))
 
     def ends_with(self, text: str | bytes) -> Leaf:
-        """Whether the value ends with the text."""
+        """Whether the value ends with a text.
+
+        Parameters
+        ----------
+        text : str or bytes
+            The text; bytes for a binary column.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.ENDS_WITH, (text,))
 
     def contains(self, text: str | bytes) -> Leaf:
-        """Whether the value contains the text."""
+        """Whether the value contains a text.
+
+        Parameters
+        ----------
+        text : str or bytes
+            The text; bytes for a binary column.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.CONTAINS, (text,))
 
     def like(self, pattern: str | bytes, *, escape: str = "\\") -> Leaf:
-        """SQL LIKE: ``%`` any run of characters, ``_`` one; ``escape`` takes the next one literally ("" for none)."""
+        """SQL LIKE.
+
+        Parameters
+        ----------
+        pattern : str or bytes
+            ``%`` stands for any run of characters, ``_`` for one character.
+        escape : str
+            The character after it is taken literally. An empty text: none is.
+
+        Returns
+        -------
+        Predicate
+        """
         return Leaf(self._path, Op.LIKE, (pattern, escape))
 
 

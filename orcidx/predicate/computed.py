@@ -86,21 +86,74 @@ class Values:
         return self.function("abs")
 
     def function(self, name: str) -> Computed:
-        """A function of one value, such as "lower", "length" or "year". Raises ``InvalidQuery`` for an unknown one."""
+        """A function of this value.
+
+        Parameters
+        ----------
+        name : str
+            Such as "lower", "length" or "year".
+
+        Returns
+        -------
+        Computed
+
+        Raises
+        ------
+        InvalidQuery
+            The function is unknown. The error lists all functions.
+
+        Examples
+        --------
+        >>> import orcidx, pyarrow as pa
+        >>> table = pa.table({"name": ["Ada", "Grace"]})
+        >>> _ = orcidx.write_table(table, "names.orc")
+        >>> orcidx.scan("names.orc", where=orcidx.col("name").function("length") > 3).to_table().to_pylist()
+        [{'name': 'Grace'}]
+        """
         if name not in FUNCTIONS:
             raise InvalidQuery(f"no function {name!r}; the functions are {', '.join(FUNCTIONS)}")
         return Computed(_call(FUNCTIONS[name], self))
 
     def cast(self, kind: pa.DataType) -> Computed:
-        """The value in another Arrow type; an error where it does not fit."""
+        """The value in another Arrow type. Reading raises an error where a value does not fit.
+
+        Parameters
+        ----------
+        kind : pyarrow.DataType
+            The other type.
+
+        Returns
+        -------
+        Computed
+        """
         return Computed(self._expression().cast(kind))
 
     def try_cast(self, kind: pa.DataType) -> Computed:
-        """The value in another Arrow type; null where it does not fit."""
+        """The value in another Arrow type; null where it does not fit.
+
+        Parameters
+        ----------
+        kind : pyarrow.DataType
+            The other type.
+
+        Returns
+        -------
+        Computed
+        """
         return Computed(tried_cast(self._expression(), kind))
 
     def coalesce(self, *others: Any) -> Computed:
-        """The first of these that is not null."""
+        """The first of several values that is not null, beginning with this one.
+
+        Parameters
+        ----------
+        *others : Column, Computed or a plain value
+            The values that are taken where this one is null.
+
+        Returns
+        -------
+        Computed
+        """
         return Computed(_call("coalesce", self, *others), strict=False)
 
 

@@ -45,7 +45,15 @@ class DatasetFile:
 
 @dataclass(frozen=True)
 class WrittenDataset:
-    """All files of the job, including those of earlier calls."""
+    """All files of the job, including those of earlier calls.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> written = orcidx.write_dataset(pa.table({"id": [1, 2, 3]}), "ids")
+    >>> written.rows, len(written.files)
+    (3, 1)
+    """
 
     directory: str
     job: str

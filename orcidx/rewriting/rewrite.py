@@ -61,7 +61,15 @@ class RewrittenFile:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What ``rewrite`` did or (``dry_run``) would do. ``str()`` has a line for each file."""
+    """What ``rewrite`` did or (``dry_run``) would do. ``str()`` has a line for each file.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> _ = orcidx.write_table(pa.table({"id": [3, 1, 2]}), "ids.orc")
+    >>> orcidx.rewrite("ids.orc", "sorted.orc", sort_by="id").way
+    'encode'
+    """
 
     files: tuple[RewrittenFile, ...]
     dry_run: bool = False

@@ -62,10 +62,20 @@ _DOUBTS = ("damaged", "stale")
 
 @dataclass(frozen=True)
 class KeyAnswers:
-    """Which keys a file may hold, and why.
+    """Which keys a file may hold, and why. Made by ``OrcFile.explain_keys``.
 
     ``may_contain``: a bool for each key, False if no row holds it. ``reasons``: for each key, what rules it out or
     where it may be. ``notes``: what could not answer, such as a damaged index.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> answers = orcidx.open("ids.orc").explain_keys("id", [2, 9])
+    >>> answers.may_contain.to_pylist()
+    [True, False]
+    >>> answers.reasons[1]
+    'min 1, max 3, no null (file statistics)'
     """
 
     column: str

@@ -20,6 +20,14 @@ class FileMetadata:
 
     ``num_columns``: how many top-level columns. ``orc_schema``: the schema as Hive writes it. ``size``: that of the
     file in bytes. The other fields are those of ``OrcFile``.
+
+    Examples
+    --------
+    >>> import orcidx, pyarrow as pa
+    >>> _ = orcidx.write_table(pa.table({"id": [1, 2, 3]}), "ids.orc")
+    >>> metadata = orcidx.read_metadata("ids.orc")
+    >>> metadata.num_rows, metadata.compression, metadata.orc_schema
+    (3, 'ZSTD', 'struct<id:bigint>')
     """
 
     num_rows: int

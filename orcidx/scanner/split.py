@@ -258,7 +258,9 @@ def request_from_json(data: Any) -> ScanRequest:
     """The request from the value of ``request_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
         columns, where, schema = data["columns"], data["where"], data["schema"]
-        options = {name: tuple(value) if isinstance(value, list) else value for name, value in data["options"].items()}
+        options: Any = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data["options"].items()
+        }
         return ScanRequest(
             columns=None if columns is None else _columns_from_json(columns),
             where=None if where is None else predicate_from_json(where),

@@ -39,7 +39,15 @@ class RangeReader(Protocol):
     """Reads byte ranges of one object; safe to call from several threads. It does not pickle; its ``Source`` does.
 
     ``name`` is the path or URL as it was given. ``identity`` is a hashable key of this version of the object, for
-    caches. It is ``None`` when the version is not known (bytes, file objects, a file changed a moment ago)."""
+    caches. It is ``None`` when the version is not known (bytes, file objects, a file changed a moment ago).
+
+    Examples
+    --------
+    >>> from orcidx.storage import open_reader
+    >>> reader = open_reader(b"0123456789")
+    >>> reader.size(), [bytes(one) for one in reader.read_ranges([(0, 2), (8, 2)])]
+    (10, [b'01', b'89'])
+    """
 
     name: str
     is_local: bool
@@ -333,6 +341,12 @@ def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None
     -------
     Task
         A future of the list of ``memoryview``.
+
+    Examples
+    --------
+    >>> from orcidx.storage import open_reader, start_read
+    >>> [bytes(one) for one in start_read(open_reader(b"0123456789"), [(2, 3)]).result()]
+    [b'234']
     """
     limit = {} if most is None else {"most": most}
     start: Callable[..., Task[list[memoryview]]] | None = getattr(reader, "start_ranges", None)

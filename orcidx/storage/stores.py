@@ -56,7 +56,14 @@ class Source:
     Pickles unless it stands for an open file object or reader, or has secrets that ``with_secrets`` was not called for
     (``ships_secrets``); then it raises ``InvalidQuery``. ``to_dict`` gives paths and URLs as JSON, without
     ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found the object, if any. ``size``
-    (bytes) and ``listed`` (the version) are what the listing said."""
+    (bytes) and ``listed`` (the version) are what the listing said.
+
+    Examples
+    --------
+    >>> from orcidx.storage import describe_source
+    >>> describe_source("data").below("a.orc").name
+    'data/a.orc'
+    """
 
     name: str
     kind: str

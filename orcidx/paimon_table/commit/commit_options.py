@@ -19,7 +19,14 @@ LARGEST_IDENTIFIER = (1 << 63) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class CommitOptions:
-    """Options of every change of a table, each given by keyword. Raises ``InvalidQuery`` for invalid values."""
+    """Options of every change of a table, each given by keyword. Raises ``InvalidQuery`` for invalid values.
+
+    Examples
+    --------
+    >>> from orcidx.paimon import CommitOptions
+    >>> CommitOptions(commit_user="loader", identifier=7).retries is None
+    True
+    """
 
     commit_user: str | None = None
     """The user that snapshots record; None means ``commit.user-prefix`` or "orcidx", and a random UUID."""

@@ -88,8 +88,13 @@ def shared_reading(
     entries = [by_name[name] for name in names]
     schema = table_arrow_schema([entry.field for entry in entries], scan.options)
     # reading options that follow from the table's types
-    known = {"case_sensitive": True, "strings": "string", "wall_clock_zone": None}
-    options = scan.options.override(**known, timestamp_unit=_unit(schema))
+    known: dict[str, Any] = {
+        "case_sensitive": True,
+        "strings": "string",
+        "wall_clock_zone": None,
+        "timestamp_unit": _unit(schema),
+    }
+    options = scan.options.override(**known)
     small = _small_files(where, entries, options, metrics) if is_orc and not scan.top else None
     return SharedReading(where, rest, entries, schema, options, small)
 

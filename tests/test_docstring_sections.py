@@ -1,0 +1,197 @@
+"""numpydoc sections of all public names: each parameter and result has its text, and the examples run.
+
+Public are the names of the four modules that users import, of the engines, and all that the reference shows.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = ("orcidx", "orcidx.errors", "orcidx.paimon", "orcidx.storage")
+"""Without orcidx.spark, which needs pyspark: ``test_reference`` looks at the sections of its functions."""
+ENGINES = ("arrow_dataset", "duckdb", "polars")
+OPTIONAL = {"scan_polars": "polars", "register_duckdb": "duckdb"}
+"""Names whose example needs another library."""
+WITHOUT_EXAMPLE: dict[str, set[str]] = {
+    "they need a Paimon table": {
+        "Changed",
+        "CommitConflict",
+        "CommitUncertain",
+        "DeletionFile",
+        "FileTask",
+        "Table",
+        "TableFile",
+        "TablePlan",
+    },
+    "OrcidxError has one": {
+        "CorruptFile",
+        "FileGone",
+        "InvalidQuery",
+        "StorageError",
+        "Unsupported",
+        "ValueOutOfRange",
+        "located",
+    },
+    "the function or class that makes them has one": {"MergedRange", "OrcFragment", "Range", "ReadMetrics", "Request"},
+    "it has none yet": {"IdentityCache"},
+}
+"""Names without an example, by reason. The list can only become shorter."""
+WITH_OTHER_OPTIONS: dict[str, set[str]] = {
+    "options of pyarrow.Table.to_pandas": {
+        "scanner.arrow_stream.ArrowStream.to_pandas",
+        "scanner.file_shortcuts.FileShortcuts.to_pandas",
+    },
+    "options of a scanner of pyarrow, which have no effect": {
+        f"engines.arrow_dataset._Scans.{name}"
+        for name in ("count_rows", "head", "scanner", "take", "to_batches", "to_table")
+    },
+    "checked by the function itself": {"errors.OrcidxError.at"},
+}
+"""Functions whose signature has a ``**`` parameter, by reason. The list can only become shorter."""
+SECTIONS = ("Parameters", "Returns", "Yields", "Raises", "Examples")
+
+
+def of_modules() -> Iterator[Any]:
+    for name in (*MODULES, *(f"orcidx.engines.{engine}" for engine in ENGINES)):
+        module = importlib.import_module(name)
+        for key in getattr(module, "__all__", vars(module)):
+            yield getattr(module, key)
+
+
+def of_the_reference() -> Iterator[Any]:
+    for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE):
+            module, _, last = name.rpartition(".")
+            if module != "orcidx.spark":
+                yield getattr(importlib.import_module(module), last)
+
+
+def public() -> list[Any]:
+    """Classes and functions of orcidx, each once."""
+    found = {id(one): one for one in [*of_modules(), *of_the_reference()]}
+    return [
+        one
+        for one in found.values()
+        if (inspect.isclass(one) or inspect.isfunction(one)) and one.__module__.startswith("orcidx")
+    ]
+
+
+def members(cls: type) -> Iterator[Callable[..., Any]]:
+    """Public methods of a class, also those of its bases in the package. Properties have a summary line only."""
+    for base in cls.__mro__:
+        for name, value in vars(base).items() if base.__module__.startswith("orcidx") else ():
+            plain = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) or is_bound(value) else value
+            if not name.startswith("_") and inspect.isfunction(plain) and "<locals>" not in plain.__qualname__:
+                yield plain
+
+
+def is_bound(value: object) -> bool:
+    return isinstance(value, classmethod | staticmethod) and not isinstance(value, property | cached_property)
+
+
+def callables() -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
+    for one in public():
+        for function in members(one) if inspect.isclass(one) else [inspect.unwrap(one)]:
+            found[f"{function.__module__}.{function.__qualname__}".removeprefix("orcidx.")] = function
+    return found
+
+
+def sections(docstring: str | None) -> dict[str, str]:
+    parts = re.split(rf"^({'|'.join(SECTIONS)})\n-+\n", inspect.cleandoc(docstring or ""), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def told(text: str) -> set[str]:
+    """The parameters of a section; ``a, b : int`` has two."""
+    lines = re.findall(r"^\S.*$", text, re.MULTILINE)
+    return {name.strip().lstrip("*") for line in lines for name in line.partition(" : ")[0].split(",")}
+
+
+def gaps(function: Callable[..., Any]) -> list[str]:
+    """What numpydoc asks for and the docstring lacks."""
+    texts = sections(function.__doc__)
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    never = {name for name, kind in function.__annotations__.items() if kind == "Never"}  # taken to be refused
+    own = set(code.co_varnames[:count]) - {"self", "cls"} - never
+    lacking = sorted(own - told(texts.get("Parameters", "")))
+    result = function.__annotations__.get("return")
+    if result not in (None, "None", "NoReturn") and not {"Returns", "Yields"} & set(texts):
+        lacking.append("Returns")
+    if list(texts) != [name for name in SECTIONS if name in texts]:
+        lacking.append("the order of the sections")
+    return lacking
+
+
+def test_parameters_and_results_have_their_text() -> None:
+    found = callables()
+    assert len(found) > 150
+    assert not {name: lacking for name, function in found.items() if (lacking := gaps(function))}
+
+
+def test_a_gap_is_found() -> None:
+    def silent(rows: int, *more: int, **options: int) -> int:
+        """Counts.
+
+        Parameters
+        ----------
+        rows : int
+            Of the file.
+        """
+
+    assert gaps(silent) == ["more", "options", "Returns"]
+
+
+def examples(part: object) -> list[doctest.DocTest]:
+    found = doctest.DocTestFinder(recurse=False).find(part, getattr(part, "__qualname__", None), globs={})
+    return [test for test in found if test.examples]
+
+
+def parts(one: Any) -> list[Any]:
+    """A function, or a class with its methods."""
+    return [one, *members(one)] if inspect.isclass(one) else [inspect.unwrap(one)]
+
+
+def test_each_name_has_an_example() -> None:
+    silent = {one.__qualname__ for one in public() if not any(examples(part) for part in parts(one))}
+    exempt = set().union(*WITHOUT_EXAMPLE.values())
+    new, gone = silent - exempt, exempt - silent
+    assert not new, f"{new}: show how each is used"
+    assert not gone, f"{gone}: take them out of WITHOUT_EXAMPLE"
+
+
+def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed, count = [], 0
+    for test in [test for one in public() for part in parts(one) for test in examples(part)]:
+        if test.name in OPTIONAL and importlib.util.find_spec(OPTIONAL[test.name]) is None:
+            continue
+        count += 1
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        failed += [test.name] if doctest.DocTestRunner().run(test).failed else []
+    assert not failed
+    assert count > 50
+
+
+def test_signatures_list_their_options() -> None:
+    """``help`` and completion show names, not ``**options``."""
+    found = {
+        name
+        for name, function in callables().items()
+        if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+    }
+    assert found == set().union(*WITH_OTHER_OPTIONS.values()), "list the options with orcidx.keywords.lists_options"
