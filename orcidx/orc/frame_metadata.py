@@ -4,7 +4,7 @@ ORC does not have.
 The keys of the user metadata, which are written if the schema has metadata:
 
     pandas          JSON, as pyarrow writes it: the index, names of columns, dtypes
-     others          unchanged; ``orcidx.schema`` has their names as a JSON list
+    others          unchanged; ``orcidx.schema`` has their names as a JSON list
     orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose type ORC does not have
     orcidx.categories   base64 of an Arrow IPC stream: one row, a list of categories for each column that has some
 

@@ -2,12 +2,12 @@
 
     "ORC" | stripe* | [encrypted stripe statistics] | Metadata | Footer | PostScript | 1 byte: length of PostScript
 
-PostScript is never compressed; Footer, Metadata and every StripeFooter are framed with the file's codec. The file is
+PostScript is never compressed. Footer, Metadata and every StripeFooter are framed with the file's codec. The file is
 not trusted: lengths are checked against the file's size (Python integers do not overflow), and the tree of types
-against the numbering that the format requires. Statistics stay raw bytes until they are used.
+against the numbering that the format requires. Statistics are kept as raw bytes until they are used.
 
-A file of zero bytes opens as an empty file with the schema ``struct<>``: Java's writer leaves such files behind for
-tasks without rows, and Hive reads them so.
+A file of zero bytes opens as an empty file with the schema ``struct<>``. Java's writer leaves such files for tasks
+without rows, and Hive reads them in this way.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ __all__ = [
 
 MAGIC = b"ORC"
 TAIL_REQUEST = 64 << 10
-"""Bytes of the first request: a round trip costs more than these. The rest of a larger footer takes a second request
-(decision 0017)."""
+"""Bytes of the first request. A round trip takes longer than these bytes. The rest of a larger footer takes a second
+request (decision 0017)."""
 DEFAULT_BLOCK_SIZE = 256 << 10
 LARGEST_BLOCK_SIZE = 1 << 23
 """A chunk header holds 23 bits of length."""
 MOST_ROWS = (1 << 63) - 1
 
 
-# An unknown value must not fall back to 0, as proto2 libraries make it do.
+# An unknown value must not become 0, as in proto2 libraries.
 _COMPRESSION_KINDS = {int(kind): kind for kind in CompressionKind}
 _TYPE_KINDS = {int(kind): kind for kind in TypeKind}
 _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
@@ -67,8 +67,8 @@ _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 
 @dataclass(frozen=True, kw_only=True)
 class PostScript:
-    """Lengths in bytes; ``version`` as written, () when absent (the same as 0.11); ``block_size`` the largest
-    decompressed chunk. ``size``: the PostScript's own size, with the byte after it that gives it."""
+    """Lengths are in bytes. ``version``: as written, () if absent (which means 0.11). ``block_size``: the largest
+    decompressed chunk. ``size``: the PostScript's own size, including the byte after it that gives this size."""
 
     footer_length: int
     compression: CompressionKind
@@ -82,7 +82,7 @@ class PostScript:
 
 @dataclass(frozen=True)
 class Encryption:
-    """What is encrypted. Without keys the masked values in the ordinary streams are read."""
+    """What is encrypted. Without keys, the masked values in the ordinary streams are read."""
 
     roots: tuple[int, ...]
     """Column ids whose subtrees are encrypted."""
@@ -91,18 +91,18 @@ class Encryption:
 
 @dataclass(frozen=True, kw_only=True)
 class Footer:
-    """``rows`` is the sum over the stripes (some writers leave the footer's own number out); ``writer`` a
-    ``WriterKind`` or, of later writers, a plain int."""
+    """``rows``: the sum over the stripes (some writers do not write the footer's own number). ``writer``: a
+    ``WriterKind``, or a plain int for later writers."""
 
     rows: int
     stripes: tuple[StripeInformation, ...]
     type_bytes: bytes = field(repr=False)
-    """The types as they are stored: files of one schema have the same."""
+    """The types as they are stored. They are equal in files of one schema."""
     user_metadata: Mapping[str, bytes] = field(hash=False)
     raw: bytes = field(repr=False)
     """The whole message."""
     most_items: int = field(repr=False)
-    """How many children, names and attributes of types the limits on metadata allow."""
+    """How many children, names and attributes of types are allowed by the limits on metadata."""
     row_index_stride: int
     writer: int
     calendar: int
@@ -116,23 +116,23 @@ class Footer:
 
     @cached_property
     def statistics_extents(self) -> tuple[Int64s, Int64s]:
-        """Where the ColumnStatistics of each column are in ``raw``: starts and stops; there may be fewer than
+        """Where the ColumnStatistics of each column are in ``raw``: starts and stops. There may be fewer than
         columns."""
         return split_messages(self.raw, 7, "Footer", self.most_items)
 
     def raw_statistics(self, column: int) -> bytes:
-        """The ColumnStatistics of a column over the file, b"" without."""
+        """The ColumnStatistics of a column for the file; b"" if there are none."""
         starts, stops = self.statistics_extents
         return self.raw[starts[column] : stops[column]] if column < len(starts) else b""
 
 
 SPARK_VERSION = "org.apache.spark.version"
-"""User metadata that every file of Spark has."""
+"""User metadata in every file that Spark has written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileFacts:
-    """The facts about a file, besides its stripes, that decoding and trust in statistics depend on."""
+    """The facts about a file, besides its stripes, that matter for decoding and for trusting statistics."""
 
     writer: int
     writer_version: int
@@ -141,11 +141,11 @@ class FileFacts:
     block_size: int
     row_index_stride: int
     hybrid_calendar: bool
-    """Days before 1582-10-15 are labels of the Julian calendar."""
+    """Days before 1582-10-15 are dates of the Julian calendar."""
     decimal64: bool
     """Version [1, 9999]: decimals of up to 18 digits are one signed RLEv2 stream."""
     by_spark: bool = False
-    """Whether Spark itself wrote the file; it rounds decimals to their type before ORC gets them."""
+    """Whether Spark itself wrote the file. It rounds decimals to their type before ORC gets them."""
 
     @property
     def compressed(self) -> bool:
@@ -164,7 +164,8 @@ class TailReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FileTail:
-    """Everything at the end of a file. ``size`` of the file in bytes; ``footer_size`` of the decompressed Footer."""
+    """Everything at the end of a file. ``size``: bytes of the file. ``footer_size``: bytes of the decompressed
+    Footer."""
 
     name: str
     size: int
@@ -176,7 +177,7 @@ class FileTail:
 
     @property
     def rows(self) -> int:
-        """Of the file."""
+        """The version of the software that wrote the file."""
         return self.footer.rows
 
     @cached_property
@@ -191,7 +192,7 @@ class FileTail:
 
     @property
     def format_version(self) -> str:
-        """Such as "0.12". A version later than this library reads as the newest it knows."""
+        """The format version, such as "0.12". A version later than this library is read as the newest that it knows."""
         return ".".join(map(str, self.postscript.version)) or "0.11"
 
     @cached_property
@@ -227,20 +228,20 @@ class FileTail:
 
     @cached_property
     def raw_metadata(self) -> bytes:
-        """The Metadata message (statistics of every stripe), decompressed at the first use; b"" when there is none."""
+        """The Metadata message (statistics of every stripe), decompressed at the first use. b"" if there is none."""
         return unframe(self.framed_metadata, self.postscript, name="Metadata", limits=self.limits)
 
     @cached_property
     def stripe_statistics(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Where the ColumnStatistics of each stripe lie in ``raw_metadata``: bounds, starts, stops. Stripe i has the
-        messages bounds[i]..bounds[i + 1], by column id; there may be fewer than stripes or columns."""
+        """Where the ColumnStatistics of each stripe are in ``raw_metadata``: bounds, starts, stops. Stripe i has the
+        messages bounds[i]..bounds[i + 1], by column id. There may be fewer than stripes or columns."""
         with located(file=self.name):
             return split_nested_messages(self.raw_metadata, 1, 1, "Metadata", self.limits.metadata_items)
 
 
 def _is_hybrid(footer: Footer) -> bool:
-    """Whether days before 1582-10-15 are Julian. 1 says hybrid, 2 proleptic. Java assumed hybrid for files that say
-    nothing; the other writers never wrote the field and always counted proleptic days."""
+    """Whether days before 1582-10-15 are Julian. 1 means hybrid, 2 proleptic. For files without this field Java assumes
+    hybrid. The other writers never wrote the field and always counted proleptic days."""
     if footer.calendar in (1, 2):
         return footer.calendar == 1
     return footer.writer == WriterKind.JAVA
@@ -250,8 +251,8 @@ OWN_SOFTWARE = "orcidx "
 
 
 def is_own(software_version: str) -> bool:
-    """Whether orcidx wrote a file. It takes ORC C++'s writer number, since the format has none for it (0041), but has
-    none of the defects for which that writer is distrusted."""
+    """Whether orcidx wrote a file. The format has no writer number for it, so it uses that of ORC C++ (decision 0041),
+    but it has none of the defects for which that writer is distrusted."""
     return software_version.startswith(OWN_SOFTWARE)
 
 
@@ -260,7 +261,8 @@ def unframe(
 ) -> bytes:
     """The bytes of a footer or an index stream without chunk headers, decompressed.
 
-    ``most`` bytes, or what ``limits`` (those of the defaults) allow for so many stored ones; ``Unsupported`` for more.
+    ``most`` bytes, or what ``limits`` (by default the default limits) allow for so many stored bytes. More are
+    ``Unsupported``.
     """
     if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
         return bytes(buffer)
@@ -277,9 +279,9 @@ def read_tail(
     limits: MetadataLimits | None = None,
     is_sound: Callable[[Footer], bool] | None = None,
 ) -> FileTail:
-    """Reads and checks the tail: one request of ``tail_bytes``, and one more when the footers are larger.
+    """Reads and checks the tail with one request of ``tail_bytes``, and one more if the footers are larger.
 
-    ``is_sound``: whether the types of a footer were checked before.
+    ``is_sound``: tells whether the types of a footer were checked before.
 
     Raises ``CorruptFile`` for bytes that break the format, ``Unsupported`` for codecs and types of later versions, and
     for more than ``limits`` allow (those of the defaults).
@@ -314,8 +316,8 @@ def _head(reader: TailReader, last: memoryview, size: int) -> bytes:
 
 
 def _read_unmarked(reader: TailReader, last: memoryview, size: int, whole: Callable[[], FileTail]) -> FileTail:
-    """A file whose PostScript does not say ORC: either a file of Hive 0.11.0, which wrote "ORC" only at the beginning,
-    or no ORC file."""
+    """For a file whose PostScript does not say ORC. It is a file of Hive 0.11.0, which wrote "ORC" only at the
+    beginning, or no ORC file."""
     head = _head(reader, last, size)
     if not head.startswith(MAGIC):
         raise CorruptFile(describe_foreign(head, size))
@@ -434,7 +436,7 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
 
 
 def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[StripeInformation, ...], int]:
-    """The stripes of a footer and their rows; the limits say how many stripes and columns there may be."""
+    """The stripes of a footer and their rows. The limits say how many stripes and columns are allowed."""
     limits.check_columns(parts.types - 1)  # the root does not count as a column
     limits.check_stripes(len(parts.stripes))
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
@@ -451,7 +453,7 @@ def user_metadata(items: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def software_name(software: bytes | None) -> str:
-    """The writer's own name for itself, "" if it gave none."""
+    """The writer's own name for itself; "" if it gave none."""
     return (software or b"").decode("utf-8", "replace")
 
 

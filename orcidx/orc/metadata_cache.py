@@ -1,4 +1,4 @@
-"""Caches of parsed metadata (tails, stripe footers, row indexes), by file identity and shared by scans."""
+"""Caches of parsed metadata (tails, stripe footers, row indexes), by file identity. They are shared by scans."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["FOOTERS", "INDEXES", "KINDS", "PARSED", "PLANS", "forget_metadata", "read_tail_cached"]
 
 PARSED = 8
-"""The estimated bytes of memory for each stored byte of metadata once it is parsed. If the estimate is off, the caches
-hold more or less."""
+"""The estimated bytes of memory for each stored byte of metadata after it is parsed. If the estimate is wrong, the
+caches hold more or less."""
 
 _TAILS: IdentityCache[tuple[FileTail, OrcType]] = IdentityCache(64 << 20)
 
 _TREES: IdentityCache[OrcType] = IdentityCache(16 << 20)
-"""Trees of types, by the bytes of the footer that they are made from: files of a directory share one."""
+"""Trees of types, by the bytes of the footer from which they are made. Files of a directory share one tree."""
 
 KINDS: IdentityCache[FileKind] = IdentityCache(16 << 20)
-"""What files of one likeness share, from files that were read and checked."""
+"""What files of one likeness share. It comes from files that were read and checked."""
 
 FOOTERS: IdentityCache[StripeFooter] = IdentityCache(32 << 20)
 """Stripe footers, by (identity, stripe)."""
@@ -36,13 +36,13 @@ INDEXES: IdentityCache[RowIndex] = IdentityCache(64 << 20)
 
 PLANS: IdentityCache[Any] = IdentityCache(64 << 20, keeps_newest=True)
 """Plans of scans of a schema (``planner.schema_plan``), by the schema and the request. A plan with a million keys is
-larger than the cache and takes a second to bind; it is kept all the same, because the next files of the scan need
+larger than the cache and takes a second to bind. It is kept all the same, because the next files of the scan need
 it."""
 
 
 def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
-    """The tail of a file and its tree of types, from memory when it is the same version of the same object, as the
-    storage says, and was read within the same limits."""
+    """The tail of a file and its tree of types. They come from the cache if, according to the storage, the same version
+    of the same object was read before, within the same limits."""
     identity = storage.identity
     key = None if identity is None else (identity, limits.key)
     known = _TAILS.get(key)

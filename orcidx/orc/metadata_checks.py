@@ -13,7 +13,7 @@ from orcidx.orc.metadata_limits import MetadataLimits
 __all__ = ["check_extents", "check_types"]
 
 DEEPEST_NESTING = 100
-"""Types that are nested deeper are refused: for each level, opening a column takes four of Python's thousand frames and
+"""Types that are nested deeper are refused. For each level, opening a column takes four of Python's thousand frames and
 its Arrow type two, and callers need some frames too."""
 
 _CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
@@ -21,11 +21,11 @@ _NESTED = frozenset({TypeKind.STRUCT, TypeKind.UNION, *_CHILDREN})
 
 
 def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
-    """Checks that the types are one tree in pre-order: every id is the next one of a depth-first walk, so each type but
-    the first has exactly one parent and there are no cycles (ORC-317, ORC-581).
+    """Checks that the types are one tree in pre-order: every id is the next one of a depth-first walk. Then each type
+    except the first has exactly one parent, and there are no cycles (ORC-317, ORC-581).
 
-    The names of a column and of those around it, which a column has as its path and an Arrow type of structs in structs
-    repeats at each level, take no more bytes than metadata may, all paths together.
+    Also checks that the names in all paths together take no more bytes than metadata may. A path has the names of a
+    column and of the columns around it, and an Arrow type of nested structs repeats them at each level.
     """
     if not types:
         raise CorruptFile("the footer lists no types")
@@ -53,7 +53,8 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
 
 
 def _is_flat(types: Sequence[TypeRecord]) -> bool:
-    """Whether the tree is one struct of columns without children, for which no walk is needed: a tenth of the time."""
+    """Whether the tree is one struct of columns without children. This takes a tenth of the time of walking the
+    tree."""
     root, count = types[0], len(types) - 1
     if root.kind is not TypeKind.STRUCT or root.subtypes != tuple(range(1, count + 1)):
         return False

@@ -1,4 +1,4 @@
-"""Limits on the metadata that is read from a file, so that a small file cannot cost seconds and gigabytes.
+"""Limits on the metadata that is read from a file, so that a small file cannot take seconds and gigabytes.
 
 Compression can shrink a message a thousand times, and a message of two bytes may become an object of hundreds. Each
 limit has a minimum for every file and grows with the stored bytes, so that large files need no option.
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["MetadataLimits"]
 
 EXPANSION = 16
-"""The factor by which metadata may always grow when it is decompressed; that of real files grows three to ten times."""
+"""The factor by which metadata may always grow when it is decompressed. In real files it is three to ten."""
 ITEM_BYTES = 4
 COLUMN_BYTES = 100
 STRIPE_BYTES = 1 << 10
-"""For each so many stored bytes a file may have one more item, column and stripe than the option says. Files of real
-writers have more bytes for each."""
+"""For each so many stored bytes a file may have one item, column and stripe more than the option says. Files of real
+writers have more bytes for each of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataLimits:
-    """The options of the same names; ``for_file`` adds what the size of a file allows."""
+    """The options with the same names. ``for_file`` adds what the size of a file allows."""
 
     metadata_bytes: int = 32 << 20
     metadata_items: int = 250_000
@@ -60,11 +60,11 @@ class MetadataLimits:
         )
 
     def bytes_of(self, stored: int) -> int:
-        """The most bytes that ``stored`` bytes may have once decompressed."""
+        """The most bytes that ``stored`` bytes may have after decompression."""
         return max(self.metadata_bytes, EXPANSION * stored)
 
     def check_bytes(self, stored: int, length: int) -> None:
-        """Raises ``Unsupported`` where ``stored`` bytes have more decompressed bytes than are allowed."""
+        """Raises ``Unsupported`` if ``stored`` bytes have more decompressed bytes than are allowed."""
         if length > (most := self.bytes_of(stored)):
             raise _too_many(f"metadata of {length} bytes", most, "metadata_bytes")
 

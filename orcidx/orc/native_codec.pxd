@@ -10,7 +10,7 @@ cdef class NativeCodec:
     cdef void* destroy
     cdef void* call
     cdef void* is_error
-    cdef void* slots[CONTEXT_SLOTS]         # contexts that nobody is using
+    cdef void* slots[CONTEXT_SLOTS]  # contexts that are not in use
 
     # Returns the bytes written to `out`; -1 if the chunk is damaged or longer than `capacity`; -2 without memory. Any
     # thread may call it.

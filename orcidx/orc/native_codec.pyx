@@ -1,9 +1,9 @@
-"""Calls a decompression library's own C functions, so that decompressing chunks never needs the GIL.
+"""Calls the C functions of a decompression library, so that decompressing chunks never needs the GIL.
 
-The functions live in the shared libraries that the Python packages bring (libdeflate in ``deflate``, libzstd in
-``zstandard``); ``compression`` finds their addresses. Two threads must never use a context at the same time: a caller
-takes one from a slot by an atomic exchange and puts it back afterwards. There is no lock, so a fork during a call loses
-one context but blocks no thread.
+The functions are in the shared libraries of Python packages (libdeflate in ``deflate``, libzstd in ``zstandard``);
+``compression`` finds their addresses. Two threads must never use a context at the same time, so a caller takes one from
+a slot by an atomic exchange and puts it back afterwards. There is no lock, so a fork during a call loses one context
+but blocks no thread.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -26,10 +26,10 @@ cdef void* ROOM = NULL          # of so many bytes for a piece of metadata, take
 
 
 cdef class NativeCodec:
-    """One library's decompressor. Addresses are those of C functions which stay loaded for the life of the process.
+    """One library's decompressor. The addresses are those of C functions that stay loaded until the process ends.
 
-    With ``is_error`` the functions are zstd's (``ZSTD_decompressDCtx`` and friends), without it libdeflate's
-    (``libdeflate_deflate_decompress_ex`` and friends).
+    With ``is_error`` the functions are zstd's (``ZSTD_decompressDCtx`` and related ones). Without it they are
+    libdeflate's (``libdeflate_deflate_decompress_ex`` and related ones).
     """
 
     def __cinit__(self, *, str library, size_t create, size_t destroy, size_t call, size_t is_error=0):
@@ -67,7 +67,8 @@ cdef class NativeCodec:
         return -1 if failed else <Py_ssize_t> written
 
     def decompress_into(self, const uint8_t[::1] chunk not None, uint8_t[::1] out not None):
-        """Number of bytes written; -1 when the chunk is damaged or longer than ``out``. ``MemoryError`` without one."""
+        """The number of bytes written; -1 if the chunk is damaged or longer than ``out``. ``MemoryError`` without a
+        context."""
         cdef const uint8_t* source = &chunk[0] if chunk.shape[0] else NULL
         cdef uint8_t* target = &out[0] if out.shape[0] else NULL
         cdef size_t length = chunk.shape[0], capacity = out.shape[0]
@@ -79,8 +80,8 @@ cdef class NativeCodec:
         return written
 
     def unframe(self, const uint8_t[::1] data not None, Py_ssize_t block_size, Py_ssize_t most):
-        """The decompressed bytes of the only chunk of ``data``; most footers are one chunk. None where there are
-        several chunks, after an error, and for more than ``most`` bytes: ``compression.read_framed`` handles these."""
+        """The decompressed bytes of the only chunk of ``data``, as in most footers. None if there are several chunks,
+        after an error, and for more than ``most`` bytes; ``compression.read_framed`` handles these cases."""
         cdef Py_ssize_t length = data.shape[0] - 3, written
         cdef int64_t header
         cdef uint8_t* room
@@ -167,7 +168,8 @@ cdef int64_t count_lzo(const uint8_t* p, const uint8_t* end) noexcept nogil:
 
 
 def lzo_size(const uint8_t[::1] chunk not None):
-    """The decompressed size of an LZO1X block, found without decompressing it; -1 when it does not end properly."""
+    """The size of an LZO1X block after decompression, found without decompressing it. -1 if the block does not end
+    properly."""
     cdef int64_t total
     if chunk.shape[0] == 0:
         return -1

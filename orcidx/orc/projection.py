@@ -38,9 +38,9 @@ class _Wanted:
 
 
 def find_columns(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool = True) -> list[OrcType]:
-    """All columns that a path names: dotted text, or one name a step. More than one where names repeat.
+    """All columns that a path names. A path is dotted text, or one name for each step. Names may repeat in a file.
 
-    Raises ``InvalidQuery`` with the nearest name when there is none.
+    Raises ``InvalidQuery`` with the nearest name if there is none.
     """
     return [_below(root, route) for route in _routes(root, path, case_sensitive)]
 
@@ -66,7 +66,8 @@ def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> l
 
 
 def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
-    """The ways down from ``node`` that spell ``path``; of several spellings the one with the longest first name."""
+    """The ways down from ``node`` that spell ``path``. If there are several spellings, the longest first name is
+    used."""
     if node.kind is TypeKind.UNION:
         return []
     if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
@@ -80,7 +81,7 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
 
 
 def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
-    """The indexes of the children with which the path can begin, and the rest of the path."""
+    """The indexes of the children with which the path can begin, and the rest of the path for each."""
     if exact:
         for name, rest in _heads(path):
             for place in node.places.get(name, ()):
@@ -93,7 +94,7 @@ def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, 
 
 
 def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
-    """The names with which a path may begin (a name may have dots), each with the rest of the path."""
+    """The names with which a path may begin, each with the rest of the path. A name may contain dots."""
     if isinstance(path, tuple):
         if path:
             yield path[0], path[1:]
@@ -105,7 +106,7 @@ def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
 
 
 def _after(name: str, path: str | Path) -> str | Path | None:
-    """The rest of the path after the name, which is compared without regard to case; None when the path does not begin
+    """The rest of the path after the name, which is compared without regard to case. None if the path does not begin
     with it."""
     if isinstance(path, tuple):
         return path[1:] if path and _same(path[0], name) else None
@@ -120,12 +121,12 @@ def _same(one: str, other: str) -> bool:
 
 
 def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, case_sensitive: bool = True) -> Projection:
-    """The part of the tree that ``columns`` asks for; None asks for everything, an empty list for no column.
+    """The part of the tree that ``columns`` requests. None means everything, an empty list no column.
 
-    Fields come in the order in which they are first asked for, at every level; a struct asked for whole keeps its own
-    order. A name that repeats in the file brings every column of that name; asking twice brings a column once. A map
-    always keeps its keys. No column of a root that is no struct is an empty struct. Raises ``InvalidQuery`` for an
-    unknown path.
+    At every level, fields are in the order in which they are first requested. A struct that is requested whole keeps
+    its own order. A name that repeats in the file gives every column with that name; a column that is requested twice
+    is given once. A map always keeps its keys. If the root is not a struct, requesting no column gives an empty struct.
+    Raises ``InvalidQuery`` for an unknown path.
     """
     if columns is None:
         return Projection(root)

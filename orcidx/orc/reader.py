@@ -1,7 +1,7 @@
 """One ORC file: its tail, its stripes, and how a stripe is opened for decoding.
 
-``OrcReader`` keeps what was read once (tail, stripe footers, row indexes); ``OpenStripe`` is what column readers open
-their streams from. All reads of the data path go through ``StripeBytes`` by plan; see ``stripe_plan``.
+``OrcReader`` keeps what was read once (tail, stripe footers, row indexes). ``OpenStripe`` opens the streams for column
+readers. All data is read through ``StripeBytes`` by a plan; see ``stripe_plan``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Int64s = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
 EXPANSION = 16
-"""The factor by which the held bytes of a stripe may always exceed its stored data, whatever the option ``held_bytes``
-says."""
+"""The factor by which the held bytes of a stripe may always exceed its stored data, for any value of the option
+``held_bytes``."""
 
 
 def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
@@ -53,12 +53,12 @@ def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
 
 
 def held_bytes(stripe: StripeInformation, options: ReadOptions) -> int:
-    """Most bytes that reading one stripe may hold in windows and dictionaries."""
+    """The most bytes that reading one stripe may hold in windows and dictionaries."""
     return max(options.held_bytes, EXPANSION * stripe.data_length)
 
 
 class OrcReader:
-    """The metadata of one open file; its tail is read first. The caller that opened ``storage`` closes it."""
+    """The metadata of one open file. Its tail is read first. The caller that opened ``storage`` must close it."""
 
     def __init__(self, storage: RangeReader, limits: MetadataLimits | None = None) -> None:
         self.storage = storage
@@ -73,7 +73,7 @@ class OrcReader:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """The version of the file, as far as its storage knows."""
+        """The version of the file, if its storage knows it."""
         return self.storage.fingerprint()
 
     @property
@@ -83,7 +83,7 @@ class OrcReader:
 
     @cached_property
     def stripe_bounds(self) -> Int64s:
-        """Number of the first row of each stripe, and the number of rows of the file at the end."""
+        """The number of the first row of each stripe, and at the end the number of rows of the file."""
         return np.array(list(accumulate((stripe.rows for stripe in self.stripes), initial=0)), np.int64)
 
     # ------------------------------------------------------------------ stripe footers and indexes
@@ -111,7 +111,7 @@ class OrcReader:
         return None if identity is None else (identity, *parts)
 
     def put_footer(self, stripe: int, data: bytes | memoryview) -> None:
-        """Parses the bytes at ``footer_range``; raises ``CorruptFile`` when they are not a stripe footer."""
+        """Parses the bytes at ``footer_range``. Raises ``CorruptFile`` if they are not a stripe footer."""
         footer = parse_stripe_footer(data, self.tail, stripe)
         self._listed += len(footer.streams) + len(footer.encodings)
         with located(file=self.name, stripe=stripe):
@@ -120,7 +120,7 @@ class OrcReader:
         FOOTERS.put(self.cache_key(stripe), footer, 1024 + PARSED * len(data))
 
     def footer(self, stripe: int) -> StripeFooter:
-        """The stripe's footer, which is read now if it was not before."""
+        """The stripe's footer, which is read now unless it was read before."""
         if not self.has_footer(stripe):
             (data,) = self.storage.read_ranges([self.footer_range(stripe)])
             self.put_footer(stripe, memoryview(data))
@@ -134,8 +134,8 @@ class OrcReader:
 class OpenStripe:
     """The streams of one stripe, ready for column readers (the ``StripeStreams`` of the contracts).
 
-    ``index``: the stripe's row index for the columns that are read, or None when there is none to be trusted;
-    ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; ``held``: all bytes of its
+    ``index``: the stripe's row index for the columns that are read; None if there is none that can be trusted.
+    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``held``: all bytes of its
     streams and where they begin in the file, if they are in memory. ``fetched``: whole streams that were already read,
     by column id and kind. ``ahead_bytes``: the most bytes of a remote file that are requested before they are needed.
     """
@@ -199,7 +199,7 @@ class OpenStripe:
                         source.close()
 
     def apart(self) -> OpenStripe:
-        """The same stripe for one column whose readers go ahead of the others, with limits of its own."""
+        """The same stripe for one column whose readers are read before the others, with its own limits."""
         _ = self._bytes  # made once for all
         apart = OpenStripe.__new__(OpenStripe)
         apart.__dict__.update(self.__dict__)
@@ -212,20 +212,20 @@ class OpenStripe:
         return sum(sources[0].length for sources in opened)
 
     def _demand(self) -> int:
-        """Bytes that are read where a plan ends too early; for a remote file the longest chunk at once."""
+        """The bytes that are read if a plan ends too early. For a remote file this is the longest chunk."""
         facts = self.reader.facts
         whole = facts.compressed and not self.reader.storage.is_local
         return max(DEMAND_BYTES, CHUNK_HEADER + facts.block_size) if whole else DEMAND_BYTES
 
     @property
     def is_local(self) -> bool:
-        """Whether small reads are cheap."""
+        """Whether small reads take little time."""
         return self.reader.storage.is_local
 
     @property
     def needs_no_gil(self) -> bool:
-        """Whether decoding waits neither for Python nor for a request, because the bytes are in memory and the codec is
-        in C."""
+        """Whether decoding waits neither for Python nor for a request: the bytes are in memory and the codec is in
+        C."""
         at_hand = self._held is not None or getattr(self.reader.storage, "local_file", None) is not None
         return at_hand and (self._codec is None or self._codec.native is not None)
 
@@ -233,11 +233,11 @@ class OpenStripe:
         return self.footer.encodings[column]
 
     def has(self, column: int, kind: StreamKind) -> bool:
-        """Whether the stripe has the stream; an empty stream counts as absent only for its bytes, not here."""
+        """Whether the stripe has the stream. An empty stream counts as present here."""
         return (column, kind) in self._extents
 
     def window(self, column: int, kind: StreamKind) -> Window:
-        """A window on one stream; of an empty source when the stripe does not have it."""
+        """A window on one stream. If the stripe does not have the stream, the source is empty."""
         source: PlannedStream | HeldStream
         if self._held is not None:
             first, data = self._held
@@ -253,13 +253,13 @@ class OpenStripe:
         return window
 
     def sources(self, column: int, kind: StreamKind) -> list[PlannedStream]:
-        """The source of the first window that was opened on a stream, if it wants bytes."""
+        """The source of the first window that was opened on a stream, if it needs bytes."""
         return self._opened.get(column, {}).get(kind, [])[:1]
 
     # ------------------------------------------------------------------ planning
 
     def plan(self, columns: Iterable[OrcType], groups: Bools) -> list[PlannedStream]:
-        """Tells the open streams of these columns (and of all below them) which row groups will be read.
+        """Tells the open streams of these columns (and of all columns below) which row groups will be read.
 
         Returns the streams that need bytes.
         """
@@ -290,5 +290,5 @@ class OpenStripe:
         return planned
 
     def planned_bytes(self, streams: Sequence[PlannedStream]) -> int:
-        """Bytes of the file that the plans of these streams name."""
+        """The bytes of the file in the plans of these streams."""
         return sum(map(planned_bytes, streams))

@@ -1,9 +1,9 @@
 """The row index of a stripe: where each row group starts in each stream, and its statistics.
 
-A ROW_INDEX stream holds one entry per row group for its column: positions, and statistics. Group g covers the rows g *
-stride to (g + 1) * stride of the stripe. Columns below lists, maps and unions have one entry per row group of the file
-as well, whatever number of rows they have there. A damaged index is not an error here: it is reported as a reason, and
-no rows are ruled out by it.
+A ROW_INDEX stream has one entry for each row group of its column: positions, and statistics. Group g covers the rows g
+* stride to (g + 1) * stride of the stripe. Columns below lists, maps and unions also have one entry for each row group
+of the file, however many rows they have in it. A damaged index is not an error here: it is reported as a reason, and it
+rules out no rows.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ __all__ = [
 
 
 MOST_GROUPS = 1 << 16
-"""The most row groups of a stripe, as long as no index confirms more."""
+"""The most row groups of a stripe as long as no index confirms more."""
 
 
 def group_count(rows: int, stride: int) -> int:
-    """Row groups of a stripe, the last one maybe short. A stride of 0 makes the stripe one group."""
+    """The number of row groups of a stripe; the last one may be short. With a stride of 0 the stripe is one group."""
     return -(-rows // stride) if stride else min(rows, 1)
 
 
 def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int64s:
-    """Row groups of a stripe whose index was not read: by the file's stride, unless it gives more than ``most``."""
+    """The number of row groups of a stripe whose index was not read. It follows from the file's stride, up to
+    ``most``."""
     rows, stride = tail.footer.stripes[stripe].rows, tail.facts.row_index_stride
     groups = group_count(rows, stride)
     if groups > min(most, MOST_GROUPS):
@@ -76,9 +77,9 @@ class StreamPositions:
 
 @dataclass(frozen=True, eq=False)
 class PositionTable:
-    """Positions of one column: those of group g are ``values[bounds[g]:bounds[g + 1]]``.
+    """Positions of one column. Those of group g are ``values[bounds[g]:bounds[g + 1]]``.
 
-    ``streams``: the same by stream, for the streams that are addressed at all.
+    ``streams``: the positions by stream, for the streams that have any.
     """
 
     bounds: Int64s
@@ -89,14 +90,14 @@ class PositionTable:
         return len(self.bounds) - 1
 
     def iterator(self, group: int) -> PositionIterator:
-        """The positions of a row group, to be taken by the column's streams in order."""
+        """The positions of a row group. The column's streams take them in order."""
         values = self.values[self.bounds[group] : self.bounds[group + 1]].tolist()
         return PositionIterator(values) if values or group else PositionIterator.start()
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnIndex:
-    """The index of one column. ``unseekable``: why its positions cannot be used, None when they can."""
+    """The index of one column. ``unseekable``: why its positions cannot be used; None if they can."""
 
     positions: PositionTable
     unseekable: str | None
@@ -104,19 +105,19 @@ class ColumnIndex:
 
     @cached_property
     def statistics(self) -> RawStatistics:
-        """The statistics of each row group. For most columns the index is only used for seeking, and statistics are not
-        decoded."""
+        """The statistics of each row group. They are decoded only when they are used, because the index of most columns
+        is only used for seeking."""
         return self._decode()
 
 
 @dataclass(frozen=True, eq=False)
 class RowIndex:
-    """The decoded indexes of a stripe, by column id, and why those that are missing cannot be used."""
+    """The decoded indexes of a stripe, by column id, and why missing ones cannot be used."""
 
     stripe: int
     bounds: Int64s
-    """Row numbers in the stripe at which its row groups start, then its number of rows: int64, one more than groups.
-    Without any index that can be used the stripe is one group."""
+    """The first row in the stripe of each row group, then the number of rows of the stripe: int64, one more than
+    groups. If no index can be used, the stripe is one group."""
     columns: Mapping[int, ColumnIndex]
     untrusted: Mapping[int, str] = field(default_factory=dict)
 
@@ -125,7 +126,7 @@ class RowIndex:
         return len(self.bounds) - 1
 
     def positions(self, columns: Iterable[int], group: int) -> dict[int, PositionIterator]:
-        """Positions of a row group for each of these columns, all of which must be seekable."""
+        """Positions of a row group for each of these columns. All of them must be seekable."""
         return {column: self.columns[column].positions.iterator(group) for column in columns}
 
     def joined(self, other: RowIndex) -> RowIndex:
@@ -135,12 +136,12 @@ class RowIndex:
         return RowIndex(self.stripe, bounds, columns, {**self.untrusted, **other.untrusted})
 
     def stream_positions(self, column: int, kind: StreamKind) -> StreamPositions | None:
-        """Where the row groups start in one stream; None for a stream that is not addressed, such as a dictionary."""
+        """Where the row groups start in one stream. None for a stream without positions, such as a dictionary."""
         index = self.columns.get(column)
         return index.positions.streams.get(kind) if index is not None and index.unseekable is None else None
 
     def unseekable(self, columns: Iterable[int]) -> str | None:
-        """Why these columns cannot all be sought by row group, None when they can."""
+        """Why not all of these columns can seek to row groups; None if they can."""
         for column in columns:
             index = self.columns.get(column)
             if index is None:
@@ -162,7 +163,7 @@ def build_row_index(
     """Decodes ROW_INDEX streams as they are in the file (``buffers``, by column id) for some columns.
 
     A stream that is damaged, or does not have an entry for each row group of the stripe, is left out, with a reason in
-    ``untrusted``. A column without a stream is left out without one. ``only_seek``: the statistics are not needed.
+    ``untrusted``. A column without a stream is left out without a reason. ``only_seek``: the statistics are not needed.
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)
@@ -207,7 +208,7 @@ def _stored(buffer: Buffer) -> int:
 
 
 def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:
-    """Only for a number of groups that an index has confirmed, which is then in proportion to the file's size."""
+    """Called only for a number of groups that an index has confirmed, which is in proportion to the file's size."""
     return np.append(np.arange(groups, dtype=np.int64) * min(stride, rows), rows)
 
 
@@ -233,7 +234,7 @@ def _position_table(
 
 
 def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s, str | None]:
-    """Positions as an array (groups, width); an empty first entry means the start of every stream (ORC-569)."""
+    """Positions as an array (groups, width). An empty first entry means the start of every stream (ORC-569)."""
     groups = len(bounds) - 1
     counts = np.diff(bounds)
     if groups and counts[0] == 0:
@@ -251,8 +252,8 @@ def _stream_positions(numbers: Int64s, facts: FileFacts) -> StreamPositions:
 
 
 def _check_starts(kind: StreamKind, numbers: Int64s, facts: FileFacts, length: int) -> str | None:
-    """Why the positions of a stream cannot be right. The very end of a stream, of a chunk, and eight bits of a byte are
-    legal: the rest of the stripe is null (ORC-1304)."""
+    """Why the positions of a stream cannot be right. The very end of a stream, the very end of a chunk, and eight bits
+    of a byte are allowed: the rest of the stripe is then null (ORC-1304)."""
     offsets = numbers[:, 0]
     if (offsets > length).any():
         return f"the row index points behind the {length} bytes of stream {kind.name}"

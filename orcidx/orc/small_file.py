@@ -1,7 +1,7 @@
-"""Parses the tail of a small file of a known kind, making hardly any objects.
+"""Parses the tail of a small file of a known kind with as few objects as possible.
 
 Files of a directory differ little. The first of them is opened with all checks and objects, and is remembered by its
-``Likeness``. Each further one is read by one call, and only the parts in which it may differ are examined. For anything
+``Likeness``. Each further file is read by one call, and only the parts that may differ are examined. For anything
 unusual and for every error ``split_small`` returns None; ``OrcReader`` then opens the file and raises its errors.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["FileKind", "Likeness", "SmallFile", "likeness_of", "split_small"]
 
 
 class Likeness(NamedTuple):
-    """What decides how a file is read, besides its stripes and statistics; values are those of PostScript and
+    """What determines how a file is read, besides its stripes and statistics. The values are those of PostScript and
     Footer."""
 
     type_bytes: bytes
@@ -60,7 +60,7 @@ class FileKind(NamedTuple):
 
 
 def likeness_of(tail: FileTail) -> Likeness | None:
-    """The likeness of a file that was read and checked; None where something is encrypted."""
+    """The likeness of a file that was read and checked. None if something is encrypted."""
     footer, postscript = tail.footer, tail.postscript
     if footer.encryption is not None:
         return None
@@ -80,7 +80,7 @@ def likeness_of(tail: FileTail) -> Likeness | None:
 
 @dataclass(slots=True)
 class SmallFile:
-    """``data``: the end of the file, ``size`` bytes long in all; ``footer_bytes``: the Footer message."""
+    """``data``: the end of the file. ``size``: the bytes of the whole file. ``footer_bytes``: the Footer message."""
 
     data: bytes | memoryview
     size: int
@@ -110,8 +110,8 @@ class SmallFile:
 def split_small(
     data: bytes, size: int, limits: MetadataLimits, kind_of: Callable[[Likeness], FileKind | None]
 ) -> SmallFile | None:
-    """The file that ends with ``data``; None for the cases above, and for an unknown likeness. ``size``: that of the
-    file in bytes."""
+    """The file that ends with ``data``. None for the cases above, and for an unknown likeness. ``size``: the bytes of
+    the file."""
     length = data[-1]
     if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
         return None

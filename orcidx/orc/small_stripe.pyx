@@ -29,8 +29,8 @@ __all__ = ["MOST_ROWS", "Allowance", "HeldStream", "Recipe", "read_stripe", "rec
 MOST_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
 SPARE = 32
-cdef int64_t MOST_STORED = 1 << 19      # of a column that is read from a file: what the processor's cache holds
-cdef int64_t EXPANDED = 8               # times that texts are taken to grow, before it is known
+cdef int64_t MOST_STORED = 1 << 19  # the most stored bytes of a column in a file: what the cache holds
+cdef int64_t EXPANDED = 8  # factor by which texts are assumed to grow before this is known
 
 cdef int PRESENT = StreamKind.PRESENT, DATA = StreamKind.DATA, LENGTH = StreamKind.LENGTH
 cdef int DICTIONARY_DATA = StreamKind.DICTIONARY_DATA
@@ -85,7 +85,7 @@ cdef class HeldStream:
 
 
 class Unusual(Exception):
-    """Raised for anything that column readers must handle."""
+    """Raised for everything that column readers must handle."""
 
 
 cdef class Allowance:
@@ -119,10 +119,10 @@ cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
 
 
 cdef class Recipe:
-    """How to read some columns; the same for every stripe of a schema. ``checked``: texts must be UTF-8."""
+    """How to read some columns. It is the same for every stripe of a schema. ``checked``: texts must be UTF-8."""
 
-    cdef list columns               # (column id, shape, width, Arrow type) of each that is plain
-    cdef readonly tuple others      # places of those that take readers
+    cdef list columns  # (column id, shape, width, Arrow type) of each plain column
+    cdef readonly tuple others  # positions of the columns that need readers
     cdef bint checked
 
     def is_for_a_file(self, footer, int64_t rows, int64_t most) -> bool:
@@ -146,7 +146,7 @@ cdef class Recipe:
         return 0 < rows <= MOST_ROWS and room <= most
 
     def parts(self, Py_ssize_t count) -> list:
-        """The recipe split into at most so many parts, in order."""
+        """The recipe divided into at most so many parts, in order."""
         cdef Recipe part
         cdef Py_ssize_t start, step = (len(self.columns) + count - 1) // count
         parts = []
@@ -158,7 +158,7 @@ cdef class Recipe:
 
 
 def recipe_of(columns, types, *, bint checked):
-    """The recipe of columns that are to be read in these Arrow types; None without any."""
+    """The recipe for reading columns as these Arrow types. None if there are no columns."""
     cdef Recipe recipe = Recipe.__new__(Recipe)
     cdef list others = []
     cdef Py_ssize_t place
@@ -176,7 +176,7 @@ def recipe_of(columns, types, *, bint checked):
 
 def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, block_size, *,
                 Allowance allowance not None, bint shifted):
-    """(all rows of each plain column as an Arrow array, chunks and bytes that were decompressed); None: see above.
+    """(all rows of each plain column as an Arrow array, chunks and bytes that were decompressed). None: see above.
 
     ``source``: (offset in the file, bytes) that have all streams, or a ``LocalFile``; ``footer``: the
     ``StripeFooter``; ``shifted``: dates before the Gregorian calendar are not as they are stored.
@@ -202,8 +202,8 @@ def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, blo
 
 cdef class Stripe:
     cdef object data, codec, block_size
-    cdef LocalFile file             # None where `data` is the stripe, from offset `first` of the file on
-    cdef int64_t capacity           # of `data`, else
+    cdef LocalFile file  # None if `data` is the stripe, from offset `first` of the file
+    cdef int64_t capacity  # of `data`, if there is a file
     cdef int64_t first, rows
     cdef Allowance allowance
     cdef StreamTable streams

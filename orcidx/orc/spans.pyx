@@ -31,7 +31,7 @@ def compare_spans(buffer, spans, bytes literal not None):
 
 
 def order_spans(buffer, spans, other_buffer, other_spans):
-    """Compares spans with as many others, pair by pair. Returns int8 as ``compare_spans``."""
+    """Compares spans with as many others, pair by pair. Returns int8 like ``compare_spans``."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef const uint8_t[::1] other_data = memoryview(other_buffer).cast("B")
     cdef const int64_t[:, :] span = spans
@@ -113,8 +113,8 @@ def parse_decimals(buffer, spans, int scale, bint upwards):
 
 
 cdef bint parse_decimal(const uint8_t* text, Py_ssize_t length, int scale, bint* round_up, int64_t* out) noexcept nogil:
-    """Returns False for bytes that are not a short decimal. ``round_up``: the direction of rounding; afterwards whether
-    anything was rounded."""
+    """Returns False for bytes that are not a short decimal. ``round_up``: the direction of rounding; afterwards it says
+    whether anything was rounded."""
     cdef bint negative = text[0] == ord("-")
     cdef Py_ssize_t at = negative
     cdef int64_t value = 0

@@ -1,7 +1,7 @@
-"""Column statistics of a file, its stripes and its row groups, decoded by the same code into columns of arrays.
+"""Column statistics of a file, its stripes and its row groups. The same code decodes them into columns of arrays.
 
-``RawStatistics`` has the statistics of one column's units (a unit is the file, a stripe or a row group);
-``unit_statistics`` makes a Python object of one unit, ``units_table`` an Arrow table of many. ``bounds`` decides
+``RawStatistics`` has the statistics of one column's units (a unit is the file, a stripe or a row group).
+``unit_statistics`` makes a Python object for one unit, ``units_table`` an Arrow table for many. ``bounds`` decides
 whether statistics can be trusted and what they prove.
 """
 
@@ -66,15 +66,16 @@ PARTS = {
     TypeKind.LIST: Part.COLLECTION,
     TypeKind.MAP: Part.COLLECTION,
 }
-"""The typed part of the statistics of each type; types that are missing here have none that is decoded in columns."""
+"""The typed part of the statistics of each type. Types that are missing here have no part that is decoded in
+columns."""
 
 GEOSPATIAL_FIELD = 13
 MILLIS_PER_DAY = 86_400_000
 LAST_NANO = 999_999
-"""The last nanosecond of a millisecond, which an absent ``maximumNanos`` means."""
+"""The last nanosecond of a millisecond. This is the meaning of an absent ``maximumNanos``."""
 KEPT_UNITS = 1 << 12
-"""The most statistics of stripes and the file that are kept decoded with one tail, at some 256 bytes each; those of one
-column are kept always."""
+"""The most statistics of stripes and the file that are kept decoded with one tail, at some 256 bytes each. Those of one
+column are always kept."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,8 +99,8 @@ class RawStatistics:
         return len(self.rows)
 
     def derived(self, what: str, asked: tuple[Any, ...], make: Callable[..., T]) -> T:
-        """What ``make`` gives for these statistics and ``asked``, from memory where the same objects were asked last
-        time. Nobody may change it."""
+        """The result of ``make`` for these statistics and ``asked``. It comes from memory if the same objects were
+        asked last time. It must not be changed."""
         known = self._derived.get(what)
         if known is None or not all(map(is_, known[0], asked)):
             known = self._derived[what] = asked, make(self, *asked)
@@ -107,7 +108,7 @@ class RawStatistics:
         return found
 
     def has(self, *fields: int) -> npt.NDArray[np.bool_]:
-        """Units whose typed part has all these fields."""
+        """The units whose typed part has all these fields."""
         bits = np.uint32(sum(1 << number for number in fields))
         found: npt.NDArray[np.bool_] = (self.arrays["fields"] & bits) == bits
         return found
@@ -131,7 +132,7 @@ def decode_statistics(
 ) -> RawStatistics:
     """Decodes the ColumnStatistics messages at ``extents`` (starts, stops) of the buffer, one per unit.
 
-    Raises ``CorruptFile`` for bytes that are no such message.
+    Raises ``CorruptFile`` for bytes that are not such a message.
     """
     raw = buffer if isinstance(buffer, bytes) else bytes(buffer)
     with located(column=node.dotted):
@@ -140,7 +141,7 @@ def decode_statistics(
 
 
 def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
-    """Statistics of a column over the whole file: one unit. They are kept with the tail, of a few columns."""
+    """Statistics of a column for the whole file: one unit. They are kept with the tail for a few columns."""
     return _kept(tail, node, "file", _file_statistics)
 
 
@@ -168,9 +169,9 @@ def _file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
 
 
 def stripe_statistics(tail: FileTail, node: OrcType, *, stripes: Sequence[int] | None = None) -> RawStatistics:
-    """Statistics of a column over each stripe, or over these; stripes that the Metadata leaves out have none.
+    """Statistics of a column for each stripe, or for these stripes. Stripes that are not in the Metadata have none.
 
-    Those over each stripe are kept with the tail, of a few columns.
+    The statistics for each stripe are kept with the tail for a few columns.
     """
     if stripes is not None:
         return _stripe_statistics(tail, node, stripes)
@@ -191,11 +192,11 @@ def _stripe_statistics(tail: FileTail, node: OrcType, stripes: Sequence[int] | N
 
 
 def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
-    """Milliseconds and nanoseconds within them, as pairs (ms, nanos) of int64 arrays for minimum and maximum, and
-    which units have them in UTC (ORC-135).
+    """Milliseconds and nanoseconds within them, as pairs (ms, nanos) of int64 arrays for minimum and maximum, and which
+    units have them in UTC (ORC-135).
 
-    The nanos are stored plus one; absent they are 0 for the minimum and 999999 for the maximum. Arrow's C++ writer has
-    negative ones before the epoch. Nanos outside a millisecond count as the outermost.
+    The nanos are stored plus one. If absent, they are 0 for the minimum and 999999 for the maximum. Arrow's C++ writer
+    has negative ones before the epoch. Nanos outside a millisecond count as the least or the greatest one in it.
     """
     integers = raw.arrays["integers"]
     utc = raw.has(3, 4)
@@ -211,7 +212,7 @@ def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class Geospatial:
-    """``bounds``: those of xmin, xmax, ymin, ymax, zmin, zmax, mmin, mmax that are there; ``types``: WKB type codes."""
+    """``bounds``: those of xmin, xmax, ymin, ymax, zmin, zmax, mmin, mmax that exist. ``types``: WKB type codes."""
 
     bounds: dict[str, float] = field(hash=False)
     types: tuple[int, ...]
@@ -276,7 +277,7 @@ def _brief(value: Any, *, quote: bool = True) -> str:
 
 
 def unit_statistics(raw: RawStatistics, unit: int, *, hybrid: bool) -> ColumnStatistics:
-    """One unit as a Python object. ``hybrid``: the file's dates are of the hybrid calendar."""
+    """One unit as a Python object. ``hybrid``: the file's dates are in the hybrid calendar."""
     arrays = raw.arrays
     node = raw.node
     return ColumnStatistics(
@@ -420,9 +421,9 @@ def units_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
     """Statistics of many columns and units as one table, a row for each column and unit.
 
     ``minimum``, ``maximum`` and ``sum`` are text for every type (ISO dates and times, times in UTC for instants), so
-    that one column serves all; for numbers they come typed as well: integers in ``minimum_integer`` and
-    ``maximum_integer``, floats in ``minimum_double`` and ``maximum_double``. The other columns are those of
-    ``ColumnStatistics``. Null means that the file does not say.
+    that one column is enough for all types. For numbers there are typed columns as well: integers in
+    ``minimum_integer`` and ``maximum_integer``, floats in ``minimum_double`` and ``maximum_double``. The other columns
+    are those of ``ColumnStatistics``. Null means that the file does not have the value.
     """
     rows: list[dict[str, Any]] = []
     for raw in units:

@@ -12,8 +12,8 @@ cdef enum:
     LITERALS = 262208
 
 
-# What the source handed over last. In a struct, where Cython's garbage collection support does not see the buffer: it
-# would clear the exporter while it is still exported.
+# What the source gave last. It is in a struct so that Cython's garbage collection support does not see the buffer,
+# because it would clear the exporter while it is still exported.
 cdef struct Piece:
     Py_buffer view
     bint held
@@ -24,29 +24,29 @@ cdef struct Piece:
 
 cdef class StoredStream:
     # --- set once -----------------------------------------------------------------------------------------------------
-    cdef readonly str name              # such as "DATA"; goes into every error
-    cdef readonly int64_t length        # bytes of the stream as stored
-    cdef readonly int64_t block_size    # most bytes of one chunk when decompressed
+    cdef readonly str name  # such as "DATA"; it is in every error
+    cdef readonly int64_t length  # bytes of the stream as it is stored
+    cdef readonly int64_t block_size  # the most bytes of one chunk after decompression
     cdef object source
     cdef object codec                   # None: codec NONE, no chunk headers
     cdef readonly NativeCodec native    # may be None
     cdef bint framed
     cdef object read_stored             # the source's `read_into`, or None
-    cdef PieceRun run                   # the source's, or None: brings pieces without asking it
-    cdef public ChunksAhead ahead       # what other threads decompress of it; or None
+    cdef PieceRun run  # the source's, or None; it gives pieces without a call of the source
+    cdef public ChunksAhead ahead  # what other threads decompress of the stream; or None
 
     # --- counters -----------------------------------------------------------------------------------------------------
     cdef readonly int64_t chunks_decompressed
     cdef readonly int64_t bytes_decompressed
 
     cdef Piece piece
-    cdef int64_t next_chunk             # stream offset of what follows
+    cdef int64_t next_chunk  # stream offset of the next chunk
 
     # --- stored chunks tend to come in rows: the last one's length, 0 after a compressed one; how many to bet on ------
     cdef int64_t stored_length
     cdef int stored_run
 
-    cdef uint8_t* scratch               # a compressed chunk that straddles pieces
+    cdef uint8_t* scratch  # a compressed chunk that lies in two pieces or more
     cdef int64_t scratch_capacity
 
     cdef int begin(self, source, codec, block_size, str name) except -1

@@ -1,9 +1,9 @@
-"""``StoredStream``: one stream as it is stored. It handles the pieces in which a source gives it, the headers of its
-chunks, and their decompression. ``Window`` is built on it; nothing else reads stored bytes of a stream.
+"""``StoredStream``: one stream as it is stored. It handles the pieces in which a source gives the stream, the headers
+of its chunks, and their decompression. ``Window`` is built on it. Nothing else reads stored bytes of a stream.
 
-Chunk rules (ORC specification, "Compression", and what the writers and readers really do): empty chunks are legal and
-skipped; an original chunk may exceed the block size (ORC C++ writes and reads that); a compressed one may not, neither
-before nor after decompression; a chunk that runs past the end of its stream is corrupt.
+Rules for chunks (ORC specification, "Compression", and what writers and readers really do): empty chunks are allowed
+and skipped. An original chunk may exceed the block size (ORC C++ writes and reads that). A compressed chunk may not,
+neither before nor after decompression. A chunk that extends past the end of its stream is corrupt.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -183,7 +183,7 @@ cdef class StoredStream:
             return self.codec.decompress_into(data, room)
         except CorruptFile as error:
             raise error.at(stream=self.name, offset=self.next_chunk) from error.__cause__
-        finally:                                # neither object may live longer than this memory
+        finally:  # neither object may exist longer than this memory
             data.release()
             room.release()
 

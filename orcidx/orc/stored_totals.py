@@ -1,18 +1,18 @@
 """Finds the statistics that are exact: counts, sums, minima and maxima that equal those of the rows as they are read.
 
-A bound that is right for pruning need not be a value of the column, and a recorded sum need not be the sum of what is
-stored. ``stored_totals`` gives for each unit only what is proved:
+A bound that is right for pruning need not be a value of the column, and a recorded sum need not be the sum of the
+stored values. ``stored_totals`` gives for each unit only what is proved:
 
-* a count where ``bounds`` trusts it;
-* a sum of integers where both bounds lie in the range of the type, no intermediate sum can have overflowed, and the sum
-  lies between ``count * minimum`` and ``count * maximum``. ORC C++ given 70000 for a smallint records that number and
-  stores 4464;
-* a sum of decimals likewise, but of no file of ORC Java: 1.9.8 to 2.3.0 add a repeated vector once, and such a sum may
-  pass every test of plausibility;
-* no sum of floats: Java's have the same defect, and any is rounded in an order that nobody knows;
-* minima and maxima of integers, truth values, decimals, floats without NaN, dates of the proleptic calendar, and whole
-  strings. Not of timestamps (cut to milliseconds, moved by zones, and loose in files of orcidx), CHAR (padded) and
-  VARCHAR (may be cut).
+* a count, if ``bounds`` trusts it;
+* a sum of integers, if both bounds are in the range of the type, no intermediate sum can have overflowed, and the sum
+  is between ``count * minimum`` and ``count * maximum``. For example, ORC C++ given 70000 for a smallint records that
+  number but stores 4464;
+* a sum of decimals under the same conditions, but not in files of ORC Java: 1.9.8 to 2.3.0 add a repeated vector once,
+  and such a sum may pass every test of plausibility;
+* no sum of floats: those of Java have the same defect, and all are rounded in an unknown order;
+* minima and maxima of integers, booleans, decimals, floats without NaN, dates of the proleptic calendar, and complete
+  strings. Those of timestamps are not used (cut to milliseconds, moved by zones, and not exact in files of orcidx), nor
+  those of CHAR (padded) and VARCHAR (may be cut).
 
 Only files of ORC Java and ORC C++ (whose writer number orcidx uses too) are trusted.
 """
@@ -48,38 +48,39 @@ _FLOATS = (TypeKind.FLOAT, TypeKind.DOUBLE)
 _TEXTS = (TypeKind.STRING,)
 _LARGEST = np.uint64(INT64_MAX)
 _EXACT = Context(prec=200)
-"""The most characters of a recorded decimal, which has at most 38 digits; a longer one is not trusted."""
+"""The most characters of a recorded decimal, which has at most 38 digits. A longer one is not trusted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Proved:
-    """One value for each of n units: int64, double, or Python objects. Where ``known``, it is that of the rows."""
+    """One value for each of n units: int64, double, or Python objects. ``known``: units for which it equals that of the
+    rows."""
 
     values: npt.NDArray[Any]
     known: Bools
 
     @classmethod
     def nothing(cls, units: int) -> Proved:
-        """Values that are known for no unit."""
+        """Values that are not known for any unit."""
         return cls(np.zeros(units, np.int64), np.zeros(units, np.bool_))
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Proved:
-        """Python values, None where a unit's is not known."""
+        """Python values; None for units for which the value is not known."""
         made = np.empty(len(values), object)
         made[:] = values
         return cls(made, np.array([value is not None for value in values], np.bool_))
 
     def of_units(self, units: Bools) -> npt.NDArray[Any]:
-        """Those that are known of some units."""
+        """The values of some units, for which they are known."""
         return self.values[units & self.known]
 
 
 @dataclass(frozen=True, eq=False)
 class StoredTotals:
-    """What is proved of one column in each of n units.
+    """What is proved about one column in each of n units.
 
-    ``count``: values that are not null, -1 unknown. ``sums``: integers, of decimals in units of their scale;
+    ``count``: values that are not null, -1 if unknown. ``sums``: integers; for decimals in units of their scale.
     ``minima``, ``maxima``: int, float, Decimal or bytes.
     """
 
@@ -90,7 +91,7 @@ class StoredTotals:
     maxima: Proved
 
     def prove(self, *, sums: bool, ends: bool) -> Bools:
-        """The units whose count is known, and whose sum, and minimum and maximum, if these are asked for."""
+        """The units whose count is known, and also their sum, and their minimum and maximum, if these are requested."""
         found = self.count > 0
         if sums:
             found &= self.sums.known
@@ -100,8 +101,8 @@ class StoredTotals:
 
 
 def stored_totals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, *, ends: bool = True) -> StoredTotals:
-    """The totals that the statistics of a column prove; ``ends``: its minima and maxima are asked for. Raises
-    ``CorruptFile`` for damaged ones."""
+    """The totals that the statistics of a column prove. ``ends``: its minima and maxima are requested. Raises
+    ``CorruptFile`` for damaged statistics."""
     return raw.derived("totals", (facts, options, ends), _stored)
 
 
@@ -127,7 +128,7 @@ def _stored(raw: RawStatistics, facts: FileFacts, options: ValueOptions, ends: b
 def _attained(
     raw: RawStatistics, column: StatisticsColumn, facts: FileFacts, options: ValueOptions
 ) -> tuple[Proved, Proved]:
-    """The least and the greatest value of each unit, where a value surely equals it."""
+    """The least and the greatest value of each unit, if some value certainly equals it."""
     kind = raw.node.kind
     if not (
         kind in _INTEGERS
@@ -145,7 +146,7 @@ def _attained(
 
 
 def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
-    """Bounds as they are compared: zeros are positive, decimals are Decimal."""
+    """Bounds in the form in which they are compared: zeros are positive, decimals are Decimal."""
     if isinstance(bounds, NumberBounds) and not bounds.scale:
         return bounds.values + 0.0 if bounds.values.dtype == np.float64 else bounds.values
     found = np.empty(len(known), object)
@@ -154,7 +155,7 @@ def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
 
 
 def _is_utf8(value: bytes | None) -> bool:
-    """Reading text that is not UTF-8 is an error, so such a bound is not a value."""
+    """Whether bounds are UTF-8. Reading text that is not UTF-8 is an error, so such a bound is not a value."""
     if value is None:
         return False
     try:
@@ -212,7 +213,7 @@ def _ends(column: StatisticsColumn, unit: int) -> tuple[Any, Any]:
 
 
 def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> Bools:
-    """Whether 64-bit sums are possible for so many values, and additions could not overflow in any order."""
+    """Whether 64-bit sums are possible for so many values: additions cannot have overflowed in any order."""
     values = np.maximum(count, 1)
     farthest = np.maximum(np.abs(low).view(np.uint64), np.abs(high).view(np.uint64))  # -2**63 becomes 2**63
     fits = farthest <= _LARGEST // values.view(np.uint64)
@@ -221,7 +222,7 @@ def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> B
 
 
 def _unscaled(value: Decimal | int | None, scale: int) -> int | None:
-    """A decimal in units of 10**-scale, None where it has finer digits."""
+    """A decimal in units of 10**-scale. None if it has more fraction digits."""
     if value is None:
         return None
     number = Decimal(value)

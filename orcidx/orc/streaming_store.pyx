@@ -1,6 +1,6 @@
 """Stores that bypass the caches, for output that is too large to stay in a cache until it is read.
 
-An ordinary store first fetches the line that it overwrites. Where the output is larger than a cache, that is half of
+An ordinary store first fetches the cache line that it overwrites. If the output is larger than a cache, this is half of
 the memory traffic: 96 MB of decimals are written at 9 GB/s, and at 25 GB/s with stores that do not fetch. Smaller
 output is faster in the cache. Values are decoded into a block that stays in the cache, and the block is copied.
 """
@@ -84,9 +84,9 @@ cdef void fence_stores() noexcept nogil:
 
 
 def integers_use_streaming() -> bool:
-    """Whether this processor decodes integers faster when they are stored past the caches.
+    """Whether this processor decodes integers faster if they are stored without the caches.
 
     AMD processors do not: they overlap ordinary stores with decoding, but wait for stores that bypass the caches
-    (0002).
+    (decision 0002).
     """
     return not is_amd()

@@ -1,4 +1,4 @@
-"""Which streams a column has in a stripe, and how a row-index entry addresses them.
+"""Which streams a column has in a stripe, and how a row-index entry gives positions in them.
 
 One table (``kinds.LAYOUTS``) says for each type and encoding which value streams exist, in what order, and what each
 holds. PRESENT comes before them all, if and only if the stripe has one for the column (ORC-1130). A row-index entry is
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 DECIMAL64_DIGITS = 18
-"""Decimals of more digits keep the two-stream layout even in files of version [1, 9999]."""
+"""Decimals of more digits keep the layout of two streams even in files of version [1, 9999]."""
 
 PRESENT = StreamSpec(StreamKind.PRESENT, StreamShape.BITS)
 
@@ -43,12 +43,12 @@ def is_dictionary(encoding: EncodingKind) -> bool:
 
 
 def rle_version(encoding: EncodingKind) -> int:
-    """1 or 2: the integer run-length code of a column's streams. The file's version says nothing about it."""
+    """1 or 2: the integer run-length code of a column's streams. It does not follow from the file's version."""
     return 2 if encoding in (EncodingKind.DIRECT_V2, EncodingKind.DICTIONARY_V2) else 1
 
 
 def is_decimal64(column: OrcType, *, decimal64: bool) -> bool:
-    """Whether a column is one stream of unscaled signed RLEv2 integers; ``decimal64`` as in ``FileFacts``."""
+    """Whether a column is one stream of unscaled signed RLEv2 integers. For ``decimal64`` see ``FileFacts``."""
     return decimal64 and column.kind is TypeKind.DECIMAL and 0 < column.precision <= DECIMAL64_DIGITS
 
 
@@ -68,7 +68,7 @@ def stream_layout(column: OrcType, encoding: EncodingKind, *, decimal64: bool) -
 def position_offsets(
     layout: Sequence[StreamSpec], *, has_present: bool, compressed: bool
 ) -> dict[StreamKind, tuple[int, StreamSpec]]:
-    """For each addressed stream: the index of its first number in an entry, and the stream itself."""
+    """For each stream with positions: the index of its first number in an entry, and the stream itself."""
     offsets: dict[StreamKind, tuple[int, StreamSpec]] = {}
     at = 0
     for spec in (PRESENT, *layout) if has_present else layout:
@@ -85,13 +85,13 @@ def position_count(layout: Sequence[StreamSpec], *, has_present: bool, compresse
 
 
 class PositionIterator:
-    """The numbers of one index entry of one column, taken by its streams in order."""
+    """The numbers of one index entry of one column. Its streams take them in order."""
 
     __slots__ = ("_at", "_values")
 
     def __init__(self, values: Sequence[int] | None) -> None:
-        """``values`` None stands for the start of every stream, as does an empty entry of the first row group (as Java
-        wrote it before ORC-569 and ORC-621)."""
+        """``values`` None means the start of every stream. So does an empty entry of the first row group, as Java wrote
+        it before ORC-569 and ORC-621."""
         self._values = values
         self._at = 0
 
@@ -101,7 +101,7 @@ class PositionIterator:
         return cls(None)
 
     def take(self) -> int:
-        """The next number; raises ``CorruptFile`` when there is none."""
+        """The next number. Raises ``CorruptFile`` if there is none."""
         if self._values is None:
             return 0
         if self._at >= len(self._values):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnEncoding", "Encodings", "StripeFooter", "check_not_zeros", "checked_footer", "parse_stripe_footer"]
 
 MOST_STREAMS = 16
-"""The most streams of a column: the format has 13 kinds, and every writer writes at most 8 of them."""
+"""The most streams of a column. The format has 13 kinds, and every writer writes at most 8 of them."""
 
 _ENCODING_KINDS = tuple(EncodingKind)
 
@@ -38,7 +38,7 @@ _PLAIN = tuple(map(ColumnEncoding, EncodingKind))
 
 
 class Encodings:
-    """The encodings of a stripe, by column id; ``table`` has them as numbers."""
+    """The encodings of a stripe, by column id. ``table`` has them as numbers."""
 
     __slots__ = ("table",)
 
@@ -57,7 +57,7 @@ class Encodings:
 
 @dataclass(frozen=True, eq=False)
 class StripeFooter:
-    """``streams``: (column id, kind) -> (offset in the file, length), in file order; ``encodings`` by column id."""
+    """``streams``: (column id, kind) -> (offset in the file, length), in file order. ``encodings``: by column id."""
 
     streams: StreamTable
     encodings: Encodings
@@ -65,9 +65,9 @@ class StripeFooter:
 
 
 def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFooter:
-    """A stripe footer from its bytes in the file (``stripe``: its number, for errors).
+    """A stripe footer from its bytes in the file. ``stripe``: its number, for errors.
 
-    Raises ``CorruptFile`` when it does not hold exactly one encoding per column of the file, for streams past the
+    Raises ``CorruptFile`` if it does not have exactly one encoding for each column of the file, for streams past the
     stripe's data, and for two streams of one kind in one column.
     """
     with located(file=tail.name, stripe=stripe):
@@ -99,8 +99,8 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
 
 
 def _locate(table: StreamTable, stripe: StripeInformation) -> None:
-    """Finds where each stream lies. Only the cumulative lengths matter; kinds of later versions, and placeholders for
-    encrypted streams, take up bytes like any other."""
+    """Finds where each stream is. Only the cumulative lengths matter. Kinds of later versions, and placeholders for
+    encrypted streams, are counted like any other stream."""
     wrong = table.locate(stripe.offset, stripe.footer_offset, _KNOWN, _PLACEHOLDERS)
     if wrong is not None:
         number, at = wrong

@@ -16,7 +16,7 @@ from orcidx.orc.row_index import StreamPositions
 __all__ = ["group_ranges", "group_runs"]
 
 LONGEST_RUN = 4400
-"""Bytes of the longest run, which may end that far behind its row group."""
+"""The bytes of the longest run. A run may end this far after its row group."""
 CHUNK_HEADER = 3
 
 Int64s = npt.NDArray[np.int64]
@@ -72,8 +72,8 @@ def group_ranges(
 
 
 def _ends(positions: StreamPositions, groups: Int64s, *, length: int, block_size: int, on_demand: bool) -> Int64s:
-    """Where the bytes end that the groups before each of these need. Computed for all at once, since there may be
-    thousands."""
+    """For each of these groups, where the bytes end that the groups before it need. Computed for all at once, because
+    there may be thousands."""
     offsets = positions.offsets[groups]
     shares_run = positions.mid_run[groups]
     if positions.within is None:

@@ -1,9 +1,9 @@
-"""The bytes of a stripe's streams, fetched by plan and held in pieces.
+"""The bytes of a stripe's streams. They are fetched by a plan and held in pieces.
 
-A ``PlannedStream`` knows which byte ranges of its stream will be needed and loads them piece by piece: what is held at
-any time is at most one piece (``read_ahead`` bytes) and the one before, whatever the stripe's size. ``StripeBytes``
-opens the streams of one stripe and turns the first pieces of many streams into one request, so that a small stripe, or
-a few row groups of a large one, costs a single round trip.
+A ``PlannedStream`` knows which byte ranges of its stream will be needed, and loads them piece by piece. At any time it
+holds at most one piece (``read_ahead`` bytes) and the one before, whatever the stripe's size. ``StripeBytes`` opens the
+streams of one stripe and fetches the first pieces of many streams with one request. So a small stripe, or a few row
+groups of a large one, takes a single round trip.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
 ReadInto = Callable[[int, Sequence[memoryview]], None]
 
 DEMAND_BYTES = 8 << 10
-"""Bytes of a read that the plan did not foresee: the gap that local reads close, as only some runs are missing then."""
+"""The bytes of a read that was not planned. This equals the gap that local reads close, because only runs are
+missing."""
 CHUNK_HEADER = 3
 
 
@@ -42,7 +43,7 @@ class _Piece:
 
 
 class Ahead:
-    """Starts requests for the next pieces of a stripe's streams, with at most ``most`` bytes that are not used yet.
+    """Starts requests for the next pieces of a stripe's streams. At most ``most`` of their bytes may be unused.
 
     ``start``: (offset, length) pairs to a future of their buffers.
     """
@@ -53,7 +54,7 @@ class Ahead:
         self._asked = Tally()
 
     def start(self, offset: int, length: int) -> Task[Any] | None:
-        """Starts a request for so many bytes; None where there is no room. Call ``take`` when it is used or dropped."""
+        """Starts a request for so many bytes. None if there is no room. Call ``take`` when it is used or dropped."""
         if self._asked.add(length) > self._most:
             self._asked.add(-length)
             return None
@@ -68,8 +69,8 @@ class PlannedStream:
 
     ``framed``: the stream has compression chunks, and plans end where a chunk begins. Bytes beyond the plan are then
     read chunk by chunk, with the length from the header. Otherwise they are read ``demand`` bytes at a time.
-    ``read_into`` and ``local_file`` come together, from a local file; ``ahead`` from any other storage: once the reader
-    had to wait for a piece, each next piece is requested together with the one before.
+    ``read_into`` and ``local_file`` are given together, for a local file. ``ahead`` is given for any other storage:
+    once the reader had to wait for a piece, each next piece is requested together with the one before.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class PlannedStream:
             self.run.forbid()
 
     def first_piece(self) -> Range | None:
-        """The (start, stop) that a priming request should bring, or None when it is here or nothing is planned."""
+        """The (start, stop) that a first request should fetch. None if the bytes are here or nothing is planned."""
         if not self._plan:
             return None
         start, stop = self._plan[0]
@@ -117,7 +118,7 @@ class PlannedStream:
         return start, min(stop, start + self._read_ahead)
 
     def first_pieces(self, budget: int) -> list[Range]:
-        """The planned ranges whole when they fit ``budget`` bytes together, else the first piece alone."""
+        """All planned ranges if they fit ``budget`` bytes together, else only the first piece."""
         if sum(stop - start for start, stop in self._plan) <= budget:
             return [
                 (start, stop)
@@ -148,9 +149,9 @@ class PlannedStream:
         return sum(len(piece.data) for piece in self._pieces) + (0 if self.run is None else self.run.held)
 
     def fetch(self, offset: int) -> memoryview:
-        """Contiguous bytes from ``offset``, at least one; b"" at the end of the stream only.
+        """Contiguous bytes from ``offset``, at least one. b"" only at the end of the stream.
 
-        They are good until the next call.
+        They are valid until the next call.
         """
         if offset >= self.length:
             if offset > self.length:
@@ -170,7 +171,8 @@ class PlannedStream:
         return self._pieces[-1].data[offset - start :]
 
     def _arrived(self, offset: int) -> tuple[int, Any]:
-        """The piece that was requested ahead and its start, if it contains ``offset``; else the request is dropped."""
+        """The piece that was requested ahead and its start, if it contains ``offset``. Otherwise the request is
+        dropped."""
         if self._coming is None or self._ahead is None:
             return offset, None
         (start, stop), future = self._coming
@@ -202,7 +204,8 @@ class PlannedStream:
             self._ahead.take(stop - start)
 
     def _from_room(self, offset: int, run: PieceRun, read_into: ReadInto) -> memoryview:
-        """Gives the bytes in the room, or reads a piece into it: its memory is still in the processor's cache."""
+        """The bytes in the buffer, or a piece that is read into it. The buffer's memory is still in the processor's
+        cache."""
         if run.at <= offset < run.at + run.held:
             return self._room[offset - run.at : run.held]
         self._pieces.clear()
@@ -210,7 +213,7 @@ class PlannedStream:
         if len(self._room) < length:
             self._room = memoryview(pa.allocate_buffer(length)).cast("B")
         view = self._room[:length]
-        run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the room holds nothing
+        run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the buffer has no bytes
         if not run.read(offset, view):
             read_into(self._offset + offset, [view])  # tells what is wrong
         start, stop = next((one for one in self._plan if one[0] <= offset < one[1]), (0, 0))
@@ -218,10 +221,10 @@ class PlannedStream:
         return view
 
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
-        """Fills ``parts`` one after the other from ``offset`` on, keeping nothing.
+        """Fills ``parts`` one after the other from ``offset``, without keeping the bytes.
 
-        Returns their size, or 0 where the storage does not support it or a piece already has the bytes. The bytes must
-        lie in the stream.
+        Returns their size. Returns 0 if the storage does not support it, or if a piece already has the bytes. The bytes
+        must be in the stream.
         """
         size = sum(map(len, parts))
         if self._read_into is None or any(piece.stop >= offset + size for piece in self._pieces):
@@ -243,7 +246,8 @@ class PlannedStream:
         return min([end, *later])
 
     def _chunk_bytes(self, offset: int) -> int:
-        """Bytes of the chunk whose header is at ``offset``, with the header: 3 bytes, twice the length and a flag."""
+        """Bytes of the chunk whose header is at ``offset``, including the header: 3 bytes, twice the length and a
+        flag."""
         if self.length - offset < CHUNK_HEADER:
             return CHUNK_HEADER
         header: Any = bytearray(CHUNK_HEADER)
@@ -256,9 +260,9 @@ class PlannedStream:
 class StripeBytes:
     """The streams of one stripe by (column id, stream kind).
 
-    ``extents``: absolute offset and length of each stream present; ``read_into(offset, parts)``: fills buffers, one
-    after the other, from the file, where that is cheap; ``local_file``: the same for readers in C; ``ahead``: starts
-    requests of a remote file.
+    ``extents``: absolute offset and length of each existing stream. ``read_into(offset, parts)``: fills buffers, one
+    after the other, from the file, if this takes little time. ``local_file``: the same for readers in C. ``ahead``:
+    starts requests to a remote file.
     """
 
     read_ranges: ReadRanges
@@ -271,7 +275,7 @@ class StripeBytes:
     ahead: Ahead | None = None
 
     def stream(self, column: int, kind: int) -> PlannedStream:
-        """A source for one stream; an absent one is empty."""
+        """A source for one stream. It is empty if the stream does not exist."""
         offset, length = self.extents.get((column, kind), (0, 0))
         return PlannedStream(
             self.read_ranges,
@@ -287,14 +291,14 @@ class StripeBytes:
 
 
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
-    """What to fetch for all streams before decoding starts, so that it takes one round trip.
+    """What to fetch for all streams before decoding starts, so that this takes one round trip.
 
-    Everything where ``budget`` bytes suffice. Else each stream gets an equal share of them.
+    Everything is fetched if it fits ``budget`` bytes. Otherwise each stream gets an equal share of them.
     """
     share = budget if sum(map(planned_bytes, streams)) <= budget else budget // len(streams)
     return [(stream, piece) for stream in streams for piece in stream.first_pieces(share)]
 
 
 def planned_bytes(stream: PlannedStream) -> int:
-    """Bytes that the stream's plan names."""
+    """The bytes in the stream's plan."""
     return sum(stop - start for start, stop in stream.planned)

@@ -240,7 +240,7 @@ def to_wall_clock(int64_t[::1] seconds not None, int64_t count, *, const int64_t
 
 def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not None, int64_t count,
             int64_t per_second, int64_t[::1] out not None):
-    """Seconds (as ``decode`` leaves them) and nanoseconds in units of ``1 / per_second`` s, finer digits floored.
+    """Converts seconds (as ``decode`` leaves them) and nanoseconds to units of ``1 / per_second`` s, rounded down.
 
     Returns the index of the first value that does not fit 64 bits, or -1.
     """

@@ -1,9 +1,9 @@
 """The writer's time zone as tables: the instants at which its offset from UTC changes, and the new offsets.
 
-Names: IANA (also "US/Pacific", "EST", "PST8PDT"), Java's three-letter ids, and fixed offsets such as "GMT+08:00". The
-rules come from TZif files (RFC 9636): those of the system or, where there are none, of the ``tzdata`` package. Before
-the first transition a zone has its first standard time; after the last one the file's POSIX rule applies. The rule is
-expanded for 400 years, after which the calendar, and so the rule, repeats.
+Names may be IANA names (also "US/Pacific", "EST", "PST8PDT"), Java's three-letter ids, and fixed offsets such as
+"GMT+08:00". The rules come from TZif files (RFC 9636): those of the system or, if there are none, those of the
+``tzdata`` package. Before the first transition a zone has its first standard time. After the last one the file's POSIX
+rule applies. The rule is expanded for 400 years, after which the calendar, and so the rule, repeats.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 
 ORC_EPOCH = 1420070400
-"""2015-01-01 00:00:00 UTC in seconds since 1970: what the DATA of timestamps counts from, on the writer's clock."""
+"""2015-01-01 00:00:00 UTC in seconds since 1970. DATA of timestamps counts from this time on the writer's clock."""
 
 NEVER = (1 << 62) - 1
-"""A time in seconds that no transition reaches."""
+"""A time in seconds that is after every transition."""
 DAY = 86400
 FOUR_CENTURIES = 146097 * DAY
 
 HINTS_FROM = -(1 << 32)
-"""1833-11-24 in seconds since 1970: no zone has a change before it, except markers for the beginning of time."""
+"""1833-11-24 in seconds since 1970. No zone has a change before it, except markers for the beginning of time."""
 HINT_SECONDS = 1 << 23
-"""97 days: few transitions lie between two hints."""
+"""97 days. Few transitions are between two hints."""
 
 CALM_FROM, CALM_UNTIL = 2 * DAY, 2_114_208_000
-"""1970-01-03 and 2036-12-30 in seconds since 1970, two days inside of the years in which tables of time zones agree but
-for what ``Zone.shifts`` allows: before 1970 they are guesses, and from 2037 on Java goes on by rule."""
+"""1970-01-03 and 2036-12-30 in seconds since 1970. They are two days inside the years in which tables of time zones
+agree, except for what ``Zone.shifts`` allows. Before 1970 the tables are guesses; from 2037 on Java uses a rule."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
-"""The most letters of a part of a name: today none has more than 20, and file systems fail at 256."""
+"""The most letters of a part of a name. Today no part has more than 20, and file systems fail at 256."""
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
-# java.time.ZoneId.SHORT_IDS: what older JVMs wrote for these zones.
+# java.time.ZoneId.SHORT_IDS: the names that older JVMs wrote for these zones.
 _SHORT_IDS = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -93,9 +93,9 @@ _UTC = frozenset({"UTC", "GMT", "UT", "Z", "Zulu", "Etc/UTC", "Etc/GMT", "GMT0",
 
 @dataclass(frozen=True, eq=False)
 class Zone:
-    """``transitions``: instants in seconds since 1970, ascending; ``offsets`` (one more): seconds east of UTC before,
-    between and after them. From ``repeats_from`` on everything repeats every 400 years. ``mean_time``: the offset of
-    the local mean time before the first transition, which ``offsets`` does not have."""
+    """``transitions``: instants in seconds since 1970, ascending. ``offsets``: seconds east of UTC before, between and
+    after them (one more). From ``repeats_from`` on everything repeats every 400 years. ``mean_time``: the offset of the
+    local mean time before the first transition, which is not in ``offsets``."""
 
     name: str
     transitions: Int64s
@@ -109,12 +109,12 @@ class Zone:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the zone's offset never changed, so that its tables cannot differ."""
+        """Whether the zone's offset has never changed, so that all tables of it agree."""
         return not len(self.transitions)
 
     @cached_property
     def shifts(self) -> tuple[int, ...]:
-        """By how many seconds the local time of another table of this zone may differ between ``CALM_FROM`` and
+        """By how many seconds the local time in another table of this zone may differ between ``CALM_FROM`` and
         ``CALM_UNTIL``: each difference between offsets that the zone had then, and an hour (decision 0020)."""
         if self.is_fixed:
             return (0,)
@@ -128,7 +128,8 @@ class Zone:
 
     @cached_property
     def hints(self) -> npt.NDArray[np.int32]:
-        """How many transitions lie at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``; up to the last."""
+        """How many transitions are at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``, up to the last
+        one."""
         last = max(HINTS_FROM, int(self.transitions[-1])) if len(self.transitions) else HINTS_FROM
         grid = np.arange(HINTS_FROM, last + HINT_SECONDS + 1, HINT_SECONDS)
         return np.searchsorted(self.transitions, grid, "right").astype(np.int32)
@@ -140,13 +141,14 @@ class Zone:
         )
 
     def offsets_at(self, seconds: Int64s) -> Int64s:
-        """Seconds east of UTC at instants, local mean time included."""
+        """Seconds east of UTC at instants, including local mean time."""
         late = np.maximum(seconds - self.repeats_from, -1) // FOUR_CENTURIES + 1
         places = np.searchsorted(self.transitions, seconds - late * FOUR_CENTURIES, "right")
         return np.where((places == 0) & bool(len(self.transitions)), self.mean_time, self.offsets[places])
 
     def instants_of(self, walls: Int64s, near: Int64s) -> Int64s:
-        """The instants that have the local times ``walls``, found from ``near``, instants close to them.
+        """The instants that have the local times ``walls``. ``near``: instants close to them, from which they are
+        found.
 
         For an hour that occurs twice or never, the result is that of ORC Java when it moves timestamps between zones
         (SerializationUtils.convertBetweenTimezones).
@@ -175,7 +177,8 @@ def fixed_zone(name: str, offset: int) -> Zone:
 
 @lru_cache(maxsize=64)
 def load_zone(name: str) -> Zone:
-    """The zone of this name. Raises ``Unsupported`` for an unknown one, naming the option that forces another."""
+    """The zone of this name. Raises ``Unsupported`` for an unknown name; the message gives the option for another
+    one."""
     if name in _UTC:
         return fixed_zone(name, 0)
     if (fixed := _FIXED.fullmatch(name)) is not None:
@@ -205,7 +208,7 @@ def clock_zone(options: ValueOptions) -> Zone | None:
 
 
 def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
-    """The zone to read timestamps in: the option, else the writer's; None when the file names none."""
+    """The zone in which timestamps are read: that of the option, else the writer's. None if the file names none."""
     if option is not None:
         try:
             return load_zone(option)
@@ -215,8 +218,8 @@ def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
 
 
 def zone_of_statistics(writer: str | None) -> Zone | None:
-    """The zone whose table the writer of a stripe used for the local times in its statistics and filters; UTC where it
-    names none. None for an unknown zone."""
+    """The zone whose table the writer of a stripe used for the local times in its statistics and filters. UTC if the
+    stripe names none, None for an unknown zone."""
     try:
         return load_zone(writer or "UTC")
     except Unsupported:
@@ -281,15 +284,15 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
 
 @dataclass(frozen=True)
 class _Rule:
-    """A POSIX TZ rule; ``switches``: (day rule, seconds after midnight on the clock before) into and out of daylight
-    time; None without one."""
+    """A POSIX TZ rule. ``switches``: (day rule, seconds after midnight on the clock before the switch) into and out of
+    daylight saving time. None if the zone has none."""
 
     standard: int
     daylight: int
     switches: tuple[tuple[str, int], tuple[str, int]] | None
 
     def lay_out(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
-        """(instant, offset from then on), ascending."""
+        """(instant, offset from then on), in ascending order."""
         if self.switches is None:
             return [(_seconds(first_year, 1, 1) - DAY, self.standard)]
         (begin, begin_time), (end, end_time) = self.switches

@@ -1,8 +1,8 @@
 """The type tree of a file: columns by path, the text form of the schema, the Arrow types, and projection.
 
-A path runs through struct fields by name, through lists as ``item``, through maps as ``key`` and ``value``:
-``a.b``, ``l.item.x``, ``m.value.y``. A field named ``a.b`` wins over field ``b`` of ``a``. A file whose top-level type
-is no struct reads as one column whose name is the empty string.
+A path goes through struct fields by name, through lists as ``item``, and through maps as ``key`` and ``value``:
+``a.b``, ``l.item.x``, ``m.value.y``. A field with the name ``a.b`` is preferred to field ``b`` of ``a``. A file whose
+top-level type is not a struct is read as one column whose name is the empty string.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 UNNAMED = ""
-"""Name of the only column of a file whose top-level type is not a struct."""
+"""The name of the only column of a file whose top-level type is not a struct."""
 
 MOST_VARIANTS = 127
 """Arrow keeps type ids in a signed byte."""
@@ -44,10 +44,10 @@ STRING_KINDS = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR})
 _REPEATING = frozenset({TypeKind.LIST, TypeKind.MAP, TypeKind.UNION})
 
 SPARK_TYPE = "spark.sql.catalyst.type"
-"""Attribute in which Spark records the column's type in Spark."""
+"""The attribute in which Spark stores the type that the column has in Spark."""
 
 SIZED_TYPE = "orc.type"
-"""Field metadata with char(n) or varchar(n) for a string column; the writer uses it."""
+"""The field metadata with char(n) or varchar(n) for a string column. The writer uses it."""
 
 LONGEST_SIZED = 65535
 """Characters of the longest char and varchar."""
@@ -85,8 +85,8 @@ _PLAIN_NAME = re.compile(r"[a-zA-Z0-9_]+\Z")
 class OrcType:
     """One column of the tree. ``id`` is the column id in the file, also in a projected tree.
 
-    ``names``: of struct fields, parallel to ``children``; ("item",) of a list, ("key", "value") of a map, the variant's
-    number as text in a union. ``path`` from the root. ``max_length`` in characters.
+    ``names``: of struct fields, in the order of ``children``; ("item",) of a list, ("key", "value") of a map, the
+    variant's number as text in a union. ``path``: names from the root. ``max_length``: in characters.
     """
 
     id: int
@@ -102,30 +102,30 @@ class OrcType:
     edge_algorithm: int | None = None
 
     def child(self, place: int) -> OrcType:
-        """One of ``children``; in a wide struct only this one is made."""
+        """One of ``children``. In a wide struct only this one is created."""
         return self.children[place]
 
     def walk(self) -> Iterator[OrcType]:
-        """This type and all below it, in pre-order."""
+        """This type and all types below it, in pre-order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @cached_property
     def ids(self) -> frozenset[int]:
-        """Column ids of this type and all below it."""
+        """The column ids of this type and of all types below it."""
         return frozenset(node.id for node in self.walk())
 
     @cached_property
     def repeated_ids(self) -> frozenset[int]:
-        """Column ids below a list, map or union: they have other numbers of rows than the file."""
+        """The column ids below a list, map or union, whose numbers of rows differ from the file's."""
         if self.kind in _REPEATING:
             return self.ids - {self.id}
         return frozenset[int]().union(*(child.repeated_ids for child in self.children))
 
     @cached_property
     def places(self) -> dict[str, Sequence[int]]:
-        """The indexes in ``children`` of each name; a name may repeat."""
+        """The indexes in ``children`` of each name. A name may repeat."""
         # avoids a step for each of many children
         found: dict[str, Sequence[int]] = dict(zip(self.names, zip(range(len(self.names)))))
         if len(found) == len(self.names):
@@ -163,12 +163,12 @@ def _quoted(name: str) -> str:
 
 
 WIDE = 64
-"""A struct with at least this many columns makes them when they are used."""
+"""A struct with at least this many columns creates them when they are used."""
 
 
 class _WideType(OrcType):
-    """A struct of many columns, of which mostly few are asked for: ``child`` makes one. Once all of them are made, this
-    is an ``OrcType`` like any other."""
+    """A struct of many columns, of which usually few are requested. ``child`` creates one. After all of them are
+    created, this is an ``OrcType`` like any other."""
 
     records: Sequence[TypeRecord]
 
@@ -210,7 +210,7 @@ class _WideType(OrcType):
 
 
 def build_tree(records: Sequence[TypeRecord]) -> OrcType:
-    """The tree of a footer's type list, which ``read_tail`` has checked to be one in pre-order."""
+    """The tree of a footer's type list. ``read_tail`` has checked that the list is a tree in pre-order."""
     return _build(records, 0, ())
 
 
@@ -242,11 +242,11 @@ _NOTHING_MORE = tuple(TypeRecord._field_defaults.values())
 
 
 def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Path, path: Path) -> list[OrcType]:
-    """The children of a type. A column that is described by its kind alone, as most columns of a wide file are, is made
-    here directly: a call and a comparison for each took half of the time of opening a file for the first time
-    (0055)."""
+    """The children of a type. Most columns of a wide file are described by their kind alone. Such a column is created
+    here directly: a call and a comparison for each took half of the time of opening a file for the first time (decision
+    0055)."""
     new, put = object.__new__, object.__setattr__
-    plain: dict[int, TypeKind] = {}  # by the record's identity: equal ones are one object
+    plain: dict[int, TypeKind] = {}  # by the record's identity, because equal records are one object
     made = []
     for child, name in zip(parent.subtypes, names):
         record = records[child]
@@ -290,7 +290,7 @@ _ROW_BYTES: dict[TypeKind, float] = {
 
 
 def row_bytes(node: OrcType) -> float | None:
-    """Bytes of a row of the column in Arrow, without its null bit; None where that depends on the values."""
+    """The bytes of a row of the column in Arrow, without its null bit. None if this depends on the values."""
     if node.kind is not TypeKind.STRUCT:
         return _ROW_BYTES.get(node.kind)
     below = [row_bytes(child) for child in node.children]

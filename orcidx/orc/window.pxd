@@ -10,14 +10,14 @@ cdef enum:
 
 
 cdef class PlainStream(StoredStream):
-    cdef object limits                  # of the stripe, which counts what its windows hold; or None
-    cdef int64_t counted                # bytes of the buffer that `limits` knows of
+    cdef object limits  # the stripe's limits, which count what its windows hold; or None
+    cdef int64_t counted  # bytes of the buffer that were reported to `limits`
 
     # --- extent: one chunk's plain bytes, in `buffer` or in the piece; with codec NONE the piece itself ---------------
     cdef const uint8_t* extent
     cdef int64_t extent_length
-    cdef int64_t extent_given           # how much of it `p..end` has covered
-    cdef int64_t extent_direct          # how much of it may be read in place, with SLACK readable behind; -1: in buffer
+    cdef int64_t extent_given  # how much of it was in `p..end` before
+    cdef int64_t extent_direct  # how much of it may be read in place, with SLACK readable after it; -1: none
     cdef int64_t chunk_start            # stream offset of its chunk header (or of its first byte); -1: no extent
 
     # --- memory: CARRY bytes, room for a chunk, SLACK -----------------------------------------------------------------
@@ -59,7 +59,7 @@ cdef class Window(PlainStream):
 
 
 cdef inline int count_held(PlainStream stream, int64_t size) except -1 with gil:
-    """Reports to the stripe's limits, which may raise, how many bytes of its buffer a stream has used."""
+    """Reports to the stripe's limits how many bytes of its buffer a stream has used. The limits may raise."""
     stream.counted = size
     if stream.limits is not None:
         stream.limits.hold(id(stream), size, "the dictionaries and open streams")

@@ -1,18 +1,18 @@
 """``Window``: the bytes of one stream, decompressed, always contiguous from ``p`` to ``end``.
 
-Three classes, one on the other: ``StoredStream`` handles the pieces in which the storage gives bytes, and chunks.
-``PlainStream`` holds the decompressed bytes of one chunk, the extent. ``Window`` shows them as contiguous bytes, even
-across chunks and pieces. Decoders see only bytes. The memory looks like this::
+There are three classes, each based on the one before. ``StoredStream`` handles chunks and the pieces in which the
+storage gives bytes. ``PlainStream`` holds the decompressed bytes of one chunk, which are called the extent. ``Window``
+shows them as contiguous bytes, even across chunks and pieces. Decoders see only bytes. The memory looks like this::
 
       buffer                             a chunk, decompressed straight to its place
       | CARRY ............ [unread tail] | extent ....................... | SLACK |
                            p                                              end
 
-``refill`` moves the unread tail to just before the place of the next chunk, so a straddling run is contiguous again.
-Bytes that the storage delivered plain (codec NONE, and chunks stored as *original*) are read where they lie and never
-copied, but for the tail of a straddling run and the last ``SLACK`` bytes when nothing readable follows them.
-``take`` goes further: a chunk that is wanted whole is decompressed where it belongs, and plain bytes are read straight
-to there by a source that can: all of them with codec NONE, and rows of stored chunks otherwise.
+``refill`` moves the unread tail to just before the place of the next chunk, so that a run in both is contiguous again.
+Bytes that are stored uncompressed (codec NONE, and chunks stored as *original*) are read in place without a copy. Only
+the tail of a run in two chunks is copied, and the last ``SLACK`` bytes if no readable bytes follow them. ``take`` goes
+further. It decompresses a chunk that is wanted whole directly to its destination. If the source can do it, uncompressed
+bytes are read directly to there: all bytes with codec NONE, otherwise series of uncompressed chunks.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -23,7 +23,7 @@ from orcidx.errors import CorruptFile
 
 
 cdef class PlainStream(StoredStream):
-    """A decompressed stream, one extent after the other: a chunk, or with codec NONE a piece."""
+    """A decompressed stream, one extent after the other. An extent is a chunk, or with codec NONE a piece."""
 
     def __cinit__(self):
         self.chunk_start = -1
@@ -68,7 +68,7 @@ cdef class PlainStream(StoredStream):
         if not self.framed:
             self.fetch_piece(self.next_chunk)
             return self.load_piece()
-        self.chunk_start = -1                   # until loaded, there is no extent to return to
+        self.chunk_start = -1  # until one is loaded, there is no extent to return to
         self.read_header(&length, &original)
         if length == 0:
             self.extent_length = self.extent_direct = 0
@@ -135,18 +135,20 @@ cdef class Window(PlainStream):
 
     @property
     def offset(self) -> int:
-        """Bytes from the start of the stream as stored: of the present chunk's header, or exact with codec NONE."""
+        """Bytes from the start of the stream as it is stored: up to the current chunk's header, or exact with codec
+        NONE."""
         return self.place()
 
     def seek_start(self):
-        """Back to the first byte."""
+        """Goes back to the first byte."""
         self.seek_to(0, 0)
 
     def seek(self, chunk, within=0):
-        """To byte ``within`` of the decompressed chunk whose header is at byte ``chunk`` (codec NONE: byte ``chunk``).
+        """Goes to byte ``within`` of the decompressed chunk whose header is at byte ``chunk`` (codec NONE: to byte
+        ``chunk``).
 
-        The end of the stream and the end of a chunk are legal places. A stream without bytes accepts every place.
-        Raises ``CorruptFile`` for a place outside the stream or outside the chunk.
+        The end of the stream and the end of a chunk are allowed positions. A stream without bytes accepts every
+        position. Raises ``CorruptFile`` for a position outside the stream or outside the chunk.
         """
         if self.length == 0:
             return
@@ -156,12 +158,13 @@ cdef class Window(PlainStream):
         self.seek_to(chunk, within)
 
     def seek_positions(self, positions):
-        """Takes what a byte stream needs from a ``PositionIterator`` (two numbers, one with codec NONE) and seeks."""
+        """Takes the numbers of a byte stream from a ``PositionIterator`` (two, or one with codec NONE) and seeks."""
         chunk = positions.take()
         self.seek(chunk, positions.take() if self.framed else 0)
 
     def read_into(self, uint8_t[::1] out not None, n=None):
-        """Exactly ``n`` bytes (all of ``out`` unless told) into ``out``; ``CorruptFile`` if there are fewer."""
+        """Exactly ``n`` bytes (by default as many as ``out`` holds) into ``out``. ``CorruptFile`` if there are
+        fewer."""
         cdef int64_t count = out.shape[0] if n is None else n
         if not 0 <= count <= out.shape[0]:
             raise ValueError(f"{count} bytes do not fit into {out.shape[0]}")

@@ -25,7 +25,7 @@ cdef struct Field:
 
 
 cdef inline bint read_varint(Cursor* cursor, uint64_t* value) noexcept nogil:
-    """False when the varint runs past the end or past ten bytes; bits above 64 are dropped, as protobuf does."""
+    """False if the varint extends past the end or past ten bytes. Bits above 64 are dropped, as in protobuf."""
     cdef uint64_t result = 0
     cdef uint8_t byte
     cdef int shift = 0
@@ -41,7 +41,7 @@ cdef inline bint read_varint(Cursor* cursor, uint64_t* value) noexcept nogil:
 
 
 cdef inline bint read_field(Cursor* cursor, Field* field) noexcept nogil:
-    """Reads one field and moves past it; False when the bytes are no field."""
+    """Reads one field and moves past it. False if the bytes are not a field."""
     cdef uint64_t key
     cdef uint32_t narrow = 0
     if not read_varint(cursor, &key) or key > 0xFFFFFFFFULL or key < 8:

@@ -1,14 +1,14 @@
 """Reads the wire format of Protocol Buffers (proto2), as far as ORC's messages need it.
 
-A message is a row of fields, each a varint key ``number << 3 | wire type`` and a value:
+A message is a series of fields. Each is a varint key ``number << 3 | wire type`` and a value:
 
     0 varint            1..10 bytes, seven bits each, low bits first
     1 fixed 64 bits     little-endian
     2 length            varint length, then that many bytes (nested message, text, packed scalars)
     5 fixed 32 bits     little-endian
 
-Groups (wire types 3 and 4) are not used by ORC and refused. Every read is checked against the end of its message; a
-field whose wire type is not the expected one is unknown, and unknown fields are stepped over.
+ORC does not use groups (wire types 3 and 4), so they are refused. Every read is checked against the end of its message.
+A field whose wire type is not the expected one is unknown, and unknown fields are skipped.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -37,15 +37,15 @@ cdef object too_many(str name, Py_ssize_t most):
 
 
 cdef class Message:
-    """The fields of one message, by number. Lookups answer with the last occurrence, as proto2 wants.
+    """The fields of one message, by number. A lookup returns the last occurrence, as proto2 requires.
 
-    ``name`` says in errors what was being read. Raises ``CorruptFile`` with the offset of bytes that are not a field,
-    and ``Unsupported`` for more than ``most`` fields, each of which takes some hundred bytes of memory.
+    ``name``: for errors, what is being read. Raises ``CorruptFile`` with the offset of bytes that are not a field, and
+    ``Unsupported`` for more than ``most`` fields, because each takes some hundred bytes of memory.
     """
 
     cdef dict _fields
     cdef readonly str name
-    cdef Py_ssize_t _size           # fields that it has
+    cdef Py_ssize_t _size  # number of fields
     cdef Py_ssize_t _most
 
     def __init__(self, buffer, str name not None, Py_ssize_t most=MOST_FIELDS):
@@ -84,11 +84,11 @@ cdef class Message:
         return None
 
     def has(self, int number):
-        """Whether the field occurs, with whatever wire type."""
+        """Whether the field occurs, with any wire type."""
         return number in self._fields
 
     def uint(self, int number, default=0):
-        """A uint64, uint32 or enum; ``default`` when absent."""
+        """A uint64, uint32 or enum; ``default`` if it is absent."""
         value = self._last(number, VARINT)
         return default if value is None else value
 
@@ -98,7 +98,7 @@ cdef class Message:
         return default if value is None else value
 
     def double(self, int number):
-        """A double, None when absent."""
+        """A double; None if it is absent."""
         cdef uint64_t bits
         cdef double result
         value = self._last(number, FIXED64)
@@ -109,7 +109,8 @@ cdef class Message:
         return result
 
     def text(self, int number, str errors="strict"):
-        """A string, "" when absent. Bytes that are not UTF-8 raise ``CorruptFile`` unless ``errors`` says otherwise."""
+        """A string; "" if it is absent. Bytes that are not UTF-8 raise ``CorruptFile`` unless ``errors`` says
+        otherwise."""
         return self._decode(self.blob(number), errors)
 
     def blobs(self, int number):
@@ -149,7 +150,7 @@ cdef class Message:
             raise CorruptFile(f"a name in the {self.name} is not UTF-8: {error.reason}") from error
 
 
-# Columnar decoding. Extents are (start, stop) byte offsets into the buffer that was read; nothing is copied out of it.
+# Columnar decoding. Extents are (start, stop) byte offsets into the buffer that was read. Nothing is copied from it.
 
 
 cdef object corrupt(str name, Py_ssize_t at):
@@ -157,7 +158,7 @@ cdef object corrupt(str name, Py_ssize_t at):
 
 
 cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
-    """How often a LENGTH field occurs; -1 minus the offset of bytes that are not a field."""
+    """How often a LENGTH field occurs. For bytes that are not a field: -1 minus their offset."""
     cdef Field field
     cdef Py_ssize_t found = 0
     cdef Py_ssize_t before
@@ -170,7 +171,7 @@ cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
 
 
 def split_messages(buffer, int number, str name not None, Py_ssize_t most=MOST_FIELDS):
-    """Extents of a repeated message field: int64 arrays of starts and stops. More than ``most``: ``Unsupported``."""
+    """Extents of a repeated message field: int64 arrays of starts and stops. More than ``most`` are ``Unsupported``."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)
     cdef Py_ssize_t found = count_field(cursor, number)
@@ -184,7 +185,8 @@ def split_messages(buffer, int number, str name not None, Py_ssize_t most=MOST_F
 
 
 cdef Py_ssize_t fill_extents(Cursor* cursor, uint32_t number, int64_t[::1] starts, int64_t[::1] stops, Py_ssize_t at):
-    """Writes the extents of a field from index ``at`` on and returns the index after; the message was checked."""
+    """Writes the extents of a field from index ``at`` on and returns the index after them. The message was checked
+    before."""
     cdef Field field
     while cursor.at < cursor.end and read_field(cursor, &field):
         if field.number == number and field.wire_type == LENGTH:
@@ -195,7 +197,7 @@ cdef Py_ssize_t fill_extents(Cursor* cursor, uint32_t number, int64_t[::1] start
 
 
 def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ssize_t most=MOST_FIELDS):
-    """Extents of a repeated message inside a repeated message; ``Unsupported`` for more than ``most``.
+    """Extents of a repeated message inside a repeated message. More than ``most`` are ``Unsupported``.
 
     Returns int64 arrays: ``bounds`` (outer message i holds the inner messages bounds[i]..bounds[i + 1]), starts, stops.
     """
@@ -225,16 +227,16 @@ def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ss
     return bounds, starts, stops
 
 
-# Numbers of an entry of a row index, on average: a column has at most four streams of at most four each.
+# Numbers of an entry of a row index, on average. A column has at most four streams, with at most four numbers each.
 cdef Py_ssize_t MOST_POSITIONS = 64
 
 
 def read_row_index(buffer, Py_ssize_t most=MOST_FIELDS):
-    """A RowIndex message in columns; ``Unsupported`` for more than ``most`` entries.
+    """A RowIndex message as columns. More than ``most`` entries are ``Unsupported``.
 
     Returns int64 arrays: ``bounds`` (the positions of entry i are bounds[i]..bounds[i + 1]), positions, and starts and
-    stops of the entries' ColumnStatistics messages (equal where an entry has none). Raises ``CorruptFile`` for bytes
-    that are no RowIndex, and for positions of 2**63 and more.
+    stops of the entries' ColumnStatistics messages (equal if an entry has none). Raises ``CorruptFile`` for bytes that
+    are not a RowIndex, and for positions of 2**63 and more.
     """
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)
@@ -271,8 +273,8 @@ def read_row_index(buffer, Py_ssize_t most=MOST_FIELDS):
 
 
 cdef Py_ssize_t read_positions(Cursor cursor, Field field, int64_t[::1] out, Py_ssize_t at) noexcept nogil:
-    """Appends one position, or a packed row of them; returns the new length, -1 for bytes that are no positions, -2 for
-    more than ``out`` holds."""
+    """Appends one position, or several packed positions, and returns the new length. -1 for bytes that are not
+    positions, -2 for more than ``out`` holds."""
     cdef uint64_t value = field.value
     if field.wire_type == VARINT:
         if at == out.shape[0]:
@@ -318,7 +320,7 @@ cdef struct Columns:
     Py_ssize_t entries
 
 
-# For each typed part: the highest field number it has among integers, doubles and byte spans.
+# For each typed part: the highest field number of its integers, doubles and byte spans.
 _ROWS = {
     Part.NOTHING: (0, 0, 0),
     Part.INTEGER: (3, 0, 0),
@@ -334,7 +336,7 @@ _ROWS = {
 
 
 def read_statistics(buffer, starts, stops, Part part):
-    """ColumnStatistics messages in columns, with their typed part ``part``.
+    """ColumnStatistics messages as columns, with their typed part ``part``.
 
     ``starts`` and ``stops``: int64 extents of the n messages in the buffer. Returns a dict of arrays over the messages:
 
@@ -391,7 +393,7 @@ cdef inline int64_t bounded(uint64_t value) noexcept nogil:
 
 
 cdef bint decode_statistics(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out) noexcept nogil:
-    """Decodes one ColumnStatistics message into row ``entry``; returns False when its bytes are not a message."""
+    """Decodes one ColumnStatistics message into row ``entry``. Returns False if its bytes are not a message."""
     cdef Field field
     cdef Cursor inner
     while cursor.at < cursor.end:
@@ -415,7 +417,7 @@ cdef bint decode_statistics(Cursor* cursor, Part part, Py_ssize_t entry, Columns
 
 
 cdef bint decode_typed(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out) noexcept nogil:
-    """The typed part of a ColumnStatistics message; fields of unexpected wire type count as unknown."""
+    """The typed part of a ColumnStatistics message. Fields of an unexpected wire type count as unknown."""
     cdef Field field
     cdef uint64_t value
     cdef Py_ssize_t slot
