@@ -106,7 +106,7 @@ class Narrowing(ABC):
         Raises
         ------
         InvalidQuery
-            This scan does not have such a column.
+            This scan does not have such a column. A scan of all columns raises the error when it is read.
         """
         names: Any = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else list(columns)
         return self._selecting(names)

@@ -295,14 +295,14 @@ class Scan(RequestNarrowing, ArrowStream):
         file, in which it is reached; rows count in the order in which they are read. Iterate a stripe before going on
         to the next file, because its file is closed then.
 
-        Returns
-        -------
-        iterator of StripeScan
+        Yields
+        ------
+        StripeScan
 
         Raises
         ------
         InvalidQuery
-            The scan has ``top``, whose rows come from stripes in any order.
+            The scan has ``top``, whose rows come from stripes in any order. It is raised at the first stripe.
         """
         if self.top:
             raise InvalidQuery("the first rows in an order come from stripes in any order: leave top out of stripes()")
