@@ -1,6 +1,6 @@
-"""The store of ``pyarrow.fs`` file systems: positioned reads, which release the GIL, in a pool of threads.
+"""The store of ``pyarrow.fs`` file systems: reads at given positions, which release the GIL, in a pool of threads.
 
-``create`` is refused: these file systems first look and then write, so that two writers could both succeed.
+``create`` is refused. These file systems check first and then write, so two writers could both succeed.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def _local_path_in(filesystem: fs.FileSystem, path: str) -> str | None:
 
 
 class ArrowBackend(ThreadBackend):
-    """One object of a ``pyarrow.fs.FileSystem``. Its version is its etag where the file system has one (S3), else its
-    time."""
+    """One object of a ``pyarrow.fs.FileSystem``. Its version is its etag if the file system has etags (S3), else its
+    modification time."""
 
     retries = AFTER_THEIRS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        # the open file, under key 0: a change of a dictionary is atomic between threads
+        # the open file, under key 0, because changing a dictionary is atomic between threads
         self._files: dict[int, Any] = {}
         self._opened: Fingerprint | None = None
         self.storage = f"pyarrow {filesystem.type_name}"
@@ -96,7 +96,7 @@ class ArrowBackend(ThreadBackend):
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Gives an error the type of its kind where only its text says which kind it is."""
+    """Gives an error the type of its kind if the kind is known only from its text."""
     try:
         yield
     except OSError as error:
@@ -187,7 +187,7 @@ class ArrowStore:
         self._filesystem.create_dir(path.replace(os.sep, "/").rpartition("/")[0], recursive=True)
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # pyarrow has no request for them
+        return []  # pyarrow has no call to list uploads
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return ArrowSink(self._filesystem, path, name=name)
@@ -228,7 +228,7 @@ class ArrowSink:
 
 
 def _discard(filesystem: fs.FileSystem, stream: Any, temporary: str) -> None:
-    with suppress(OSError):  # what could not be written is discarded anyway
+    with suppress(OSError):  # the data is discarded anyway
         stream.close()
     if filesystem.get_file_info(temporary).is_file:
         filesystem.delete_file(temporary)

@@ -13,16 +13,16 @@ cdef class _Entry:
 cdef class IdentityCache:
     """A thread-safe cache of at most ``capacity`` bytes, which drops the least recently used values.
 
-    A key is a reader's ``identity``, with a name where one object has several values. Nothing is stored under ``None``.
-    The caller says how many bytes a value takes. A value that is larger than the whole cache is not kept; with
-    ``keeps_newest`` it is kept alone until the next value comes. A forked child starts with an empty cache: another
-    thread of the parent may have been changing it at the fork, and the child must not use the sockets of the parent's
-    readers. """
+    A key is a reader's ``identity``, with a name if one object has several values. Nothing is stored for the key
+    ``None``. The caller says how many bytes a value takes. A value that is larger than the whole cache is not kept;
+    with ``keeps_newest`` it is kept alone until the next value comes. A forked child starts with an empty cache,
+    because another thread of the parent may have been changing it at the fork, and because the child must not use the
+    parent's sockets."""
 
-    # Comparing keys may run Python, where an interrupt or another thread comes between: each look-up by key is a step
-    # of its own, before or after which everything fits together. The order of use is kept by numbers.
+    # Comparing keys may run Python code, where an interrupt or another thread may come in between. So each look-up by
+    # key is a step of its own, and the data is consistent before and after it. Numbers keep the order of use.
     cdef dict entries                   # key to _Entry
-    cdef object order                   # number of an entry to its key, what was used last at the end
+    cdef object order  # number of an entry to its key, the last used at the end
     cdef object total
     cdef long forks, numbers
     cdef bint keeps_newest
@@ -47,12 +47,12 @@ cdef class IdentityCache:
         return 0
 
     cpdef clear(self):
-        """Forgets everything."""
+        """Removes all values."""
         self.entries, self.order, self.total = {}, OrderedDict(), 0
 
     @property
     def weight(self) -> int:
-        """Bytes held, as the callers gave them."""
+        """Bytes held, according to the callers."""
         self.renew()
         return self.total
 
@@ -61,7 +61,7 @@ cdef class IdentityCache:
         return len(self.entries)
 
     def get(self, key):
-        """The value that is kept for a key; None where there is none."""
+        """The value for a key; None if there is none."""
         cdef _Entry entry = None
         self.renew()
         if key is not None:
@@ -75,7 +75,7 @@ cdef class IdentityCache:
         return entry.value
 
     def put(self, key, value, weight):
-        """Keeps ``value``, in place of an older one of the same key."""
+        """Stores ``value``, replacing an older one of the same key."""
         cdef _Entry entry
         if key is None:
             return

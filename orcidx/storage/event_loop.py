@@ -1,6 +1,6 @@
-"""The event loop of requests, in a thread of its own, so that callers with and without a loop share connections.
+"""The event loop of requests. It runs in its own thread, so that callers with and without a loop share connections.
 
-The asynchronous file systems of fsspec have a loop of their own, which is fsspec's.
+The asynchronous file systems of fsspec run on fsspec's loop instead.
 """
 
 from __future__ import annotations
@@ -26,5 +26,6 @@ _LOOP: Once[asyncio.AbstractEventLoop] = Once(_serve)
 
 
 def shared_loop() -> asyncio.AbstractEventLoop:
-    """The loop, started at the first call, and anew after a fork (a child has none of the threads)."""
+    """The loop. It is started at the first call, and again after a fork, because a child has no threads of its
+    parent."""
     return _LOOP.get()

@@ -1,7 +1,7 @@
 """What a failed request means, and how often it is sent again.
 
-The storage libraries share no base class and are not imported here. An error is judged by its type, its HTTP status and
-its errno, or by those of the errors that caused it."""
+The storage libraries have no common base class and are not imported here. An error is classified by its type, its HTTP
+status and its errno, or by those of the errors that caused it."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _TRANSIENT_ERRNO = frozenset(
     for name in ("EAGAIN", "EBUSY", "EHOSTUNREACH", "ENETRESET", "ENETUNREACH", "EREMOTEIO", "ETIMEDOUT")
     if hasattr(errno, name)
 )
-# Base classes of broken connections and bodies in aiohttp (which has payload and connection errors that are no
-# OSError), botocore and the http module.
+# Base classes of broken connections and bodies in aiohttp (whose payload and connection errors need not be OSError),
+# botocore and the http module.
 _TRANSIENT_KINDS = frozenset(
     {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
 )
-_KINDS: dict[str, Failure] = {  # errors of obstore, which carry no status
+_KINDS: dict[str, Failure] = {  # errors of obstore, which have no status
     "PreconditionError": "changed",
     "PermissionDeniedError": "denied",
     "UnauthenticatedError": "denied",
@@ -69,7 +69,7 @@ class ShortBody(OSError):
 
 @dataclass(frozen=True)
 class Retries:
-    """At most ``attempts`` requests, the waits between them doubling from ``first_delay`` seconds, with jitter."""
+    """At most ``attempts`` requests. The waits between them double from ``first_delay`` seconds, with jitter."""
 
     attempts: int = 4
     first_delay: float = 0.1
@@ -81,7 +81,7 @@ class Retries:
 
 
 OURS = Retries()
-# For libraries that retry by themselves: an error that they raise has failed several times already.
+# For libraries that retry by themselves: if they raise an error, it has occurred several times already.
 AFTER_THEIRS = Retries(attempts=2)
 
 
@@ -96,7 +96,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error carries, if it does."""
+    """The HTTP status of an error, if it has one."""
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if isinstance(value, int) and 100 <= value < 600:
@@ -129,7 +129,7 @@ def classify(error: BaseException) -> Failure:
 
 
 def _named(error: OSError, name: str) -> OSError:
-    """The error with the object's path in its text; some libraries leave the path out or name the bucket alone."""
+    """The error with the object's path in its text. Some libraries leave the path out or name only the bucket."""
     number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EACCES)
     reason = without_secrets(error.strerror or str(error)) or "no such object"
     named = type(error)(number, reason, name)
@@ -140,7 +140,7 @@ def _named(error: OSError, name: str) -> OSError:
 def translate(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
-    """The error to raise for ``error``: itself where its type is a public one, else a ``StorageError`` that names the
+    """The error to raise for ``error``: the same error if its type is public, else a ``StorageError`` that names the
     range."""
     if isinstance(error, (OrcidxError, Warning)):  # the caller's filter may turn warnings into errors
         return error
@@ -157,19 +157,19 @@ def translate(
 
 
 def showable(error: BaseException) -> BaseException | None:
-    """The error, to be named as a cause; None where its text has a secret, which a traceback would show."""
+    """The error, to be used as a cause. None if its text has a secret, which a traceback would show."""
     return None if any(without_secrets(str(link)) != str(link) for link in chain(error)) else error
 
 
 def gone(name: str) -> FileGone:
-    """The error about an object that was there when it was listed, opened or planned."""
+    """The error for an object that existed when it was listed, opened or planned."""
     text = "is not there any more: it was deleted or replaced since it was listed or opened; make the scan again"
     return FileGone(text, file=name)
 
 
 @contextmanager
 def translating(name: str, *, what: str = "the object", doing: str = "writing") -> Iterator[None]:
-    """Turns the errors of storage libraries, which may be of any type, into those that orcidx documents."""
+    """Turns the errors of storage libraries, which may be of any type, into the documented errors of orcidx."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The store of fsspec's file systems. It never uses their file objects, which fetch and cache blocks that nobody asked
-for.
+"""The store of fsspec's file systems. It never uses their file objects, because these fetch and cache blocks that are
+not needed.
 
-HTTP and S3 get requests of their own (``fsspec_requests``). Every other file system is used through ``info`` and
+HTTP and S3 use their own requests (``fsspec_requests``). All other file systems are used through ``info`` and
 ``cat_file``.
 
 What makes its ``create`` exclusive:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backend"]
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
-"""fsspec's names of storages where a file appears only once it is complete, and where renaming means copying."""
+"""fsspec's names of storages in which a file appears only when it is complete, and renaming means copying."""
 _PACKAGE_OF_SCHEME = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a": "s3fs"}
 _memory_turns = Mutex()
 _CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -72,14 +72,14 @@ def fsspec_backend(filesystem: AbstractFileSystem, path: str) -> Backend:
 def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
     if info is not None and info.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
-    found = None if info is None else fingerprint_of_info(info)  # None: an incomplete implementation of a file system
+    found = None if info is None else fingerprint_of_info(info)  # None: the file system is not fully implemented
     if found is None:
         raise StorageError("the storage does not say the object's size")
     return found
 
 
 class AsyncBackend:
-    """Any other asynchronous fsspec file system: ``_info`` and ``_cat_file`` on its own loop."""
+    """Any other asynchronous fsspec file system. Calls ``_info`` and ``_cat_file`` on its own loop."""
 
     answers_identity = False
     sifts = False
@@ -113,7 +113,8 @@ class AsyncBackend:
 
 
 class BlockingBackend(ThreadBackend):
-    """A synchronous fsspec file system. Its calls run in a thread, one at a time, as few of these are thread-safe."""
+    """A synchronous fsspec file system. Its calls run in a thread, one at a time, because few of these are
+    thread-safe."""
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
@@ -121,8 +122,8 @@ class BlockingBackend(ThreadBackend):
         self._turns = Mutex()
         self._file: Any = None
         self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
-        # The base class's cat_file opens a file with a read-ahead cache for every call: keep one open file without a
-        # cache instead.
+        # The cat_file of the base class opens a file with a read-ahead cache for every call. So one open file without a
+        # cache is kept instead.
         self._has_cat_file = type(filesystem).cat_file is not AbstractFileSystem.cat_file
 
     def close(self) -> None:
@@ -158,7 +159,7 @@ class BlockingBackend(ThreadBackend):
     def _open(self) -> Any:
         try:
             return self._filesystem.open(self._path, "rb", cache_type="none")
-        except TypeError:  # not every file system takes the option
+        except TypeError:  # some file systems do not have this option
             return self._filesystem.open(self._path, "rb")
 
 
@@ -176,7 +177,7 @@ class FsspecStore:
         if isinstance(given, str):
             return Source(shown(given), "url", given, dict(storage_options))
         if isinstance(given, (fsspec.core.OpenFile, AbstractBufferedFile)):
-            return in_filesystem(given.path, given.fs)  # the file's own cache would be in the way
+            return in_filesystem(given.path, given.fs)  # the file's own cache is not needed
         return None
 
     @staticmethod
@@ -184,7 +185,7 @@ class FsspecStore:
         if not isinstance(filesystem, AbstractFileSystem):
             return None
         ours: AbstractFileSystem = filesystem
-        if getattr(ours, "asynchronous", False):  # bound to the caller's loop: blocking calls would fail
+        if getattr(ours, "asynchronous", False):  # it is bound to the caller's loop, so blocking calls would fail
             keywords = {k: v for k, v in ours.storage_options.items() if k not in ("asynchronous", "loop")}
             ours = type(ours)(*ours.storage_args, **keywords)
         path = str(ours._strip_protocol(text))
@@ -215,9 +216,9 @@ class FsspecStore:
         return RemoteReader(fsspec_backend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
-        if self._is_web:  # whatever ends in a slash or has a wildcard is a page of links
+        if self._is_web:  # a path with a slash at the end or a wildcard is a page of links
             return None
-        self._filesystem.invalidate_cache(path)  # a remembered listing would hide changes
+        self._filesystem.invalidate_cache(path)  # a cached listing would hide changes
         try:
             info = self._filesystem.info(path)
         except FileNotFoundError:
@@ -225,13 +226,13 @@ class FsspecStore:
         return None if info["type"] == "directory" else Found(path, fingerprint_of_info(info))
 
     def walk(self, path: str) -> list[Found]:
-        self._filesystem.invalidate_cache(path)  # a remembered listing would hide changes
+        self._filesystem.invalidate_cache(path)  # a cached listing would hide changes
         found = self._filesystem.find(path, detail=True)
         return [Found(name, fingerprint_of_info(info)) for name, info in found.items()]
 
     def expand(self, source: Source, path: str) -> list[Source]:
         if self._is_web and not source.location.endswith("/") and "*" not in path:
-            return [source]  # "?" begins a query, and asking whether it is a file would cost a request each
+            return [source]  # "?" begins a query, and checking whether it is a file would take a request each
         return expand_objects(self, source, path)
 
     def put(self, path: str, data: bytes) -> None:
@@ -297,8 +298,8 @@ class FsspecStore:
         return bool(self._filesystem.exists(path))
 
     def read(self, path: str) -> bytes:
-        # s3fs from 2026.6 on takes an object's size from a cached listing, which may be older than another writer's
-        # change
+        # s3fs since 2026.6 takes an object's size from a cached listing, which may be older than a change by another
+        # writer
         self._filesystem.invalidate_cache(path)
         return bytes(self._filesystem.cat_file(path))
 
@@ -368,13 +369,13 @@ def _upload_of(bucket: str, upload: Mapping[str, Any]) -> Upload:
 
 
 def _is_taken(error: BaseException) -> bool:
-    """Whether a conditional PUT was denied because the object is there."""
+    """Whether a conditional PUT was denied because the object exists."""
     return any(isinstance(link, FileExistsError) for link in chain(error)) or classify(error) == "changed"
 
 
 def _is_conflict(error: BaseException) -> bool:
-    """S3's 409: another conditional request for the key is under way; it may fail yet, so so the request is sent
-    again."""
+    """S3's status 409: another conditional request for the key is in progress. That request may still fail, so this one
+    is sent again."""
     return any(status_of(link) == 409 for link in chain(error))
 
 
@@ -418,9 +419,9 @@ class FsspecSink:
 
 
 def _discard(filesystem: AbstractFileSystem, file: Any, temporary: str | None) -> None:
-    """Discards a write: removes its temporary file, or aborts its upload where there is no such file."""
+    """Discards a write: removes its temporary file, or aborts its upload if there is no such file."""
     if temporary is not None:
-        with suppress(OSError):  # what could not be written is discarded anyway
+        with suppress(OSError):  # the data is discarded anyway
             file.close()
         if filesystem.exists(temporary):
             filesystem.rm_file(temporary)

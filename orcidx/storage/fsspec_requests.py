@@ -1,7 +1,7 @@
-"""Requests of our own through file systems of fsspec: HTTP and S3.
+"""HTTP and S3 requests that orcidx itself sends through fsspec's file systems.
 
-One answer carries bytes, size and version, where fsspec's interface needs two requests. Both use the file system's
-session, credentials and settings.
+One answer has bytes, size and version, for which fsspec's interface needs two requests. Both kinds use the file
+system's session, credentials and settings.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class HttpBackend:
 
 
 async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | None = None) -> bytes:
-    """The body, of at most ``most`` bytes, so that a server that sends more does not fill the memory. Empty where
+    """The body, of at most ``most`` bytes, so that a server that sends more does not fill the memory. Empty if
     ``buffer`` took the bytes."""
     chunks: list[bytes] = []
     have = 0
@@ -134,7 +134,7 @@ class S3Backend:
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._bucket, self._key, self._version = filesystem.split_path(path)
-        self._etag: str | None = None  # the etag as the storage wrote it, with its quotes
+        self._etag: str | None = None  # the etag as the storage wrote it, including its quotes
         self.storage = f"s3 {getattr(filesystem, 'endpoint_url', None)}"
 
     def loop(self) -> asyncio.AbstractEventLoop:

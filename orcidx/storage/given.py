@@ -1,4 +1,4 @@
-"""Readers of objects that the caller holds and that are in no store: bytes and file objects."""
+"""Readers of objects that the caller has and that are in no store: bytes and file objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BytesReader", "FileObjectReader", "ReaderAtHand"]
 
 
 class ReaderAtHand:
-    """Merging, bounds checks and counting, for readers whose bytes need no request."""
+    """Merging, checks of bounds, and counting, for readers whose bytes need no request."""
 
     is_local = True
 
@@ -62,14 +62,14 @@ class ReaderAtHand:
         raise NotImplementedError
 
     def _verify(self) -> None:
-        """Raises when the object is no longer the one that was opened, where that can be seen."""
+        """Raises an error if the object is visibly no longer the one that was opened."""
 
     def close(self) -> None:
         raise NotImplementedError
 
 
 class BytesReader(ReaderAtHand):
-    """Bytes in memory: anything with the buffer protocol, not copied."""
+    """Bytes in memory: any object with the buffer protocol. They are not copied."""
 
     def __init__(self, data: Any, *, name: str = "<bytes>", options: RequestOptions | None = None) -> None:
         view = memoryview(data)
@@ -98,7 +98,7 @@ class BytesReader(ReaderAtHand):
 
 
 class FileObjectReader(ReaderAtHand):
-    """A seekable binary file object of the caller, read under a lock. Reading moves its position; it is never
+    """A seekable binary file object of the caller, read under a lock. Reading moves its position. The object is never
     closed."""
 
     def __init__(self, file: BinaryIO, *, name: str | None = None, options: RequestOptions | None = None) -> None:
@@ -137,7 +137,7 @@ class FileObjectReader(ReaderAtHand):
         return self._read_chunks(file, length)
 
     def _read_chunks(self, file: BinaryIO, length: int) -> list[bytes]:
-        """Up to ``length`` bytes from here: raw files may give less than was asked for."""
+        """Up to ``length`` bytes from the current position. Raw files may return fewer bytes than were requested."""
         chunks: list[bytes] = []
         while length > 0:
             chunk: Any = file.read(length)

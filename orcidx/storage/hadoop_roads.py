@@ -1,5 +1,5 @@
-"""How a task of Spark reaches the files of a session's Hadoop file systems without a JVM: through the libraries that
-are installed, with the session's settings.
+"""How a Spark task reaches the files of a session's Hadoop file systems without a JVM: through the installed libraries,
+with the session's settings.
 
 =================================  =====================================================================================
 ``s3a://``                         s3fs, else obstore, by the settings ``fs.s3a.*`` of the bucket
@@ -26,7 +26,7 @@ _LIBHDFS = ("ARROW_LIBHDFS_DIR", "HADOOP_HOME", "HADOOP_COMMON_HOME")
 
 @dataclass(frozen=True)
 class S3Road:
-    """A bucket. Without keys the default chain of AWS looks for some, as Hadoop's own does."""
+    """A bucket. Without keys the default chain of AWS looks for credentials, as Hadoop itself does."""
 
     bucket: str
     endpoint: str | None = None
@@ -43,7 +43,7 @@ class S3Road:
 
     @property
     def problem(self) -> str | None:
-        """Why tasks cannot use this way; None where they can."""
+        """Why tasks cannot use this way; None if they can."""
         if installed("s3fs") or installed("obstore"):
             return None
         return "neither s3fs nor obstore is installed: python -m pip install s3fs, on the executors as well"
@@ -93,8 +93,8 @@ class S3Road:
 
 @dataclass(frozen=True)
 class HdfsRoad:
-    """A namenode, or a nameservice. ``web``: host and port of WebHDFS, None where it cannot be used; ``why``: the
-    reason for that; ``user``: the user's name for simple authentication."""
+    """A namenode, or a nameservice. ``web``: host and port of WebHDFS, None if it cannot be used. ``why``: the reason
+    for that. ``user``: the user's name for simple authentication."""
 
     authority: str
     user: str
@@ -119,7 +119,8 @@ class HdfsRoad:
 
     @cached_property
     def _filesystem(self) -> Any:
-        """Hadoop's library comes first where the environment names it: it knows Kerberos and nameservices."""
+        """If the environment names Hadoop's library, it is used first, because it supports Kerberos and
+        nameservices."""
         lost: OSError | None = None
         if self._has_library:
             from pyarrow.fs import HadoopFileSystem

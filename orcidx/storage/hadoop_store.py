@@ -1,7 +1,8 @@
 """The store of a Spark session's Hadoop file systems: HDFS, s3a, and whatever else the session has.
 
-A source is a URL as Hadoop spells it, without escapes. On the driver its file system is ``HadoopFiles``, which asks the
-JVM (``orcidx.spark.sessions.hadoop_files``). It pickles as ``TaskFiles``: a task reaches the same files without a JVM.
+A source is a URL in Hadoop's spelling, without escapes. On the driver its file system is ``HadoopFiles``, which asks
+the JVM (``orcidx.spark.sessions.hadoop_files``). It is pickled as ``TaskFiles``, with which a task reaches the same
+files without a JVM.
 
 What makes its ``create`` exclusive:
 
@@ -48,10 +49,10 @@ __all__ = [
 ]
 
 _LARGEST_ANSWER = 16 << 20
-"""Bytes that one call asks of the JVM, which holds them in memory until Python has read them."""
+"""The bytes that one call requests of the JVM. The JVM holds them in memory until Python has read them."""
 _S3 = frozenset({"s3a", "s3n", "s3"})
 _APPEAR_WHOLE = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
-"""Schemes of object stores, where a file appears when it is closed."""
+"""Schemes of object stores, in which a file appears when it is closed."""
 
 
 class Files(Protocol):
@@ -65,7 +66,7 @@ class Files(Protocol):
         """Raises ``IsADirectoryError`` for a directory."""
 
     def read(self, url: str, offset: int, length: int, *, size: int | None) -> bytes:
-        """``size``: the file's size in bytes, where that is known."""
+        """``size``: the file's size in bytes, if it is known."""
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool: ...
     def rename(self, url: str, to: str) -> None: ...
@@ -73,17 +74,17 @@ class Files(Protocol):
     def make_directory(self, url: str) -> None: ...
     def refuses_second(self, url: str) -> bool: ...
     def in_tasks(self, url: str) -> Source | None:
-        """The source through which a task reads a URL; None where only the JVM can read it."""
+        """The source through which a task reads a URL; None if only the JVM can read it."""
 
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The file systems in a task. ``token`` names the settings, which are sent along with the task's function."""
+    """The file systems in a task. ``token``: names the settings, which are sent with the task's function."""
 
     token: str
 
     def reached(self, source: Source) -> Source:
-        """The source that this process can open. Raises ``StorageError`` where there is none."""
+        """The source that this process can open. Raises ``StorageError`` if there is none."""
         ways = _WAYS.get(self.token)
         if ways is None:
             raise StorageError("the settings of Spark's file systems go to orcidx's own tasks alone", file=source.name)
@@ -101,11 +102,11 @@ class Road(Protocol):
 
     @property
     def shown(self) -> str:
-        """What the files are read through, for messages."""
+        """The library with which the files are read, for messages."""
 
     @property
     def problem(self) -> str | None:
-        """Why the process cannot read the files, and what to set; None where it can, as far as this process knows."""
+        """Why the process cannot read the files, and what to set. None if it can, as far as this process knows."""
 
     def source(self, url: str) -> Source: ...
 
@@ -152,8 +153,8 @@ def hadoop_source(url: str, files: Files, *, name: str | None = None) -> Source:
 
 
 class HadoopBackend(ThreadBackend):
-    """One file, by blocking calls of the JVM. ``size``: its bytes, where they are known and its version is not asked
-    for: then its tail is read without asking for its status first."""
+    """One file, read by blocking calls of the JVM. ``size``: its bytes, if they are known and its version is not
+    needed. Then its tail is read without asking for its status first."""
 
     def __init__(self, files: Files, url: str, *, size: int | None = None) -> None:
         self._files = files
@@ -288,7 +289,7 @@ class HadoopStore:
         self._files.make_directory(path.rpartition("/")[0])
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # Hadoop has no call for them
+        return []  # Hadoop has no call to list uploads
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return _HeldSink(self, path, name)
@@ -298,7 +299,7 @@ STORE: type[Store] = HadoopStore
 
 
 class _HeldSink:
-    """Keeps what the driver writes in memory until it is closed. That is little, as tasks write the data."""
+    """Keeps the driver's data in memory until it is closed. This is little, because tasks write the data."""
 
     def __init__(self, store: HadoopStore, path: str, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Whether a path or URL that comes from somebody else lies in a directory."""
+"""Whether a path or URL from another person is in a directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_inside(place: str, directory: str) -> bool:
 
 
 def in_one_store(place: str, other: str) -> bool:
-    """Whether two paths or URLs are of one scheme, and one bucket or host; local paths are of one store."""
+    """Whether two paths or URLs have the same scheme, and the same bucket or host. Local paths are in one store."""
     if "::" in place or "\x00" in place:
         return False
     if (_local(place) is None) != (_local(other) is None):

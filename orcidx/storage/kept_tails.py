@@ -1,8 +1,8 @@
-"""The last bytes of files, kept together in objects beside them, so that a file is opened without a request of its own.
+"""The last bytes of files, kept together in objects beside them, so that opening a file takes no request of its own.
 
 The files of a scan are opened in order. So the tails of the next files are fetched together with that of the first. The
-first fetch takes a few tails, each later one ``MOST_AT_ONCE`` bytes of them, in one request for each stretch of an
-object."""
+first fetch takes a few tails, and each later one ``MOST_AT_ONCE`` bytes of tails. Each stretch of an object is one
+request."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["KeptTail", "share"]
 
 FIRST_BYTES = 256 << 10
 MOST_AT_ONCE = 4 << 20
-"""Bytes of tails that are fetched with the first file, and bytes of each later fetch."""
+"""The bytes of tails that are fetched with the first file, and those of each later fetch."""
 
 
 class Counts(Protocol):
-    """Something that counts requests."""
+    """An object that counts requests."""
 
     requests: int
     bytes_read: int
@@ -33,7 +33,8 @@ class Counts(Protocol):
 @dataclass(frozen=True)
 class KeptTail:
     """Where the last bytes of one version of a file are kept: ``length`` bytes at ``offset`` of ``source``, with the
-    CRC-32 ``crc``. ``shared``: the tails that are fetched with this one; a copy in another process has none."""
+    CRC-32 ``crc``. ``shared``: the tails that are fetched together with this one; a copy in another process has
+    none."""
 
     source: Source
     offset: int
@@ -42,7 +43,7 @@ class KeptTail:
     shared: SharedTails | None = field(default=None, repr=False, compare=False)
 
     def read(self, metrics: Counts | None = None) -> memoryview | None:
-        """The bytes; None where they cannot be read, or where their CRC-32 is another. ``metrics``: where requests are
+        """The bytes. None if they cannot be read or have a different CRC-32. ``metrics``: where requests are
         counted."""
         shared = SharedTails((self,)) if self.shared is None else self.shared
         data = shared.bytes_of(self, metrics)
@@ -53,8 +54,8 @@ class KeptTail:
 
 
 class SharedTails:
-    """Some tails that are fetched together when the first of them is wanted. ``before``: the group of the files before
-    these. Its bytes are freed then, except the last ones, because several files are opened at a time."""
+    """Some tails that are fetched together when the first of them is needed. ``before``: the group of the files before
+    these. Its bytes are then freed, except the last ones, because several files are opened at a time."""
 
     def __init__(self, tails: Sequence[KeptTail], before: SharedTails | None = None) -> None:
         self._tails = tails
@@ -62,7 +63,7 @@ class SharedTails:
         self._fetches: dict[Any, _Fetch] = {}
 
     def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview | None:
-        """The bytes of one tail; None where its object cannot be read."""
+        """The bytes of one tail; None if its object cannot be read."""
         try:
             fetches = self._fetches
             if not fetches:  # two threads at the same time may send the request twice

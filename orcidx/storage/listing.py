@@ -1,7 +1,7 @@
-"""The objects of a many-file scan: files, directories, globs and prefixes become ``Source``s in a fixed order.
+"""The objects of a scan of many files. Files, directories, globs and prefixes become ``Source``s in a fixed order.
 
-Directories are listed recursively and sorted by path; names that Spark hides are skipped: those that begin with "." or
-"_" (but not ``_key=value``) and unfinished copies. Empty files are kept. Files that an unfinished rewrite has already
+Directories are listed recursively and sorted by path. Names that Spark hides are skipped: those that begin with "." or
+"_" (but not ``_key=value``) and incomplete copies. Empty files are kept. Files that an unfinished rewrite has already
 replaced are left out, with a warning (``unfinished_swaps``)."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["expand_objects", "glob_base", "is_hidden", "is_pattern", "is_visible
 
 _MAGIC = re.compile(r"[*?\[]")
 _LISTED_AT_ONCE = 16
-"""Directories that are listed at the same time, as many as requests may be in flight."""
+"""The number of directories that are listed at the same time. It equals the number of concurrent requests."""
 
 
 def is_pattern(path: str) -> bool:
@@ -94,15 +94,15 @@ def is_hidden(name: str) -> bool:
 
 
 def is_visible(path: str, base: str, pattern: str = "") -> bool:
-    """Whether no name below ``base`` is hidden. A name is not hidden where a part of the pattern begins with the same
-    "." or "_"."""
+    """Whether no name below ``base`` is hidden. A name is not hidden if a part of the pattern begins with the same "."
+    or "_"."""
     spelled = {part[0] for part in pattern.removeprefix(base).split("/") if part[:1] in ("_", ".")}
     below = path.removeprefix(base).strip("/")
     return not any(is_hidden(part) and part[0] not in spelled for part in below.split("/"))
 
 
 def glob_base(pattern: str) -> str:
-    """The directory before the first wildcard, with the slash at its end; empty when there is none."""
+    """The directory before the first wildcard, with a slash at its end. Empty if there is none."""
     match = _MAGIC.search(pattern)
     assert match is not None
     return pattern[: pattern.rfind("/", 0, match.start()) + 1]
@@ -147,7 +147,7 @@ def _expand(source: Source) -> list[Source]:
 
 
 def expand_objects(store: Store, source: Source, path: str) -> list[Source]:
-    """``Store.expand`` through the store's listing of the path, or of the part of it before its first wildcard."""
+    """``Store.expand`` by the store's listing of the path, or of the part of it before its first wildcard."""
     one = store.file(path)
     if one is not None:
         return [of_version(source, one.version)]

@@ -1,7 +1,7 @@
 """The local store: files that are read through ``pread`` or ``mmap``. ``local_writing`` writes them.
 
-What makes its ``create`` exclusive is a hard link to the finished temporary file; it cannot replace anything (on
-Windows: a rename, which does not replace there).
+``create`` is exclusive because it makes a hard link to the finished temporary file, which cannot replace anything. On
+Windows it renames the file, which does not replace anything there either.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
 # Linux reads at most 0x7ffff000 bytes in one call; with this limit a call is one read on every system.
 _LARGEST_READ = 1 << 30
-"""Bytes of one read, below what one call of Linux reads."""
+"""The most bytes of one read. It is below the limit of one call on Linux."""
 _NANOS_PER_SECOND = 1_000_000_000
 SMALL_FILE = 256 << 10
-"""Bytes of a file that is read whole with its tail: one read, and everything is served from memory."""
+"""A file of at most this many bytes is read whole together with its tail. All its data then comes from memory."""
 _HAS_PREADV = hasattr(os, "preadv")
-# O_NONBLOCK: opening a named pipe must not wait for a writer. It means nothing to a regular file.
+# O_NONBLOCK: opening a named pipe must not wait for a writer. It has no effect on a regular file.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class LocalReader(ReaderAtHand):
-    """A regular local file. With ``options.mmap`` it is mapped, else each range is one ``pread``.
+    """A regular local file. With ``options.mmap`` it is mapped, otherwise each range is one ``pread``.
 
-    ``read_into(offset, parts)`` fills writable buffers one after the other without a copy; it is None for a mapped
+    ``read_into(offset, parts)`` fills writable buffers one after the other without a copy. It is None for a mapped
     file.
 
     Raises the system's ``FileNotFoundError``, ``PermissionError`` and ``IsADirectoryError``, and ``StorageError`` for
@@ -87,10 +87,10 @@ class LocalReader(ReaderAtHand):
 
     @cached_property
     def identity(self) -> tuple[Any, ...] | None:
-        """Device, inode, size and times. ``None`` for a file that was changed a moment ago: a rewrite might leave all
-        of them equal."""
+        """Device, inode, size and times. ``None`` for a file that was changed a moment ago, because another change
+        might leave all of them equal."""
         status = self._status
-        # Times advance in steps of some milliseconds, on coarse file systems of one or two seconds.
+        # Times advance in steps of some milliseconds, and on some file systems in steps of one or two seconds.
         step = 2 * _NANOS_PER_SECOND if status.st_mtime_ns % _NANOS_PER_SECOND == 0 else _NANOS_PER_SECOND // 10
         if self._opened - max(status.st_mtime_ns, status.st_ctime_ns) < step:
             return None
@@ -106,16 +106,16 @@ class LocalReader(ReaderAtHand):
 
     def _fetch(self, offset: int, length: int) -> memoryview:
         if self._map is not None:
-            self._verify()  # a map of a file that shrank must not be touched
+            self._verify()  # a map of a file that became shorter must not be accessed
             return memoryview(self._map)[offset : offset + length]
         fd = self._open_fd()
-        # pyarrow's pool hands warm memory out again; fresh memory costs more in page faults than the copy itself.
+        # pyarrow's pool reuses memory. In new memory page faults take longer than the copy itself.
         data = memoryview(pa.allocate_buffer(length)).cast("B")
         self._fill(fd, [data], offset, length)
         return data.toreadonly()
 
     def whole(self) -> memoryview | None:
-        """All bytes of a small file, read at the first call; None for a larger file or a mapped one."""
+        """All bytes of a small file, read at the first call. None for a larger file or a mapped one."""
         if self._whole is None and self._size <= SMALL_FILE and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
             # this call checks whether the file has changed
@@ -147,7 +147,7 @@ class LocalReader(ReaderAtHand):
 
     @property
     def local_file(self) -> LocalFile | None:
-        """The file for readers in C, which use this reader when that one fails; None for a mapped file."""
+        """The file for readers in C, which fall back to this reader if it fails. None for a mapped file."""
         return self._local_file if self._map is None else None
 
     def _read_into(self, offset: int, parts: Sequence[memoryview]) -> None:
@@ -164,21 +164,21 @@ class LocalReader(ReaderAtHand):
             have = self._pread_into(fd, parts, offset, length)
         except OSError as error:
             raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
-        if self._fd is None:  # closed meanwhile: the number may already belong to another file
+        if self._fd is None:  # it was closed meanwhile, and its number may belong to another file
             raise StorageError("the reader is closed", file=self.name)
         if have != length:
             self._verify()
             raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
 
     def _pread_into(self, fd: int, parts: Sequence[memoryview], offset: int, length: int) -> int:
-        """Fills ``parts`` (``length`` bytes in all) up to the end of the file; returns how many bytes were read."""
+        """Fills ``parts`` (``length`` bytes in all) up to the end of the file. Returns how many bytes were read."""
         have = 0
         if _HAS_PREADV and length <= _LARGEST_READ:
             have = os.preadv(fd, parts, offset)
             if have == length:
                 return have
         start = 0
-        for part in parts:  # reads the rest buffer by buffer where one call was too short
+        for part in parts:  # reads the rest buffer by buffer if one call was too short
             while start <= have < start + len(part):
                 count = self._pread_once(fd, part[have - start : have - start + _LARGEST_READ], offset + have)
                 if not count:
@@ -219,7 +219,7 @@ def _seek_and_read(fd: int, offset: int, length: int) -> bytes:
 
 
 class LocalStore:
-    """Paths of this machine; errors are the operating system's."""
+    """Paths of this machine. Errors are those of the operating system."""
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
@@ -313,7 +313,7 @@ class LocalStore:
             raise StorageError(f"cannot be written: {error.strerror}", file=path) from error
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # a local file has no uploads; its temporary files are shown by listings
+        return []  # a local file has no uploads, and listings show its temporary files
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return LocalSink(name, path)
@@ -324,9 +324,10 @@ STORE: type[Store] = LocalStore
 
 
 def local_path_of(url: str) -> str | None:
-    """The path in a ``file:`` URL, ``None`` for other URLs.
+    """The path in a ``file:`` URL; ``None`` for other URLs.
 
-    Such URLs are percent-encoded, but fsspec takes and makes them raw: a file of the raw name wins.
+    Such URLs are percent-encoded, but fsspec reads and writes them unencoded. So a file with the unencoded name is
+    preferred.
     """
     match = _LOCAL_URL.match(url)
     if match is None or "::" in url:

@@ -1,8 +1,8 @@
 """Reads local files piece by piece without calling Python.
 
 A column of doubles is read in pieces of half a megabyte, each of which takes some tens of microseconds. A read through
-``LocalReader``, with its checks and counters in Python, adds a tenth to that. ``LocalReader`` owns the file and raises
-the errors. Any failure here, such as a short read or a changed file, makes the caller read through it. """
+``LocalReader``, with its checks and counters in Python, takes a tenth longer. ``LocalReader`` owns the file and raises
+the errors. After any failure here, such as a short read or a changed file, the caller reads through it."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
@@ -60,8 +60,8 @@ cdef extern from *:
 
 def read_small(str path not None, int64_t most, int64_t last):
     """Opens a file, reads its end by one call and closes it. Returns (its last ``last`` bytes, its size, its time in
-    nanoseconds); None for a file that is empty or larger than ``most`` bytes, and for every error, which
-    ``LocalReader`` then raises."""
+    nanoseconds). None for a file that is empty or larger than ``most`` bytes, and for every error; ``LocalReader`` then
+    raises the error."""
     cdef bytes name = fsencode(path), data
     cdef const char* raw = name
     cdef char* room
@@ -104,7 +104,7 @@ cdef class LocalFile:
         self.fd = -1
 
     def read(self, int64_t offset, uint8_t[::1] out not None):
-        """Whether ``out`` now holds the bytes from ``offset`` on, of an unchanged file; see ``fill``."""
+        """Whether ``out`` now has the bytes from ``offset`` of an unchanged file; see ``fill``."""
         return self.fill(&out[0], out.shape[0], offset) if out.shape[0] else False
 
     cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1:
@@ -115,7 +115,7 @@ cdef class LocalFile:
         started = perf_counter()
         with nogil:
             done = orcidx_pread(fd, out, n, offset, self.size, self.mtime_ns)
-        if not done or self.fd < 0:             # closed meanwhile: the number may already be another file's
+        if not done or self.fd < 0:  # closed meanwhile: the number may belong to another file
             return False
         self.metrics.read(offset, n, perf_counter() - started)
         return True
@@ -142,11 +142,11 @@ cdef class PieceRun:
         self.at, self.held = at, held
 
     def forbid(self):
-        """No more pieces until the next ``allow``; the room keeps what it holds."""
+        """Permits no more pieces until the next ``allow``. The room keeps its bytes."""
         self.start = self.stop = 0
 
     def read(self, int64_t offset, uint8_t[::1] out not None):
-        """Whether ``out`` now holds the bytes of the stream from ``offset`` on; the room is left as it is."""
+        """Whether ``out`` now has the bytes of the stream from ``offset``. The room is not changed."""
         return self.file.fill(&out[0], out.shape[0], self.base + offset) if out.shape[0] else False
 
     cdef int64_t refill(self, void* piece, int64_t offset) except -1:

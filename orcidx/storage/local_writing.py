@@ -1,8 +1,8 @@
-"""Writes local files whole: into a hidden temporary file beside the target, which is then renamed over it.
+"""Writes local files: first to a hidden temporary file beside the target, which is then renamed to the target.
 
-A symbolic link is followed, so that the file that it leads to is replaced. A pipe, a device or a socket is refused: a
-rename would put a file in its place. What replaces a file takes over its mode, and its owner where the system permits
-that; the temporary file is readable by its owner alone until then.
+A symbolic link is followed, so that the file to which it leads is replaced. A pipe, a device or a socket is refused,
+because a rename would replace it by a file. A new file takes the mode of the one that it replaces, and its owner if the
+system permits that. Until then the temporary file can be read only by its owner.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ __all__ = [
 JOINED_BYTES = 1 << 20
 """Bytes of the buffer that joins small writes."""
 _NEW = 0o666
-"""The mode of a new file, from which the system removes the bits of the umask."""
+"""The mode of a new file before the system removes the bits of the umask."""
 _NOT_HERE = frozenset(
     getattr(errno, name) for name in ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
     if hasattr(errno, name)
 )  # fmt: skip
-"""Errors of a file system without modes or owners, and of a process that may not change them."""
+"""Errors of a file system without modes or owners, and of a process that has no right to change them."""
 _WITHOUT_LINKS = frozenset(
     getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK") if hasattr(errno, name)
 )
 
 
 class Place(NamedTuple):
-    """Where a file is written: ``path`` with its links followed; ``replaced``: the file that is there."""
+    """Where a file is written. ``path``: the target with its links followed. ``replaced``: the file that exists
+    there."""
 
     path: str
     replaced: os.stat_result | None
 
     @classmethod
     def of(cls, path: str, name: str) -> Place:
-        """Raises ``IsADirectoryError``, and ``StorageError`` for what is no regular file."""
+        """Raises ``IsADirectoryError`` for a directory, and ``StorageError`` for anything else that is not a regular
+        file."""
         try:
             status = os.stat(path)
         except FileNotFoundError:
@@ -70,10 +72,10 @@ class Place(NamedTuple):
 
 
 def shared_mode(paths: Iterable[str]) -> int:
-    """The mode of a new file that is made of other files: what all of them permit. A path without a file permits
-    everything.
+    """The mode of a new file with data of other files: what the modes of all of them permit. A path without a file
+    permits everything.
 
-    No bit of execution is set: a copy of the rows of a file is no program.
+    No execution bit is set, because a copy of rows is not a program.
     """
     mode = _NEW
     for path in paths:
@@ -119,8 +121,8 @@ def _take_over(temporary: str, old: os.stat_result, name: str) -> None:
 
 
 def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> int:
-    """Gives a file its owner and group; returns the mode, without rights that would go to another group."""
-    for owner in (old.st_uid, -1):  # the group alone is often permitted where the owner is not
+    """Gives a file its owner and group. Returns the mode, without rights that another group would get."""
+    for owner in (old.st_uid, -1):  # changing only the group is often permitted if changing the owner is not
         try:
             os.chown(temporary, owner, old.st_gid)
         except OSError as error:
@@ -136,7 +138,7 @@ def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> 
 
 
 def sync_directory(path: str) -> None:
-    """Syncs a directory so that a new name survives a power cut; not every system can."""
+    """Syncs a directory so that a new name is kept after a power cut. Not every system can do this."""
     if sys.platform == "win32":
         return
     try:
@@ -153,7 +155,7 @@ def sync_directory(path: str) -> None:
 
 
 def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
-    """Writes a file, replacing one that is there."""
+    """Writes a file, replacing an existing one."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     place = Place.of(path, path)
     temporary = temporary_name(place.path)
@@ -165,7 +167,7 @@ def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
 
 
 def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW) -> bool:
-    """Writes a file unless its name is taken. The finished file gets its name by a hard link, which cannot replace
+    """Writes a file unless its name exists. The finished file gets its name by a hard link, which cannot replace
     anything."""
     if os.path.lexists(path):
         return False
@@ -195,7 +197,7 @@ def _remove(temporary: str) -> None:
 
 
 def _link(temporary: str, path: str) -> None:
-    """Gives a finished file its name unless that is taken."""
+    """Gives a finished file its name unless that exists."""
     if sys.platform == "win32":
         os.rename(temporary, path)  # raises FileExistsError where the name is taken
         return
@@ -211,14 +213,14 @@ def _link(temporary: str, path: str) -> None:
 
 
 def _replace_nothing(temporary: str, path: str) -> None:
-    """Renames a file unless the new name is taken. Only for directories in which nobody else writes."""
+    """Renames a file unless the new name exists. Only for directories to which no other process writes."""
     if os.path.lexists(path):
         raise FileExistsError(path)
     os.replace(temporary, path)
 
 
 class LocalSink:
-    """A local file that is written front to back. A sink that is dropped without ``close`` leaves nothing behind."""
+    """A local file that is written from start to end. A sink that is dropped without ``close`` leaves no file."""
 
     def __init__(self, name: str, path: str, *, mode: int = _NEW) -> None:
         self.name = name
@@ -239,7 +241,7 @@ class LocalSink:
             self._file.write(data)
 
     def narrow(self, mode: int) -> None:
-        """Takes from a new file the rights that ``mode`` lacks; a file that is replaced keeps its mode."""
+        """Takes from a new file the rights that are not in ``mode``. A replaced file's mode is kept."""
         if self._place.replaced is None:
             own = stat.S_IMODE(os.stat(self._temporary).st_mode)
             if own & ~mode:
@@ -263,7 +265,7 @@ class LocalSink:
 
 def _discard(opened: list[Any], temporary: str, process: int) -> None:
     """Discards the file if it was opened."""
-    if os.getpid() != process:  # a copy of the sink in a forked process must not write the buffered bytes a second time
+    if os.getpid() != process:  # a copy of the sink in a forked process must not write the buffered bytes again
         nothing = os.open(os.devnull, os.O_WRONLY)
         for file in opened:
             os.dup2(nothing, file.fileno())
@@ -272,6 +274,6 @@ def _discard(opened: list[Any], temporary: str, process: int) -> None:
     try:
         for file in opened:
             file.close()
-    except OSError:  # what could not be flushed is discarded anyway
+    except OSError:  # the data is discarded anyway
         pass
     _remove(temporary)

@@ -1,6 +1,6 @@
-"""The store of obstore's stores. On all of them one GET carries the bytes, the size and the version.
+"""The store of obstore's stores. In all of them one GET returns the bytes, the size and the version.
 
-What makes its ``create`` exclusive is obstore's ``mode="create"``: a conditional PUT, a hard link, a lock.
+``create`` is exclusive because of obstore's ``mode="create"``, which is a conditional PUT, a hard link, or a lock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["STORE", "ObstoreBackend", "ObstoreSink", "ObstoreStore"]
 
 
 class ObstoreBackend:
-    """``get`` with range and ``if_match``; never ``get_ranges``, which cannot notice a changed object."""
+    """Uses ``get`` with range and ``if_match``, never ``get_ranges``, which cannot detect a changed object."""
 
     answers_identity = True
     sifts = True
@@ -62,7 +62,7 @@ class ObstoreBackend:
     async def get_tail(self, length: int) -> Answer:
         try:
             return await self._get({"range": {"suffix": max(length, 1)}})
-        except Exception as error:  # obstore has no type for a refused range, and no range fits an empty object
+        except Exception as error:  # no type for a refused range, as of an empty object
             if classify(error) != "permanent":
                 raise
             found = await self.stat()
@@ -88,7 +88,7 @@ class ObstoreBackend:
 
 
 class ObstoreStore:
-    """A store of obstore's: S3, GCS, Azure, a directory, memory."""
+    """A store of obstore: S3, GCS, Azure, a directory, memory."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -171,10 +171,10 @@ class ObstoreStore:
         obstore.delete(self._store, path)
 
     def make_parent(self, path: str) -> None:
-        """Does nothing: the storage has no directories, or obstore makes them."""
+        """Does nothing. The storage has no directories, or obstore creates them."""
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # obstore has no request for them
+        return []  # obstore has no call to list uploads
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return ObstoreSink(self._store, path, name=name, part_bytes=part_bytes)
@@ -196,7 +196,7 @@ class _Aborted(Exception):
 
 
 class _Upload:
-    """The state of an upload's thread. It has no reference to the sink, so that dropping the sink ends the upload."""
+    """The state of an upload's thread. It has no reference to the sink, so dropping the sink ends the upload."""
 
     def __init__(self) -> None:
         self.parts: Channel[bytes | None] = Channel(2)
@@ -221,7 +221,7 @@ class _Upload:
 
 
 class ObstoreSink:
-    """A multipart upload of obstore, which takes the parts from an iterator in a thread of its own."""
+    """A multipart upload of obstore, which takes the parts from an iterator in its own thread."""
 
     def __init__(self, store: ObjectStore, path: str, *, name: str, part_bytes: int) -> None:
         self.name = name

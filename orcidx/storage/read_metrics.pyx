@@ -1,4 +1,4 @@
-"""``ReadMetrics``: what a reader was asked for, and the requests and time that this took."""
+"""``ReadMetrics``: what callers requested of a reader, and the requests and time that this took."""
 
 from orcidx.storage.read_log import Request
 
@@ -6,7 +6,7 @@ cdef tuple NAMES = ("ranges", "bytes_asked", "requests", "bytes_fetched", "retri
 
 
 cdef class ReadMetrics:
-    """Counts of one reader, from all its threads.
+    """Counts of one reader, for all its threads.
 
     ``ranges`` and ``bytes_asked``: what callers asked for. ``requests`` and ``bytes_fetched``: what went to the storage
     after merging. ``retries``: repeated requests. ``seconds``: summed over requests, which overlap. ``log`` is ``None``
@@ -20,7 +20,7 @@ cdef class ReadMetrics:
         self.ranges = self.bytes_asked = self.requests = self.bytes_fetched = self.retries = 0
 
     def asked(self, ranges, length):
-        """Counts what a reader asked for."""
+        """Counts what callers requested."""
         self.ranges = self.ranges + ranges
         self.bytes_asked = self.bytes_asked + length
 
@@ -34,12 +34,12 @@ cdef class ReadMetrics:
             self.log.append(entry)
 
     def read(self, offset, length, double seconds):
-        """One range that was asked for and fetched by itself."""
+        """Counts one range that was requested and fetched by itself."""
         self.asked(1, length)
         self.fetched(offset, length, seconds)
 
     def retried(self):
-        """Counts a request that was made again."""
+        """Counts a request that was sent again."""
         self.retries = self.retries + 1
 
     def to_dict(self):

@@ -1,4 +1,4 @@
-"""``ReaderFile``: a range reader as the seekable file object that other libraries read from."""
+"""``ReaderFile``: a range reader as a seekable file object for other libraries."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The reader of everything remote: one engine over small asynchronous backends.
+"""The reader of all remote storage: one engine that uses small asynchronous backends.
 
-The engine merges ranges, keeps several requests in flight, retries, counts, and notices changed objects; a backend
-turns one range into one request. Backends run on an event loop in a thread of its own (``event_loop``'s, or fsspec's
-for its asynchronous file systems); a synchronous storage library runs in a pool of threads behind it.
+The engine merges ranges, runs several requests at the same time, retries, counts, and detects changed objects. A
+backend makes one request for one range. Backends run on an event loop in another thread (that of ``event_loop``, or
+fsspec's for its asynchronous file systems). A backend of a synchronous storage library uses a pool of threads.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ __all__ = ["Answer", "Backend", "RemoteReader", "ThreadBackend"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
-"""Requests that run at the same time: four for each of two stripes, and tails of the next files (decision 0017)."""
-# The ranges of one call are read in this many requests if that over-reads no more than this many bytes. A limit of the
-# caller on requests holds whatever is over-read.
+"""Requests that run at the same time: four for each of two stripes, and the tails of the next files (decision 0017)."""
+# The ranges of one call are read in this many requests if this reads at most this many unneeded bytes. A limit that the
+# caller sets on requests is always kept.
 _FEW_REQUESTS = 2
 _MOST_OVER_READ = 4 << 20
-# Up to this many over-read bytes of a request are held with the others; if there are more they are dropped as they
+# Up to this many unneeded bytes of a request are kept with the others. If there are more, they are dropped as they
 # arrive.
 _HELD_OVER_READ = 1 << 20
-# A request counts as lost after so many seconds, and one second more for every so many bytes.
+# A request counts as lost after this many seconds, plus one second for each of so many bytes.
 _PATIENCE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 256 << 10
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Bytes, and what the same answer said of the object's version (``None`` where it said nothing)."""
+    """Bytes, and what the same answer said about the object's version (``None`` if it said nothing)."""
 
     data: Any
     fingerprint: Fingerprint | None = None
 
 
 class Backend(Protocol):
-    """One object in one storage. Methods run on ``loop()``; any exception of the library may come out of them."""
+    """One object in one storage. Its methods run on ``loop()``, and may raise any exception of the library."""
 
     answers_identity: bool
-    """Every answer carries a fingerprint; otherwise the engine asks ``stat`` beside each group of reads."""
+    """Whether every answer has a fingerprint. If not, the engine calls ``stat`` with each group of reads."""
     sifts: bool
-    """``get`` gives the body to ``buffer`` as it arrives, and returns an answer without data."""
+    """Whether ``get`` passes the body to ``buffer`` as it arrives, and returns an answer without data."""
     retries: Retries
     storage: str
     """A name of this storage for cache keys: other storages may have objects of the same names."""
@@ -86,18 +86,18 @@ class Backend(Protocol):
 
 
 class ThreadBackend:
-    """The base of backends over a synchronous library: each gives ``look`` and ``read``, which run in a thread."""
+    """The base of backends for a synchronous library. Each has ``look`` and ``read``, which run in a thread."""
 
     answers_identity = False
     sifts = False
     retries = OURS
 
     def look(self) -> Fingerprint:
-        """The version of the object that is there now."""
+        """The version of the object that exists now."""
         raise NotImplementedError
 
     def read(self, offset: int, length: int) -> object:
-        """These bytes of it."""
+        """These bytes of the object."""
         raise NotImplementedError
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -118,7 +118,7 @@ class ThreadBackend:
         return Answer(self.read(found.size - length, length) if length else b"", found)
 
     def close(self) -> None:
-        """Frees what the backend has opened; most have nothing to free."""
+        """Frees what the backend has opened. Most backends have nothing to free."""
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -131,8 +131,8 @@ _NOTHING = memoryview(b"")
 
 @dataclass
 class LastBytes:
-    """The end of an object once it has been read: ``data`` from ``start`` on. ``kept``: called at the first read of the
-    tail; it may give the tail of the expected version from another place."""
+    """The end of an object after it was read: ``data`` from ``start``. ``kept``: called at the first read of the tail;
+    it may give the tail of the expected version from another place."""
 
     start: int = 0
     data: memoryview = _NOTHING
@@ -160,7 +160,7 @@ class RemoteReader:
         self._joins = options is None or options.merge_gap is None
         self._budget = (options or RequestOptions()).io_bytes
         self._largest = None if options is None else options.merge_size
-        if self._largest is None:  # at least two requests at a time, whatever the budget
+        if self._largest is None:  # at least two requests at a time, for any budget
             self._merge_size = min(self._merge_size, self._budget // 2)
         self._fingerprint = expected
         self.last = LastBytes()
@@ -194,7 +194,7 @@ class RemoteReader:
         return self._run(partial(self._read_ranges, ranges, most))
 
     def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
-        """``read_ranges`` without waiting; cancelling the task cancels the requests."""
+        """``read_ranges`` without waiting. Cancelling the task cancels the requests."""
         return start_on(self._loop(), partial(self._read_ranges, ranges, most))
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
@@ -219,7 +219,7 @@ class RemoteReader:
     def _loop(self) -> asyncio.AbstractEventLoop:
         try:
             return self._open_backend().loop()
-        except RuntimeError as error:  # fsspec: the file system was made before a fork
+        except RuntimeError as error:  # fsspec: the file system was created before a fork
             raise StorageError(f"open the source again in this process: {error}", file=self.name) from error
 
     async def _stat(self) -> None:
@@ -264,8 +264,9 @@ class RemoteReader:
         return out
 
     def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
-        """The requests that bring these ranges. A request whose unwanted bytes a backend cannot drop is held in memory
-        whole. It gets half the budget, because the request of the next stripe may be running too."""
+        """The requests that fetch these ranges. If a backend cannot drop the unneeded bytes of a request, the whole
+        request is held in memory. It then gets half the budget, because the request of the next stripe may be running
+        too."""
         if not self._joins:
             return [JoinedFetch((fetch,)) for fetch in merged]
         few = join_fetches(
@@ -335,7 +336,7 @@ class RemoteReader:
                     return await once()
             except StorageError as error:
                 raise error.at(file=self.name, offset=offset) from error.__cause__
-            except Exception as error:  # storage libraries raise exceptions of any type; classify() sorts them
+            except Exception as error:  # libraries raise exceptions of any type; classify() sorts them
                 failure = classify(error)
                 if failure != "transient" or attempt >= self._retries.attempts:
                     known = translate(error, failure, name=self.name, what=what, offset=offset)
@@ -357,7 +358,7 @@ class RemoteReader:
 
 
 def _with_bytes(answer: Answer) -> Answer:
-    """The answer, unless a file system of fsspec's that is not finished gave None, or text, for bytes."""
+    """The answer. Raises an error if an incomplete file system of fsspec returned None or text instead of bytes."""
     data: object = answer.data
     if data is None or isinstance(data, str):
         raise StorageError(f"the storage answered with {'None' if data is None else 'text'}, not with bytes")
@@ -365,7 +366,7 @@ def _with_bytes(answer: Answer) -> Answer:
 
 
 def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-    """Runs a coroutine on the loop of another thread and waits for it; an interrupt cancels it."""
+    """Runs a coroutine on the loop of another thread and waits for it. An interrupt cancels it."""
     try:
         inside = asyncio.get_running_loop() is loop
     except RuntimeError:

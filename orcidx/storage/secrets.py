@@ -1,9 +1,10 @@
-"""Which parts of a storage's options and URLs are secret. They are not shown, and are pickled only where the caller
-asks for it.
+"""Which parts of a storage's options and URLs are secret. Secrets are not shown, and are pickled only if the caller
+permits it.
 
-Options are dictionaries of other libraries, and there is no complete list of their names. So the harmless names are
-listed; every other option is secret. Numbers, booleans and None are harmless under every name. Of a URL the password
-and the query are secret (signed URLs carry the signature there), except parameters that name the object or its version.
+Options are dictionaries for other libraries, and there is no complete list of their names. So the harmless names are
+listed, and every other option is secret. Numbers, booleans and None are harmless for every name. The password and the
+query of a URL are secret (signed URLs have their signature there), except parameters that name the object or its
+version.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _WHICH_OBJECT = frozenset(
     version versionid year""".split()  # noqa: SIM905
 )
 _WITHOUT_QUERY = frozenset(("file", "gcs", "gs", "hdfs", "local", "memory", "oss", "s3", "s3a", "s3n", "viewfs"))
-"""Schemes in whose URLs a question mark is a part of the name."""
+"""Schemes of URLs in which a question mark is a part of the name."""
 _URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://[^\s'\"<>]+")
 
 
@@ -98,7 +99,7 @@ def _is_harmless(name: str) -> bool:
 
 
 def _options_of(filesystem: Any) -> object:
-    """The options that a file system object of fsspec, pyarrow or obstore was made with; None for any other object."""
+    """The options with which a file system object of fsspec, pyarrow or obstore was created. None for other objects."""
     library = type(filesystem).__module__.partition(".")[0]
     if hasattr(filesystem, "storage_args") and hasattr(filesystem, "storage_options"):  # fsspec
         return {"url": list(filesystem.storage_args), **filesystem.storage_options}
@@ -114,7 +115,7 @@ def _options_of(filesystem: Any) -> object:
 
 
 def has_secrets(url: str) -> bool:
-    """Whether a URL holds a password or a query that may be secret."""
+    """Whether a URL has a password or a query that may be secret."""
     return shown(url) != url
 
 
@@ -144,5 +145,5 @@ def _shown_parameter(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A message of a library, with its URLs shown without their secrets."""
+    """A message of a library, with the secrets removed from its URLs."""
     return _URL_IN_TEXT.sub(lambda match: shown(match[0]), text)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["SupportsWrite", "Target", "mode_of", "narrow_for", "open_sink", "sources_of", "write_file"]
 
 PART_BYTES = 8 << 20
-"""Bytes of a part of an upload: S3 takes 5 MiB and more, and at most 10,000 parts, which is 80 GB."""
+"""Bytes of a part of an upload. S3 accepts parts of 5 MiB and more, at most 10,000 of them, which makes 80 GB."""
 
 
 class SupportsWrite(Protocol):
-    """An object that the caller opened, and closes."""
+    """An object that the caller opened and will close."""
 
     def write(self, data: Any, /) -> object: ...
 
@@ -68,29 +68,29 @@ def open_sink(
 
 
 def sources_of(data: object) -> list[Source]:
-    """The files that rows come from, if ``rows`` is a scan, a table's scan, or an open file."""
+    """The files from which rows come, if ``rows`` is a scan, a table's scan, or an open file."""
     jobs, plan, own = getattr(data, "jobs", None), getattr(data, "plan", None), getattr(data, "source", None)
-    if not jobs and plan is None:  # as of Arrow's tables and batches
+    if not jobs and plan is None:  # for example Arrow's tables and batches
         return [own] if isinstance(own, Source) else []
     found = [*(getattr(one, "source", None) for one in jobs or [task.file for task in getattr(plan, "tasks", ())]), own]
     return [one for one in found if isinstance(one, Source)]
 
 
 def mode_of(sources: Sequence[Source]) -> int:
-    """The mode of a new local file that is made of these sources."""
+    """The mode of a new local file with data from these sources."""
     return shared_mode([source.location for source in sources if source.kind == "path"])
 
 
 def narrow_for(sink: Sink, data: object) -> None:
-    """Rows of ``data`` go into the sink: its new local file can then be read only by those who may read the local files
-    that these come from."""
+    """Must be called if rows of ``data`` are written to the sink. Its new local file can then be read only by users who
+    may read the local files of ``data``."""
     if isinstance(sink, LocalSink) and (made_of := sources_of(data)):
         with translating(sink.name):
             sink.narrow(mode_of(made_of))
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[Source] = ()) -> None:
-    """Writes a local file whole; into a pipe or a device, such as /dev/stdout, as the data comes."""
+    """Writes a local file through a temporary file. For a pipe or a device, such as /dev/stdout, writes directly."""
     name = os.fspath(path)
     if os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name):
         with translating(name), open(name, "wb") as file:

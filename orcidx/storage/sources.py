@@ -93,8 +93,7 @@ def describe_source(
 def describe_target(
     target: object, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> Source:
-    """Where something is to be written, from any target that ``describe_source`` takes. Raises ``InvalidQuery`` for
-    bytes as well."""
+    """Where to write, from any target that ``describe_source`` accepts. Raises ``InvalidQuery`` for bytes, too."""
     if isinstance(target, bytes):
         raise InvalidQuery(f"{target!r:.100} is bytes, but a path must be text: give os.fsdecode(path)")
     return describe_source(target, storage_options=storage_options, filesystem=filesystem)

@@ -1,8 +1,8 @@
-"""``Source``: where the bytes of one object are. ``Store``: what a kind of storage has to do. ``STORES``: all of them.
+"""``Source``: where the bytes of one object are. ``Store``: the methods of a kind of storage. ``STORES``: all of them.
 
-A store is one module, whose ``STORE`` is a class with the methods of ``Store``. Other modules do what is the same for
-all stores: ``sources`` takes what the caller gives, ``listing`` and ``folder`` list and write, ``sink`` writes front to
-back, ``remote`` reads whatever has requests."""
+A store is one module, whose ``STORE`` is a class with the methods of ``Store``. What is the same for all stores is in
+other modules: ``sources`` reads the caller's arguments, ``listing`` and ``folder`` list and write, ``sink`` writes from
+start to end, and ``remote`` reads all storage that needs requests."""
 
 from __future__ import annotations
 
