@@ -5,8 +5,8 @@ records.
     blocks: record count long, byte length long, bytes (compressed), sync marker
 
 The schema of an untrusted file must not make a few bytes cause endless work. So no type may be recursive, each item of
-an array or map must take at least a byte, and the memory of all values is computed before they are made (``values``).
-Logical types are dropped: values are returned as stored.
+an array or map must take at least one byte, and the memory of all values is computed before they are created
+(``values``). Logical types are dropped: values are returned as they are stored.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ __all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
 MAGIC = b"Obj\x01"
 SYNC = 16
-"""Bytes of the marker behind each block."""
+"""Bytes of the marker after each block."""
 _LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
 _PIECE_BYTES = 1 << 18
-"""Bytes that are decompressed at once, so that a block stops where it becomes too large."""
+"""Bytes that are decompressed at once, so that decompressing a block stops when it becomes too large."""
 _LEAST_MEMORY = 64 << 20
 _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
-"""The most bytes of memory that the values of a file may take: for each byte of the file, and for each decompressed
-byte, and in any case ``_LEAST_MEMORY``. An entry for a data file takes some 3 KiB. That is 14 bytes for each
-decompressed byte, and 140 to 830 for each byte of a compressed manifest, most where one writer has named all files
-(decision 0002)."""
+"""The most bytes of memory that the values of a file may take: so many for each byte of the file, so many for each
+decompressed byte, and in any case ``_LEAST_MEMORY``. An entry for a data file takes some 3 KiB. That is 14 bytes for
+each decompressed byte, and 140 to 830 for each byte of a compressed manifest. It is most if one writer has named all
+files (decision 0002)."""
 _DEEPEST = 32
 """How many types of a schema may nest in each other."""
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
-"""How many parsed schemas are kept, and the most bytes of a schema's text. The texts of manifests' schemas have 1 to 5
-KB; parsed they take twenty times as much."""
+"""How many parsed schemas are kept, and the most bytes of a schema's text. The schemas of manifests have 1 to 5 KB as
+text, and take twenty times as much when they are parsed."""
 _XZ_MEMORY = 1 << 27
-"""Bytes that the decoder of xz may take."""
+"""Bytes of memory that the decoder of xz may take."""
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
 
 
 @dataclass(frozen=True)
 class AvroFile:
-    """A whole file as it is stored: the text of its schema, for writing another file like it, and all records with all
-    fields.
+    """A whole file as it is stored: the text of its schema, for writing another file with the same schema, and all
+    records with all fields.
 
-    The records must not be changed, as they may be shared."""
+    The records must not be changed, because they may be shared."""
 
     schema_text: bytes
     codec: str
@@ -67,14 +67,14 @@ class AvroFile:
 
 
 def read_avro_file(data: memoryview) -> AvroFile:
-    """The file with its schema's text; raises the errors of ``read_avro``."""
+    """The file with its schema's text. Raises the errors of ``read_avro``."""
     header = _header(data)
     return AvroFile(header[0], header[1], tuple(_records_behind(header, data)))
 
 
 def parsed_schema(schema_text: bytes) -> Any:
-    """A checked schema for fastavro, without logical types; it must not be changed. Raises ``CorruptFile``. The last
-    schemas are kept, because one writer's files of a kind all have the same."""
+    """A checked schema for fastavro, without logical types. It must not be changed. Raises ``CorruptFile``. The last
+    schemas are kept, because all files of one kind from one writer have the same schema."""
     return (_parsed_schema if len(schema_text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__)(schema_text)
 
 
@@ -105,7 +105,7 @@ def _header(data: memoryview) -> _Header:
 
 
 def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
-    """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not name."""
+    """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not define."""
     return _records_behind(_header(data), data)
 
 

@@ -1,7 +1,7 @@
 """Writes Avro object container files with the given text of a schema, unchanged.
 
-``fastavro`` encodes the records, and they are read back before anything is stored. A record that reads back differently
-(because the schema lacks a field, or a union is read differently) is an error, so that nothing is lost.
+``fastavro`` encodes the records. They are read back before anything is stored. If a record differs then (because the
+schema lacks a field, or a union is read differently), an error is raised, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from orcidx.paimon_table.avro.container import MAGIC, SYNC, parsed_schema, read_
 __all__ = ["write_avro"]
 
 _BLOCK = 64_000
-"""Bytes after which a block ends; other writers use the same number."""
+"""The bytes after which a block ends. Other writers use the same number."""
 
 
 def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]) -> bytes:
-    """A whole file. Raises ``Unsupported`` where the records cannot be written so that they come back equal."""
+    """A whole file. Raises ``Unsupported`` if the records would not be equal when they are read back."""
     if codec not in _CODECS:
         raise Unsupported(f"Avro codec {codec!r} is not written; known are {', '.join(_CODECS)}")
     records = list(records)

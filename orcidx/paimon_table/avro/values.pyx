@@ -1,7 +1,7 @@
-"""Computes how much memory the values of an Avro block will take as Python objects, before any of them is made.
+"""Computes how much memory the values of an Avro block will take as Python objects, before they are created.
 
 A few bytes can become many objects: a record of one byte becomes a dict, a null takes no byte, and nested records can
-double with each level. So the block is first walked by its schema without making objects. The walk ends where the
+double with each level. So the block is first walked by its schema without creating objects. The walk ends when the
 values would take more memory than a limit.
 
     null nothing | boolean a byte | int, long varint | float 4 | double 8 | bytes, string: long length, bytes
@@ -73,7 +73,7 @@ def read_long(const unsigned char[::1] data, Py_ssize_t at):
 
 
 cdef class ValueSizes:
-    """Walks values of a (checked) schema, in which no type contains itself."""
+    """Walks values of a checked schema, in which no type contains itself."""
 
     cdef int[::1] kinds
     cdef int[::1] firsts
@@ -97,7 +97,7 @@ cdef class ValueSizes:
         """Walks the ``records`` records that fill ``block``. Returns the bytes of memory that they will take, or -1 if
         that is more than ``most``.
 
-        Raises ``CorruptFile`` where the block ends before or after its records. Not for several threads at once.
+        Raises ``CorruptFile`` if the block ends before or after its records. Not thread-safe.
         """
         cdef int outcome = SOUND
         cdef long long i = 0
@@ -189,7 +189,7 @@ cdef class ValueSizes:
         return TOO_MUCH if self.left < 0 else SOUND
 
     cdef bint _long(self, long long *value) noexcept nogil:
-        """A zigzag varint of at most ten bytes; False where it is cut off or longer."""
+        """A zigzag varint of at most ten bytes. False if it is cut off or longer."""
         cdef unsigned long long raw = 0
         cdef int shift = 0
         cdef unsigned char byte
@@ -205,7 +205,7 @@ cdef class ValueSizes:
 
 
 def _node(schema, list nodes, list children, dict named):
-    """The number of a type's node; a named type has one, however often it is named."""
+    """The number of a type's node. A named type has only one, however often it is named."""
     if isinstance(schema, str):
         if schema in named:
             return named[schema]

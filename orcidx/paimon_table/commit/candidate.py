@@ -1,7 +1,7 @@
 """Writes the files of the next snapshot: manifests, manifest lists, the index manifest and the snapshot's JSON.
 
-In a manifest the entry that deletes a file comes right before the one that adds it again. Paimon's expiry reads entries
-in order and by path, and would delete a data file whose ADD comes first.
+In a manifest the entry that deletes a file comes right before the entry that adds it again. Paimon's expiry reads
+entries in order and by path, and would delete a data file whose ADD comes first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Candidate", "Change", "NewFile", "write_candidate"]
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file that the change wrote beside the manifests: its path in the table and its size."""
+    """A file that the change wrote in addition to the manifests: its path in the table and its size."""
 
     path: str
     size: int
@@ -46,7 +46,7 @@ class NewFile:
 @dataclass(frozen=True)
 class Change:
     """What a snapshot changes. ``replaced``: live files and their new records. ``added``: records of new data files,
-    and the schema of these records. ``index_records``: all records of the new index manifest, None when it does not
+    and the schema of these records. ``index_records``: all records of the new index manifest; None if it does not
     change. ``new_files``: files that the change wrote and the records name."""
 
     kind: str
@@ -58,7 +58,7 @@ class Change:
 
     @property
     def delta_rows(self) -> int:
-        """How many rows are added; deletion vectors do not count."""
+        """How many rows are added. Deletion vectors do not count."""
         return sum(record["_FILE"]["_ROW_COUNT"] for record in self.added)
 
 
@@ -112,7 +112,7 @@ def write_candidate(
 
 
 def _kept_statistics(state: TableState) -> str | None:
-    """The table's statistics, if they are of its newest schema."""
+    """The table's statistics, if they belong to its newest schema."""
     name = (state.document or {}).get("statistics")
     if name is None:
         return None
@@ -158,7 +158,7 @@ class _Writer:
         return write_avro(index.schema_text, index.codec, records)
 
     def replacements(self, change: Change) -> list[dict[str, Any]]:
-        """Manifests of the replaced files. Each has the schema of the manifest that its entries come from, so that no
+        """Manifests of the replaced files. Each has the schema of the manifest from which its entries come, so that no
         field is lost."""
         groups: dict[tuple[bytes, str], list[list[dict[str, Any]]]] = {}
         for old, record in change.replaced:
@@ -172,7 +172,7 @@ class _Writer:
         return self.manifests(change.added_schema, codec, [[record] for record in change.added])
 
     def manifests(self, schema: bytes, codec: str, groups: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Writes manifests of about the target size; the records of a group stay together."""
+        """Writes manifests of about the target size. The records of a group stay in one manifest."""
         if not groups:
             return []
         records = [record for group in groups for record in group]
@@ -222,7 +222,7 @@ class _Writer:
             for entry, record in zip(manifest.entries, manifest.avro.records):
                 if entry.kind == DELETE and kept.get(entry.identity, record)["_KIND"] != DELETE:
                     del kept[entry.identity]
-                else:  # a DELETE stays if its ADD is in none of these manifests
+                else:  # a DELETE is kept if its ADD is in none of these manifests
                     kept[entry.identity] = record
         avro = manifests[0].avro
         return self.manifests(avro.schema_text, avro.codec, [[record] for record in kept.values()])

@@ -78,8 +78,8 @@ def _expected(state: TableState, change: Change) -> dict[tuple[Any, ...], dict[s
 
 
 def _check_order(delta: list[ManifestFile]) -> None:
-    """Checks the order of entries: the one that deletes a file must come before the one that adds it, as expiry reads
-    them in order and by path."""
+    """Checks the order of entries. The entry that deletes a file must come before the entry that adds it, because
+    expiry reads entries in order and by path."""
     for manifest in delta:
         added = set()
         for entry in manifest.entries:

@@ -1,7 +1,7 @@
-"""The commit: creates one more snapshot on top of the newest one, whole or not at all.
+"""The commit: creates one more snapshot on top of the newest one, completely or not at all.
 
-Everything that the snapshot names is written and read back first. Then the snapshot is created (``snapshot_creation``).
-If another writer is faster, the commit is tried again on the new newest snapshot.
+All files that the snapshot names are written and read back first. Then the snapshot is created (``snapshot_creation``).
+If another writer was faster, the commit is tried again on the new newest snapshot.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["Committed", "Committer"]
 
 @dataclass(frozen=True)
 class Committed:
-    """A snapshot that exists; ``document`` is its JSON. ``repeated``: an earlier call made it. ``overwritten``: earlier
-    snapshots of this change that another writer's rename replaced."""
+    """A snapshot that exists. ``document``: its JSON. ``repeated``: an earlier call created it. ``overwritten``:
+    earlier snapshots of this change that were replaced by another writer's rename."""
 
     document: dict[str, Any]
     attempts: int
@@ -57,7 +57,7 @@ class Committer:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether an error came while a snapshot was being created, so that its files may be in use."""
+        """Whether an error occurred while a snapshot was being created. Its files may then be in use."""
         return self._creation.in_doubt
 
     def read(self) -> TableState:
@@ -69,7 +69,8 @@ class Committer:
     def earlier(self, kind: str) -> Committed | None:
         """The snapshot that an earlier call with the same user and identifier made.
 
-        Raises ``CommitUncertain`` where expired snapshots may have held it, ``InvalidQuery`` for one of another kind.
+        Raises ``CommitUncertain`` if expired snapshots may have been that commit, and ``InvalidQuery`` if its kind
+        differs.
         """
         if self.options.identifier is None:
             return None
@@ -102,19 +103,19 @@ class Committer:
     # ------------------------------------------------------------------ the loop
 
     def commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
-        """Commits the change that ``change`` makes from the newest snapshot, with the commit kind ``kind``; None where
+        """Commits the change that ``change`` makes from the newest snapshot, with the commit kind ``kind``. None if
         there is nothing to change.
 
         ``change`` is called again after another writer was faster, after another writer's rename replaced the snapshot,
-        and where ``change`` itself raises ``CommitConflict``. Raises ``CommitConflict`` when the tries are used up,
-        ``CommitUncertain`` when it is unknown whether the commit succeeded.
+        and after ``change`` itself raised ``CommitConflict``. Raises ``CommitConflict`` when no tries are left, and
+        ``CommitUncertain`` if it is unknown whether the commit succeeded.
         """
         self.state = self.read()  # others may have committed, or changed the schema, since the change was planned
         retries, deadline = _limits(self.options, self.state.schema.options)
         number = 0
         while True:
             number += 1
-            # also finds a snapshot that another process has made with our name since the last try
+            # also finds a snapshot that another process has created with our name since the last try
             if found := self.earlier(kind):
                 return found
             attempt = Attempt(self.state, self.folder, number)
@@ -136,8 +137,8 @@ class Committer:
             return Committed(document, number, overwritten=tuple(self._creation.overwritten))
 
     def _check_not_carried(self) -> None:
-        """Raises ``CommitUncertain`` where a snapshot of ours was replaced after another one was built on it. The table
-        then has the change, and trying again would make it twice."""
+        """Raises ``CommitUncertain`` if our snapshot was replaced after another one was built on it. The table then has
+        the change, and another try would make it twice."""
         for one in self._creation.overwritten:
             if one.carried(self.state):
                 raise self.name.signed(one.uncertain(self.state))
@@ -165,7 +166,7 @@ class Committer:
 
 
 def _limits(asked: CommitOptions, options: Mapping[str, str]) -> tuple[int, float | None]:
-    """How often and how long a commit is tried again: as the caller says, else by the table's ``options``."""
+    """How often and how long a commit is tried again. The caller's values come first, then the table's ``options``."""
     retries = asked.retries
     if retries is None:
         retries = parse_whole("commit.max-retries", options.get("commit.max-retries", "10"), least=0)

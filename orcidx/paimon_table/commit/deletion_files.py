@@ -1,6 +1,6 @@
 """Index files of deletion vectors: merges new positions with existing ones, and makes the new index manifest.
 
-In append tables without buckets, every index file that holds a vector of a changed data file is replaced, and its other
+In append tables without buckets, every index file with a vector of a changed data file is replaced, and its other
 vectors are written again. In tables with buckets, each bucket has one index file with all its vectors.
 """
 
@@ -29,8 +29,8 @@ Place = tuple[bytes, int, str]
 
 @dataclass(frozen=True)
 class Merged:
-    """Returns the new index manifest's records, the data files that have more deletions than before, and how many
-    more."""
+    """Returns the records of the new index manifest, the data files that have more deletions than before, and the
+    number of added deletions."""
 
     records: tuple[dict[str, Any], ...]
     new_files: tuple[NewFile, ...]
@@ -40,7 +40,7 @@ class Merged:
 
 
 def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Merged | None:
-    """Writes the index files; None where every position is deleted already."""
+    """Writes the index files. None if every position is already deleted."""
     state = attempt.state
     bitmap64 = state.schema.is_on("deletion-vectors.bitmap64")
     before = _vectors_of(state)
@@ -107,7 +107,7 @@ class _Writer:
     def replace(self, partition: bytes, bucket: int, grown: Mapping[str, DeletionVector], *, unaware: bool) -> None:
         """Writes new index files of one bucket, which replace the old ones.
 
-        Paimon's compaction sometimes leaves vectors of data files that no longer exist; these are dropped.
+        Paimon's compaction sometimes leaves vectors of data files that no longer exist. These are dropped.
         """
         vectors: dict[str, DeletionVector] = {}
         for number, entry in enumerate(self.state.index_entries):
@@ -134,7 +134,7 @@ class _Writer:
         self.added.append(_index_record(schema, partition, bucket, name, len(data), ranges))
 
     def records(self) -> Sequence[dict[str, Any]]:
-        """All records of the new index manifest. Those that were not replaced keep all their fields."""
+        """All records of the new index manifest. Records that are not replaced keep all their fields."""
         old = () if self.state.index is None else self.state.index.records
         return [*(record for number, record in enumerate(old) if number not in self.replaced), *self.added]
 

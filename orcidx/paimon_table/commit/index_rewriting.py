@@ -1,9 +1,9 @@
 """``Table.rewrite_file_index``: builds file indexes for existing data files and commits them as COMPACT.
 
 Tasks build the indexes (here one after the other, in Spark on several machines), and one commit gives every file its
-new entry. The entry names the same data file, with an index in the manifest or in a sidecar. The sidecar's name comes
-from its content, so that no file is ever overwritten. A file that compaction or another rewrite has replaced meanwhile
-is left out, and the rest is committed.
+new entry. The entry names the same data file, with an index in the manifest or in a sidecar. The sidecar's name is
+computed from its content, so that no file is ever overwritten. If compaction or another rewrite has replaced a file
+meanwhile, it is left out and the rest is committed.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ KIND = "COMPACT"
 Unit = Literal["s", "ms", "us", "ns"]
 _UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
 _BATCH_ROWS = 65536
-"""Rows that are read at once, as by default."""
+"""Rows that are read at once. This is the default of a scan."""
 
 
 @dataclass(frozen=True)
 class BuiltIndex:
-    """The index of one data file: ``container`` to be embedded, or the ``sidecar`` that was written; ``size`` bytes."""
+    """The index of one data file: ``container`` to be embedded, or the ``sidecar`` that was written. It has ``size``
+    bytes."""
 
     identity: tuple[Any, ...]
     container: bytes | None = field(repr=False)
@@ -69,8 +70,8 @@ class BuiltIndex:
 
 @dataclass(frozen=True)
 class IndexTask:
-    """A task that builds the index of one data file; it pickles. ``spec`` and ``types`` use the file's own column
-    names. ``directory``: that of the data file in the table."""
+    """A task that builds the index of one data file. It can be pickled. ``spec`` and ``types`` use the file's own
+    column names. ``directory``: the directory of the data file in the table."""
 
     root: Source
     source: Source
@@ -84,8 +85,8 @@ class IndexTask:
     threshold: int
 
     def build(self) -> BuiltIndex | None:
-        """Reads the file's columns, builds the index, and writes a sidecar where the index is too large for the
-        manifest. Returns None where the file was deleted by a compaction and an expiry."""
+        """Reads the file's columns, builds the index, and writes a sidecar if the index is too large for the manifest.
+        Returns None if the file was deleted by a compaction and an expiry."""
         try:
             with located(file=self.source.name):
                 data = self._container()
@@ -137,7 +138,7 @@ class IndexRewritePlan:
 def plan_index_rewrite(
     table: TableView, where: Where, spec: Spec | None, *, only_missing: bool, given: CommitOptionsByName
 ) -> IndexRewritePlan:
-    """Plans which files get which indexes. Reads only metadata and the headers of sidecars."""
+    """Plans which files get which indexes. Only metadata and the headers of sidecars are read."""
     committer = begin(table, "rewrite_file_index", given)
     state = committer.state
     options = FileIndexOptions.parse(state.schema.options)
@@ -182,7 +183,7 @@ def _in_partitions(table: TableView, where: Any) -> tuple[list[TableFile], list[
 def _task(
     committer: Committer, table: TableView, file: TableFile, wanted: Spec, options: FileIndexOptions
 ) -> IndexTask | None:
-    """None where the file has none of the columns."""
+    """None if the file has none of the columns."""
     check_own_file(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(
@@ -211,7 +212,7 @@ def _task(
 
 
 def _in_file(wanted: Spec, table: TableSchema, file: TableSchema) -> tuple[Spec, dict[str, DataType]]:
-    """The spec with the column names of the file's schema (found by field id), and the types there; columns that the
+    """The spec with the column names in the file's schema (found by field id), and the types there. Columns that the
     file lacks are left out."""
     by_id = {entry.id: entry for entry in file.fields}
     spec: dict[str, dict[str, Any]] = {}
@@ -228,7 +229,7 @@ def _in_file(wanted: Spec, table: TableSchema, file: TableSchema) -> tuple[Spec,
 
 
 def _is_complete(file: TableFile, task: IndexTask) -> bool:
-    """Whether the file has every wanted index; a damaged index counts as missing."""
+    """Whether the file has every wanted index. A damaged index counts as missing."""
     source = file.embedded_index if file.embedded_index is not None else file.index
     if source is None or (file.embedded_index is not None and file.index is not None):
         return False
@@ -270,7 +271,7 @@ def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None])
 
 @contextmanager
 def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
-    """Adds to an error the names of the sidecars that are left behind. They are not deleted: they are named by their
+    """Adds the names of the remaining sidecars to an error. They are not deleted: their names are computed from their
     content, so another job may have committed the same ones."""
     try:
         yield
@@ -290,8 +291,7 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
 
 @contextmanager
 def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
-    """Adds to an error the names of the sidecars that tasks of other processes left behind, which are found by
-    listing."""
+    """Adds to an error the names of the sidecars that tasks in other processes left. They are found by listing."""
     try:
         yield
     except BaseException as error:
@@ -360,7 +360,7 @@ def _place(identity: tuple[Any, ...]) -> tuple[bytes, int, str]:
 def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[dict[str, Any], NewFile | None]:
     """The file's new record, with either an embedded index or a sidecar; other extra files stay the same.
 
-    An identity that a manifest deletes can never be added again, so an index that the file had before gets another
+    An identity that a manifest deletes can never be added again. So an index that the file had before gets another
     name.
     """
     schema = attempt.state.schema

@@ -1,8 +1,9 @@
-"""An allow-list of table options: which ones a change honours, which do not concern it, and which it refuses.
+"""An allow-list of table options: those that a change honours, those without influence on it, and those that it
+refuses.
 
 Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below. An option that is in
-none of them may change what a commit has to do, so it is refused by name. A gate says which values an option must have
-for which operations. docs/guides/paimon-tables.md shows the lists.
+none of them may change what a commit has to do, so it is refused by name. A gate gives the values that an option must
+have for certain operations. docs/guides/paimon-tables.md shows the lists.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ HARMLESS = _names(
     parquet.block.size parquet.bloom.filter.enabled parquet.compression parquet.compression.codec.zstd.level
     parquet.dictionary.page.size parquet.page.row.count.limit parquet.page.size parquet.writer.version"""
 )
-"""Options that do not concern a change: they are about reading, compaction, expiry, engines, or speed."""
+"""Options without influence on a change. They concern reading, compaction, expiry, engines, or speed."""
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
     (re.compile(r"file-index\.(bloom-filter|bitmap|bsi|range-bitmap)\..+"), None),
@@ -233,7 +234,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
 
 
 def gate_of(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
-    """How an operation treats an option with a value."""
+    """How an operation treats an option with a given value."""
     gate = GATES.get(option)
     if gate is None:
         if option in HONOURED:

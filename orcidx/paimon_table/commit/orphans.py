@@ -1,4 +1,4 @@
-"""Files that were written for a change but that no snapshot names: they are deleted, or reported to the caller."""
+"""Files that were written for a change but are in no snapshot. They are deleted, or reported to the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
 
 
 def take_back(folder: Folder, paths: Sequence[str], error: BaseException) -> None:
-    """Deletes what was written before the error; adds to the error what could not be deleted."""
+    """Deletes the files that were written before the error. Adds to the error which of them could not be deleted."""
     if left := discard(folder, paths):
         error.add_note(f"left behind, named by no snapshot: {', '.join(left)}")
 

@@ -1,5 +1,6 @@
-"""Writers that check whether a snapshot exists and then rename their own file to it, replacing one that was created in
-between. Paimon's Java does so on a local disk (``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``)."""
+"""Handles writers that check whether a snapshot exists and then rename their own file to it. Their rename replaces a
+snapshot that was created in between. Paimon's Java does this on a local disk (``RenamingSnapshotCommit``,
+``FileIO.tryToWriteAtomic``)."""
 
 from __future__ import annotations
 
@@ -18,23 +19,23 @@ __all__ = ["PATIENCE", "Overwritten", "await_renames"]
 
 PATIENCE = 20.0
 """Seconds to wait for the rename of another writer that may have checked before our snapshot existed. With Java on a
-busy machine this took milliseconds. A file that a killed writer left stays for ever; each commit waits for it this
+busy machine this took milliseconds. A file of a killed writer is never removed, and each commit waits for it this
 long."""
 
 
 def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     """Waits until no writer on this disk can replace a snapshot of one of these ``numbers`` that exists now.
 
-    Such a writer makes ``.snapshot-N.<uuid>.tmp``, checks for snapshot N, and renames without checking again. A writer
-    that makes its file after snapshot N was created finds the snapshot. So only temporary files that exist now can
-    belong to a writer between check and rename, and each is renamed or deleted in the end. ``deadline``: when to stop,
-    by ``time.monotonic``.
+    Such a writer creates ``.snapshot-N.<uuid>.tmp``, checks for snapshot N, and renames without checking again. If it
+    creates its file after snapshot N exists, it finds the snapshot. So only temporary files that exist now can belong
+    to a writer between check and rename, and each of them is renamed or deleted in the end. ``deadline``: when to stop,
+    as ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
-    # a temporary file of ours has no dash in its name, and replaces nothing
+    # a temporary file of orcidx has no dash in its name, and replaces nothing
     temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")
     pause = 0.001
-    with suppress(OSError):  # reading the snapshot back reports a disk that fails
+    with suppress(OSError):  # reading the snapshot back reports a failing disk
         while any(map(temporary.fullmatch, os.listdir(folder))) and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(2 * pause, 0.1)
@@ -42,8 +43,8 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
 
 @dataclass(frozen=True)
 class Overwritten:
-    """A snapshot of ours that existed until another writer's rename replaced it. Its files stay, because a reader that
-    saw it in that time may be using them."""
+    """A snapshot of ours that existed until another writer's rename replaced it. Its files are kept, because a reader
+    that saw it in that time may be using them."""
 
     candidate: Candidate
     change: Change
@@ -66,7 +67,7 @@ class Overwritten:
         return self.change.index_records is not None and index == self.candidate.document.get("indexManifest")
 
     def conflict(self) -> CommitConflict:
-        """The message to the caller when there is no further try."""
+        """The message to the caller if there is no further try."""
         return CommitConflict(
             f"snapshot {self.number} was created and then overwritten by another writer, which does not create its "
             "snapshots exclusively; this change is lost, and its files are orphans",
@@ -76,7 +77,7 @@ class Overwritten:
         )
 
     def uncertain(self, state: TableState) -> CommitUncertain:
-        """The message to the caller about a change that the table has."""
+        """The message to the caller if the table has the change."""
         return CommitUncertain(
             f"snapshot {self.number} was overwritten by {self.other_user} when snapshot {state.snapshot_id} or one "
             "below it had been built on it: the table has this change, and not the other writer's; do not run it "

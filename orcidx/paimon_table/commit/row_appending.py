@@ -40,7 +40,7 @@ _NO_KEY = bytes(12)
 
 @dataclass
 class AppendPlan:
-    """The plan of an append: rows of ``schema`` go into ``buckets`` buckets (-1: the table has none)."""
+    """The plan of an append. Rows of ``schema`` go into ``buckets`` buckets (-1: the table has none)."""
 
     committer: Committer
     schema: TableSchema
@@ -50,7 +50,7 @@ class AppendPlan:
 
 
 def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
-    """Checks that the table takes appends here; reads metadata only."""
+    """Checks that the table allows appends by orcidx. Only metadata is read."""
     committer = begin(table, "append", given)
     state = committer.state
     schema = state.schema
@@ -189,8 +189,8 @@ def _record(schema_text: bytes, plan: AppendPlan, file: WrittenFile, first: int)
 
 
 def _wall_clock() -> int:
-    """The current local time in milliseconds, as if it were UTC: Paimon stores the creation time of a file like
-    this."""
+    """The current local time in milliseconds, as if it were UTC. Paimon stores the creation time of a file in this
+    form."""
     now = time.time()
     return int((now + time.localtime(now).tm_gmtoff) * 1000)
 

@@ -1,8 +1,8 @@
 """``Table.delete``: deletes rows of an append table by deletion vectors and commits them as OVERWRITE.
 
-Each file is scanned at most once, however often the commit is tried, because its rows never change. On each try the
-vectors are merged with the existing ones, so that an earlier delete is never undone. The rows of a file that was
-compacted meanwhile are in other files; then the whole delete is planned again on the newest snapshot.
+Each file is scanned at most once for any number of tries, because its rows never change. On each try the vectors are
+merged with the existing ones, so that an earlier delete is never undone. If a file was compacted meanwhile, its rows
+are in other files. The whole delete is then planned again on the newest snapshot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_del
 
 KIND = "OVERWRITE"
 LARGEST_FILE = (1 << 31) - 1
-"""The most rows of a file that a vector can have positions for; Java's readers keep positions in an int."""
+"""The most rows of a file for which a vector can have positions. Java's readers store positions in an int."""
 
 _AS_READ = ReadOptions()
 Place = tuple[bytes, int, str]
@@ -42,12 +42,12 @@ Isolation = Literal["snapshot", "serializable"]
 Find = Callable[[list["DeleteTask"]], Iterable[tuple[Place, DeletionVector | None]]]
 """The function that gives a delete the existing vector of each file."""
 _DRY_RUN_PLANS = 4
-"""The most plans of a dry run, which plans again where files have expired."""
+"""The most plans of a dry run. It plans again if files have expired."""
 
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """A task that finds the rows to delete in one file; it pickles. ``scan`` is None when every row is deleted."""
+    """A task that finds the rows to delete in one file. It can be pickled. ``scan``: None if every row is deleted."""
 
     place: Place
     rows: int
@@ -55,8 +55,8 @@ class DeleteTask:
     scan: TableScan | None = field(repr=False)
 
     def find(self) -> DeletionVector | None:
-        """Positions of the rows for which the predicate is true, including rows that are already deleted. None where
-        the file was deleted by a compaction and an expiry."""
+        """Positions of the rows for which the predicate is true, including rows that are already deleted. None if the
+        file was deleted by a compaction and an expiry."""
         if self.scan is None:
             return DeletionVector(np.arange(self.rows))
         try:
@@ -90,7 +90,7 @@ class DeletePlan:
 def plan_delete(
     table: TableView, where: Where, *, everything: bool, given: CommitOptionsByName, options: ReadOptions = _AS_READ
 ) -> DeletePlan:
-    """Plans which files can have rows to delete; reads metadata only. ``options``: how values and names are
+    """Plans which files can have rows to delete. Only metadata is read. ``options``: how values and names are
     compared."""
     if (where is None) != everything:
         raise InvalidQuery("give either where, which selects the rows, or everything=True for all rows")
@@ -118,7 +118,7 @@ def _check(state: TableState, plan: DeletePlan) -> None:
 
 
 def _check_instants(state: TableState, plan: DeletePlan, where: Predicate) -> None:
-    """Raises ``Unsupported`` where the predicate compares instants that depend on the zone of the JVM that wrote a
+    """Raises ``Unsupported`` if the predicate compares instants that depend on the zone of the JVM that wrote a
     file."""
     schema = state.schema
     bound = bind(
@@ -202,7 +202,7 @@ def _renew(
     isolation: Isolation,
     find: Find,
 ) -> None:
-    """Searches files that are in the newest snapshot but not in the plan, where the delete has to see them."""
+    """Searches files that are in the newest snapshot but not in the plan, if the delete must include them."""
     if state.schema.id != plan.schema_id:
         raise CommitConflict(
             "the table's schema changed meanwhile; run the delete again", snapshot_id=state.snapshot_id
@@ -219,7 +219,7 @@ def _renew(
 
 
 def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
-    """The rows that were found, without files that a compaction and an expiry deleted; for these the commit plans the
+    """The rows that were found, without files that a compaction and an expiry deleted. For these the commit plans the
     delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
@@ -258,7 +258,7 @@ def delete_rows(
     given: CommitOptionsByName,
     options: ReadOptions = _AS_READ,
 ) -> Changed:
-    """See ``Table.delete``; ``options`` are those of ``plan_delete``."""
+    """See ``Table.delete``. For ``options`` see ``plan_delete``."""
     if isolation not in ("snapshot", "serializable"):
         raise InvalidQuery(f'isolation must be "snapshot" or "serializable", not {isolation!r}')
     for left in reversed(range(_DRY_RUN_PLANS if dry_run else 1)):

@@ -1,7 +1,7 @@
 """The atomic step of a commit: ``snapshot-N`` is created exclusively and read back to check that it is ours.
 
-An error before the create deletes what the attempt wrote. After an error *in* the create nothing is deleted until the
-storage shows which writer's snapshot exists.
+If an error occurs before the create, the attempt's files are deleted. If it occurs *in* the create, nothing is deleted
+until the storage shows which writer's snapshot exists.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _CREATES = 3
 
 @dataclass
 class Attempt:
-    """One try: the table as it is now, and what was written for it so far. ``written``: paths in the table of files
-    that are useless if the attempt fails."""
+    """One try: the current state of the table, and what was written for the try so far. ``written``: paths in the table
+    of files that are useless if the attempt fails."""
 
     state: TableState
     folder: Folder
@@ -40,7 +40,7 @@ class Attempt:
     written: list[str] = field(default_factory=list)
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a file that belongs to this attempt alone."""
+        """Writes a file that is used only by this attempt."""
         self.written.append(path)
         self.folder.put(path, data)
 
@@ -64,7 +64,7 @@ class ChangeName:
 
 
 def document_of(files: TableFiles, number: int) -> dict[str, Any] | None:
-    """A snapshot's JSON; None where there is none."""
+    """A snapshot's JSON; None if there is no such snapshot."""
     try:
         return files.parsed(f"snapshot/snapshot-{number}", lambda data: parse_json_object(data, "snapshot"))
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def document_of(files: TableFiles, number: int) -> dict[str, Any] | None:
 
 
 class SnapshotCreation:
-    """Creates the snapshots of one change. ``overwritten``: snapshots that another writer's rename replaced."""
+    """Creates the snapshots of one change. ``overwritten``: snapshots that were replaced by another writer's rename."""
 
     def __init__(self, files: TableFiles, folder: Folder, options: CommitOptions, name: ChangeName) -> None:
         self.files = files
@@ -81,11 +81,11 @@ class SnapshotCreation:
         self.name = name
         self.overwritten: list[Overwritten] = []
         self.in_doubt = False
-        """Whether a snapshot was being created when an error came, so that its files may be in use."""
+        """Whether a snapshot was being created when an error occurred. Its files may then be in use."""
 
     def create(self, attempt: Attempt, change: Change, candidate: Candidate) -> None:
-        """Makes the candidate the newest snapshot. Raises ``CommitConflict``, after deleting the attempt's files, where
-        another snapshot was first."""
+        """Makes the candidate the newest snapshot. If another snapshot was first, deletes the attempt's files and
+        raises ``CommitConflict``."""
         name, number = f"snapshot/snapshot-{candidate.document['id']}", candidate.document["id"]
         failure: Exception | None = None
         deadline = time.monotonic() + PATIENCE
@@ -126,13 +126,13 @@ class SnapshotCreation:
 
     @property
     def _renamed_onto(self) -> bool:
-        """Whether Paimon renames snapshots to their names on this storage; on others it needs a lock, or writes under
-        the final name."""
+        """Whether Paimon renames snapshots to their names on this storage. On other storages it needs a lock, or writes
+        directly to the final name."""
         return self.files.root.kind == "path"
 
     def _check_settled(self, attempt: Attempt, deadline: float) -> None:
-        """Waits until no writer can rename its own snapshot over the candidate's base or to the candidate's name. Then
-        raises ``CommitConflict``, after deleting the attempt's files, unless the base is still there."""
+        """Waits until no writer can rename its own snapshot over the candidate's base or to the candidate's name. Then,
+        unless the base still exists, deletes the attempt's files and raises ``CommitConflict``."""
         number = attempt.state.snapshot_id
         await_renames(self.files.source("snapshot").location, [number, number + 1], deadline)
         base = attempt.state.document
@@ -148,7 +148,7 @@ class SnapshotCreation:
             return self.folder.create(name, data, single_writer=vouched)
 
     def _read_back(self, candidate: Candidate, failure: Exception | None) -> dict[str, Any] | None:
-        """The snapshot of that number, made by whichever writer."""
+        """The snapshot with this number, created by any writer."""
         try:
             data = self.folder.read(f"snapshot/snapshot-{candidate.document['id']}")
             return None if data is None else parse_json_object(data, "snapshot")
@@ -156,21 +156,22 @@ class SnapshotCreation:
             raise self.name.signed(_unknown(candidate, failure or error)) from error
 
     def check_stays(self, change: Change, candidate: Candidate) -> None:
-        """Raises ``CommitConflict`` where a writer that checks and then renames has replaced our snapshot after it was
+        """Raises ``CommitConflict`` if a writer that checks and then renames has replaced our snapshot after it was
         read back. Such a writer checked before ours existed and was slow (1 of 1,000 rounds with Java)."""
         try:
             there = document_of(self.files, candidate.document["id"])
         except (OrcidxError, OSError):
-            return  # the snapshot was there, so a failure of this extra check is ignored
+            return  # the snapshot existed, so a failure of this extra check is ignored
         if there is not None and there.get("uuid") != candidate.document["uuid"]:
             raise self._overwritten(change, candidate, there)
 
     def _check_base(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Raises ``CommitConflict`` where the snapshot below ours is not the one that ours was built on.
+        """Raises ``CommitConflict`` if the snapshot below ours is not the one on which ours was built.
 
-        A rollback deletes snapshots from the newest down, but not one that is created meanwhile. That one is then above
-        a gap, and Paimon's later commits collide with it and are lost. While the hint points readers below the gap
-        nobody has seen it, so it is deleted again, and the change is tried on the snapshot that the rollback left.
+        A rollback deletes snapshots from the newest down, but not one that is created meanwhile. Such a snapshot is
+        then above a gap. Paimon's later commits collide with it and are lost. As long as the hint points readers below
+        the gap, no reader has seen the snapshot. It is then deleted again, and the change is tried on the snapshot that
+        the rollback left.
         """
         base, number = attempt.state.document, candidate.document["id"]
         if base is None:
@@ -202,7 +203,8 @@ class SnapshotCreation:
         return self.overwritten[-1].conflict()
 
     def hint(self, number: int) -> None:
-        """Writes LATEST, a hint for readers, who also look for later snapshots; a failure to write it does no harm."""
+        """Writes LATEST, a hint for readers. They also look for later snapshots, so a failure to write it does no
+        harm."""
         try:
             self.folder.put("snapshot/LATEST", str(number).encode())
         except (OrcidxError, OSError):

@@ -24,7 +24,7 @@ _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 
 
 def begin(table: TableView, operation: Operation, given: CommitOptionsByName) -> Committer:
-    """A committer at the newest snapshot, after checking that the operation accepts the table. ``given``: commit
+    """A committer at the newest snapshot, after checking that the operation is allowed on the table. ``given``: commit
     options by keyword."""
     files = table.files
     place = files.root.name
@@ -43,7 +43,7 @@ def begin(table: TableView, operation: Operation, given: CommitOptionsByName) ->
 
 
 def check_table(state: TableState, operation: Operation, options: CommitOptions) -> None:
-    """Raises ``Unsupported`` where an option of the newest schema forbids the operation, and for unknown keys of the
+    """Raises ``Unsupported`` if an option of the newest schema forbids the operation, and for unknown keys of the
     schema, because they may change what a commit has to do."""
     admitted = [*options.allow_options, *(["lock.enabled"] if options.lock is not None else [])]
     if unknown := [key for key in state.schema.unknown if key not in admitted]:
@@ -63,9 +63,9 @@ def check_own_file(entry: FileEntry) -> None:
 def check_instants(
     schema: TableSchema, columns: Sequence[str], data_format: str, options: CommitOptions, doing: str
 ) -> None:
-    """Raises ``Unsupported`` where ORC files hold instants that depend on a JVM's zone, unless the caller says "UTC".
+    """Raises ``Unsupported`` if ORC files hold instants that depend on a JVM's zone, unless the caller says "UTC".
 
-    ``schema``: that of the files. ``columns``: named as in that schema."""
+    ``schema``: the schema of the files. ``columns``: names in that schema."""
     if data_format != "orc" or options.jvm_zone == "UTC" or not schema.moves_instants:
         return
     zoned = [name for name in columns if name in schema.by_name and schema.by_name[name].type.has_instants]

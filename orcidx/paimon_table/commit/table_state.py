@@ -1,7 +1,7 @@
-"""The state of a table for a change: its newest snapshot with every record of every manifest, including unknown fields.
+"""The state of a table for a change: its newest snapshot with all records of all manifests, including unknown fields.
 
-What is read here is copied into the next snapshot, so nothing may be ignored. An unknown snapshot field, manifest
-version or index type is ``Unsupported``, and contradictory metadata is ``CorruptFile``.
+Everything that is read here is copied into the next snapshot, so nothing may be ignored. An unknown snapshot field,
+manifest version or index type is ``Unsupported``. Contradictory metadata is ``CorruptFile``.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ _VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
 """The versions of snapshots, manifests and index manifests that are written."""
 
 _MOST_READS = 5
-"""How often the newest snapshot is looked for and read, as one may expire while it is read."""
+"""How often the newest snapshot is searched and read. It may expire while it is read."""
 
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest: its records as stored, and as parsed. ``size``: its bytes. ``unknown`` means what it means in
-    ``Manifest``."""
+    """A manifest: its records as stored, and as parsed. ``size``: its bytes. For ``unknown`` see ``Manifest``."""
 
     avro: AvroFile
     entries: tuple[FileEntry, ...]
@@ -59,7 +58,7 @@ class ManifestFile:
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A live data file: its entry, the record that the entry was read from, and the schema of that record's
+    """A live data file: its entry, the record from which the entry was read, and the schema of that record's
     manifest."""
 
     entry: FileEntry
@@ -114,9 +113,9 @@ def read_state(
     admitted: Sequence[str] = (),
     known: TableState | None = None,
 ) -> TableState:
-    """The newest snapshot, checked by listing the directory too: the hint may point below a gap, and a change there
-    would be hidden by the snapshots above the gap. ``cache``: manifests that were read before, which never change;
-    manifests that are read now are added.
+    """The newest snapshot. The directory is listed too, because the hint may point below a gap. A change there would be
+    hidden by the snapshots above the gap. ``cache``: manifests that were read before, which never change; manifests
+    that are read now are added.
 
     ``admitted``: names of unknown fields of snapshots and manifests that the caller permits. ``known``: a state that
     was read before; it is returned if it is still the newest. Raises ``CorruptFile`` and ``Unsupported``.
@@ -247,8 +246,8 @@ def _read_manifests(
 def live_entries(
     manifests: Sequence[ManifestFile],
 ) -> tuple[dict[tuple[Any, ...], LiveFile], frozenset[tuple[Any, ...]]]:
-    """The live files by identity, and the deleted identities. An identity that was ever deleted is not live, which is
-    how Paimon's scan reads the manifests."""
+    """The live files by identity, and the deleted identities. An identity that was ever deleted is not live. Paimon's
+    scan reads the manifests in the same way."""
     deleted = frozenset(e.identity for manifest in manifests for e in manifest.entries if e.kind == DELETE)
     live: dict[tuple[Any, ...], LiveFile] = {}
     for manifest in manifests:

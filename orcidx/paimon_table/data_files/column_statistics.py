@@ -1,9 +1,9 @@
-"""Statistics of a data file's columns, as manifests store them: minima, maxima and null counts, truncated as the
+"""Statistics of a data file's columns in the form of manifests: minima, maxima and null counts, truncated as the
 table's options say.
 
-``metadata.stats-mode``: none, counts, truncate(n), full; ``fields.<column>.stats-mode`` for one column. Text is cut to
-n characters. A maximum that was cut is then raised in its last character that can be raised; if none can be, both
-bounds are unknown.
+The option ``metadata.stats-mode`` is none, counts, truncate(n) or full; ``fields.<column>.stats-mode`` is for one
+column. Text is cut to n characters. In a maximum that was cut, the last character that can be raised is then raised. If
+none can be raised, both bounds are unknown.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class StatsMode:
 
 
 def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict[str, StatsMode]:
-    """The mode of each column. Columns after the first n have none, where ``metadata.stats-keep-first-n-columns`` is
-    n."""
+    """The mode of each column. With ``metadata.stats-keep-first-n-columns`` = n, columns after the first n have
+    none."""
     default = StatsMode.parse("metadata.stats-mode", options.get("metadata.stats-mode", "truncate(16)"))
     name = "metadata.stats-keep-first-n-columns"
     most = parse_whole(name, options.get(name, "-1"), least=-1)
@@ -79,7 +79,7 @@ class ColumnStatistics:
         if self._unordered or array.null_count == len(array):
             return
         if self.type.root in ("FLOAT", "DOUBLE") and pc.any(pc.is_nan(array)).as_py():
-            self._unordered = True  # readers do not agree on the order of NaN, so bounds leave it out
+            self._unordered = True  # readers do not agree on the order of NaN, so bounds do not include it
             return
         found = pc.min_max(array)
         least, most = (physical(found[name], self.type) for name in ("min", "max"))
@@ -90,7 +90,7 @@ class ColumnStatistics:
 
     @property
     def bounds(self) -> tuple[Any, Any]:
-        """Minimum and maximum in the physical domain, truncated as the mode says; None means unknown."""
+        """Minimum and maximum in the physical domain, truncated as the mode says. None means unknown."""
         if self._unordered or self._least is None:
             return None, None
         if self.mode.kind == "full" or self.type.root not in _TEXTS:
@@ -102,8 +102,8 @@ class ColumnStatistics:
 def stored_stats(
     fields: Sequence[DataField], columns: Mapping[str, ColumnStatistics], *, dense: bool
 ) -> tuple[dict[str, Any], list[str] | None]:
-    """The record of a file's statistics, and the columns that it covers (None: all). ``dense`` leaves out columns
-    without statistics."""
+    """The record of a file's statistics, and the columns in it (None: all). ``dense``: leave out columns without
+    statistics."""
     kept = [field for field in fields if not dense or columns[field.name].mode.kind != "none"]
     types = [field.type for field in kept]
     bounds = [columns[field.name].bounds for field in kept]
@@ -134,7 +134,7 @@ def _order(value: Any) -> Any:
 
 
 def _signed_zeros(array: pa.Array, least: float, most: float) -> tuple[float, float]:
-    """Arrow takes both zeros as equal. Where a column has both, a minimum of zero is -0.0 and a maximum of zero is
+    """Arrow treats both zeros as equal. If a column has both, a minimum of zero is -0.0 and a maximum of zero is
     0.0."""
     if least != 0.0 and most != 0.0:
         return least, most
@@ -150,7 +150,7 @@ def _cut(value: bytes, length: int) -> bytes:
 
 
 def _raised(value: bytes, length: int) -> bytes | None:
-    """A text of at most so many characters that is not less than ``value``; None where there is none.
+    """A text of at most so many characters that is not less than ``value``. None if there is none.
 
     Surrogates are skipped: they cannot be stored as UTF-8 (Java would store "?", which is not a bound).
     """

@@ -1,7 +1,7 @@
 """How rows of a table are encoded in data files: ORC by the project's own writer, Parquet by pyarrow.
 
-ORC types, ids and options are those of Paimon's Java: CHAR padded, times of day as milliseconds, ``paimon.id`` on every
-type, and the table's ``orc.*`` options. Parquet files have what their reader needs.
+ORC types, ids and options are those of Paimon's Java: CHAR is padded, times of day are milliseconds, every type has
+``paimon.id``, and the table's ``orc.*`` options are used. Parquet files have what their reader needs.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class Encoder(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes so far, including those that are not encoded yet."""
+        """Bytes so far, including bytes that are not encoded yet."""
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Takes rows that ``as_stored`` gave."""
+        """Appends rows from ``as_stored``."""
 
     def finish(self) -> bytes:
         """The whole file."""
 
 
 def check_writable(schema: TableSchema) -> str:
-    """The format of new data files; raises ``Unsupported`` for a format, codec or type that is not written."""
+    """The format of new data files. Raises ``Unsupported`` for a format, codec or type that is not written."""
     options = schema.options
     form = options.get("file.format", "parquet").strip().lower()
     _codec(form, options)
@@ -69,7 +69,7 @@ def open_encoder(schema: TableSchema, form: str) -> Encoder:
 
 
 def as_stored(rows: pa.RecordBatch, schema: TableSchema, form: str) -> pa.RecordBatch:
-    """The rows as the file and its statistics have them: CHAR is padded in ORC."""
+    """The rows in the form of the file and its statistics. CHAR is padded in ORC."""
     arrays = []
     for array, field in zip(rows.columns, schema.fields):
         if form == "orc" and field.type.root == "CHAR":
@@ -128,7 +128,7 @@ def _orc_field(field: DataField) -> pa.Field:
 
 
 def _orc_type(data_type: DataType) -> pa.DataType:
-    """ORC has no times of day, which Paimon stores as milliseconds."""
+    """ORC has no times of day. Paimon stores them as milliseconds."""
     return pa.int32() if data_type.root == "TIME" else data_type.arrow_type
 
 
@@ -137,7 +137,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def orc_options(schema: TableSchema) -> WriteOptions:
-    """The table's ``orc.*`` options. As in Paimon's Java they take precedence over ``file.*``, except over
+    """The table's ``orc.*`` options. As in Paimon's Java they have priority over ``file.*``, except over
     ``file.block-size``."""
     options = schema.options
     given: dict[str, Any] = {"compression": _codec("orc", options)}

@@ -1,7 +1,7 @@
-"""Writes the data files of an append table: rows go into files of their partition and bucket, with statistics and a
+"""Writes the data files of an append table. Rows go into files of their partition and bucket, with statistics and a
 file index.
 
-A file is encoded in memory and stored whole, under a unique name, before any manifest names it.
+A file is encoded in memory and stored as a whole, under a unique name, before any manifest names it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from orcidx.storage.folder import Folder
 __all__ = ["DataFiles", "WrittenFile"]
 
 _MOST_BUFFERED = 256 << 20
-"""The most encoded bytes of all open files. Above this the largest one is finished, although it is smaller than the
+"""The most encoded bytes of all open files. Above this the largest file is finished, even if it is smaller than the
 target."""
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A data file that has been stored, with ``stats`` as a manifest has them. It pickles."""
+    """A data file that has been stored. ``stats``: in the form of manifests. It can be pickled."""
 
     partition: bytes
     bucket: int
@@ -49,7 +49,7 @@ class WrittenFile:
 
 
 class DataFiles:
-    """The open files for rows of one schema. ``stored``: paths in the table of what has been written so far."""
+    """The open files for rows of one schema. ``stored``: paths in the table of the files that were written so far."""
 
     def __init__(self, root: Source, schema: TableSchema, *, dense: bool) -> None:
         self.dense = dense
@@ -67,7 +67,7 @@ class DataFiles:
         self._number = 0
 
     def write(self, partition: bytes, values: tuple[Any, ...], bucket: int, rows: pa.RecordBatch) -> None:
-        """Appends rows, all of one partition and bucket."""
+        """Appends rows that are all of one partition and bucket."""
         place = (partition, bucket)
         while rows.num_rows:
             current = self._open.get(place)
@@ -118,13 +118,13 @@ class _OpenFile:
 
     @property
     def bytes(self) -> int:
-        """Bytes that are encoded or waiting to be."""
+        """Bytes that are encoded or will be."""
         return self.encoder.size
 
     def write(self, rows: pa.RecordBatch) -> None:
         self.rows += rows.num_rows
         if self.index is not None:
-            self.index.add(rows)  # CHAR values as given, without padding
+            self.index.add(rows)  # CHAR values without padding
         rows = as_stored(rows, self.files.schema, self.files.form)
         for name, statistics in self.statistics.items():
             statistics.add(rows.column(name))

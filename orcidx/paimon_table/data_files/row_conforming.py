@@ -1,4 +1,4 @@
-"""Turns Arrow rows into rows of a table: columns are found by name, and values are checked against the table's types
+"""Turns Arrow rows into rows of a table. Columns are found by name, and values are checked against the table's types
 before anything is written."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orcidx.storage.given_rows import stream_of
 __all__ = ["arrow_batches", "conformed", "placed"]
 
 _BATCH_ROWS = 65536
-"""Rows of a batch of a table, as by default."""
+"""Rows of a batch of a table. This is the default of a scan."""
 
 
 def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -62,9 +62,9 @@ def _needs_default(schema: TableSchema, name: str) -> Unsupported:
 
 
 def conformed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """The rows in the table's columns and types; missing columns are null.
+    """The rows in the table's columns and types. Missing columns are null.
 
-    Raises ``InvalidQuery`` for values of another kind and for nulls where they are not allowed, ``ValueOutOfRange`` for
+    Raises ``InvalidQuery`` for values of another kind and for nulls that are not allowed, and ``ValueOutOfRange`` for
     values that do not fit.
     """
     arrays = []
@@ -135,10 +135,9 @@ def _check_length(array: pa.Array, field: DataField) -> None:
 def placed(
     batch: pa.RecordBatch, schema: TableSchema, buckets: int
 ) -> Iterator[tuple[bytes, tuple[Any, ...], int, pa.RecordBatch]]:
-    """Groups the rows by partition and bucket. Gives the partition's row and values, the bucket, and its rows in their
-    order.
+    """Groups the rows by partition and bucket. Gives the partition's row and values, the bucket, and its rows in order.
 
-    ``buckets``: how many there are; -1: all rows go to bucket 0.
+    ``buckets``: the number of buckets. -1: all rows go to bucket 0.
     """
     codes = [np.zeros(batch.num_rows, np.int64)]
     if buckets > 0:

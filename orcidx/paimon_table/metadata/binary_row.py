@@ -1,5 +1,5 @@
-"""BinaryRow, in which manifests store partitions, keys, minima and maxima. Rows are read one field at a time and
-written whole.
+"""BinaryRow, in which manifests store partitions, keys, minima and maxima. Rows are read one field at a time, and
+written as a whole.
 
 field count  i32 big-endian
 null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
@@ -34,10 +34,10 @@ _EXACT = decimal.Context(prec=60)
 
 
 class BinaryRow:
-    """A row in the bytes of a manifest. Values come in the physical domain of predicates.
+    """A row in the bytes of a manifest. Values are in the physical domain of predicates.
 
-    That is: ``int``, ``bool``, ``float``, ``decimal.Decimal``; text and binary as ``bytes``; DATE days; TIME and
-    timestamps nanoseconds.
+    These are ``int``, ``bool``, ``float`` and ``decimal.Decimal``; text and binary are ``bytes``, DATE is days, TIME
+    and timestamps are nanoseconds.
     """
 
     __slots__ = ("_data", "_slots", "fields")
@@ -72,7 +72,7 @@ class BinaryRow:
         return None
 
     def values(self, types: Sequence[DataType]) -> tuple[Any, ...]:
-        """All fields; raises ``CorruptFile`` when there are not as many."""
+        """All fields. Raises ``CorruptFile`` if their number differs."""
         if len(types) != self.fields:
             raise CorruptFile(f"row has {self.fields} fields, not {len(types)}")
         return tuple(self.value(i, data_type) for i, data_type in enumerate(types))
@@ -109,10 +109,10 @@ class BinaryRow:
 
 
 def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
-    """The bytes of a row; values as ``BinaryRow`` gives them, ``None`` for null.
+    """The bytes of a row. Values are as in ``BinaryRow``, ``None`` for null.
 
-    Wide decimals and fine timestamps take their place in the variable part when they are null, too, as in Java. Nested
-    types can only be null. Raises ``Unsupported`` for a value that its type cannot store.
+    Wide decimals and fine timestamps take space in the variable part even if they are null, as in Java. Nested types
+    can only be null. Raises ``Unsupported`` for a value that its type cannot store.
     """
     slots = (len(types) + 71) // 64 * 8
     row = bytearray(slots + 8 * len(types))
@@ -127,7 +127,7 @@ def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
 
 
 def _slot(row: bytearray, data_type: DataType, value: Any) -> bytes:
-    """The 8 bytes of a field; what does not fit goes behind ``row``."""
+    """The 8 bytes of a field. A value that does not fit is appended to ``row``."""
     root = data_type.root
     if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         millis, nanos = divmod(value or 0, _NANOS_PER_MILLI)

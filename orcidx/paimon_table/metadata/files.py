@@ -20,16 +20,16 @@ T = TypeVar("T")
 _READ_AT_ONCE = 8
 """How many files of metadata are read at the same time."""
 _HINT_READS = 3
-"""How often a hint is read, which another process may overwrite meanwhile."""
+"""How often a hint is read. Another process may overwrite it meanwhile."""
 _MOST_PROBES = 100_000
-"""The most snapshots that are looked for one by one where no hint leads to them."""
+"""The most snapshots that are searched one by one if no hint leads to them."""
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The directory of one table; ``root`` is its path, URL, or path in a file system.
+    """The directory of one table. ``root``: its path, URL, or path in a file system.
 
-    ``external_paths``: directories or URL prefixes in other stores that its manifests may name files in.
+    ``external_paths``: directories or URL prefixes in other stores in which its manifests may name files.
     """
 
     root: Source
@@ -44,7 +44,7 @@ class TableFiles:
         return self.root.below(path)
 
     def external(self, path: str) -> Source:
-        """A file that a manifest names by its own absolute path.
+        """A file that a manifest names by an absolute path.
 
         The table's writer chose the path, and it is opened with the reader's credentials. So it must be in the table's
         own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery`` otherwise.
@@ -72,7 +72,7 @@ class TableFiles:
         return replace(found, ships_secrets=self.root.ships_secrets)
 
     def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
-        """One file, parsed; its name is added to errors."""
+        """One file, parsed. Its name is added to errors."""
         source = self.root.below(path)
         try:
             return parse(read_whole(source))
@@ -87,16 +87,16 @@ class TableFiles:
         return side_by_side(lambda path: self.parsed(path, parse), paths, _READ_AT_ONCE)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """A snapshot by number; ``FileNotFoundError`` when it is not there (any more)."""
+        """A snapshot by number. ``FileNotFoundError`` if it does not exist (any more)."""
         snapshot = self.parsed(f"snapshot/snapshot-{snapshot_id}", parse_snapshot)
         if snapshot.id != snapshot_id:
             raise CorruptFile(f"snapshot {snapshot_id} says that it is {snapshot.id}")
         return snapshot
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot; None for a table without any.
+        """The newest snapshot. None for a table without snapshots.
 
-        LATEST is only a hint: numbers are probed upwards from it, and the directory is listed where it leads nowhere.
+        LATEST is only a hint. Higher numbers are tried from it, and the directory is listed if it leads to no snapshot.
         """
         hint = self.hint("LATEST")
         latest = None if hint is None else self._last(self.snapshot, hint)
@@ -108,9 +108,10 @@ class TableFiles:
         return self.snapshot(max(numbers)) if numbers else None
 
     def newest_snapshot(self) -> Snapshot | None:
-        """``latest_snapshot`` for writers: raises ``CorruptFile`` where there are snapshots above it after a gap.
+        """``latest_snapshot`` for writers. Raises ``CorruptFile`` if there are snapshots above it after a gap.
 
-        With such a gap Paimon's own readers follow either the hint or the listing. Only a damaged table has one.
+        If there is such a gap, some of Paimon's readers follow the hint and others the listing. Only a damaged table
+        has one.
         """
         latest = self.latest_snapshot()
         most = max(self._listed("snapshot", "snapshot-"), default=0)
@@ -137,7 +138,7 @@ class TableFiles:
         return schema
 
     def latest_schema(self, known: int) -> TableSchema | None:
-        """The newest schema, from number ``known`` on; None when that does not exist."""
+        """The newest schema, from number ``known`` on. None if that does not exist."""
         return self._last(self.schema, known)
 
     def _listed(self, directory: str, prefix: str) -> list[int]:
@@ -151,10 +152,9 @@ class TableFiles:
         return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 
     def hint(self, name: str) -> int | None:
-        """The number in LATEST or EARLIEST; None where it is missing or cannot be read.
+        """The number in LATEST or EARLIEST. None if the file is missing or cannot be read.
 
-        These are the only files of a table that are overwritten in place, so one that changes while it is read is read
-        again.
+        Only these files of a table are overwritten in place, so a file that changes while it is read is read again.
         """
         for _ in range(_HINT_READS):
             try:
@@ -163,7 +163,7 @@ class TableFiles:
                 return None
             except StorageError:
                 continue
-        return None  # the caller then uses the listing, which reports a storage that fails
+        return None  # the caller then uses the listing, which reports a failing storage
 
     def _last(self, read: Callable[[int], T], first: int) -> T | None:
         found: T | None = None

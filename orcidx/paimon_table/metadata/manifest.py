@@ -1,8 +1,8 @@
-"""Manifests: which data files and index files a snapshot has.
+"""Manifests: the data files and index files of a snapshot.
 
-A manifest list (Avro) names manifests; a manifest (Avro) holds entries that add or delete a data file; an index
-manifest (Avro) is the full list of the index files, with the ranges of the deletion vectors in them. Older files may
-lack fields that newer writers append.
+A manifest list (Avro) names manifests. A manifest (Avro) has entries that add or delete a data file. An index manifest
+(Avro) is the full list of the index files, with the ranges of the deletion vectors in them. Older files may lack fields
+that newer writers append.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RowStats:
 
 @dataclass(frozen=True)
 class ManifestInfo:
-    """A manifest in a manifest list; ``partition_stats`` covers its entries' partitions."""
+    """A manifest in a manifest list. ``partition_stats``: for the partitions of its entries."""
 
     name: str
     partition_stats: RowStats
@@ -79,8 +79,8 @@ class ManifestInfo:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes; ``TableFile`` describes the other
-    fields."""
+    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes. For the other fields see
+    ``TableFile``."""
 
     kind: int
     partition: bytes
@@ -105,7 +105,8 @@ class FileEntry:
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """The identity that a delete shares with the add that it cancels; rewriting the index changes it."""
+        """The identity of a file. A delete has the same one as the add that it cancels. Rewriting the index changes
+        it."""
         return (
             self.partition,
             self.bucket,
@@ -333,7 +334,7 @@ def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
 
 
 def _checked_name(name: str) -> str:
-    """File names stay inside their directory."""
+    """Checks a file name, which must not lead out of its directory."""
     if not is_file_name(name):
         raise CorruptFile(f"manifest has the file name {name!r:.120}")
     return name

@@ -1,7 +1,7 @@
-"""The Avro schemas of manifests, for a table that has no manifest yet, and the fields that a new record needs in a
-schema.
+"""The Avro schemas of manifests, for a table that has no manifest yet. Also finds the fields that a new record needs in
+a schema.
 
-They are those of Paimon 1.4; every release finds the fields by their names.
+The schemas are those of Paimon 1.4. Every release finds the fields by their names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _array(items: Any) -> dict[str, Any]:
 
 
 def _record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """``fields``: a type, or a mapping with a default beside it."""
+    """``fields``: for each field a type, or a type with a default."""
     written = []
     for field, kind in fields.items():
         given = kind if isinstance(kind, dict) and "default" in kind else {"type": kind}
@@ -126,8 +126,8 @@ def completed(
 ) -> dict[str, Any]:
     """A new record with exactly the fields of a schema: the given ones, and Avro's default for the others.
 
-    Given fields that the schema lacks are left out; they must be None or in ``may_lose``. Raises ``Unsupported`` where
-    a field has no default."""
+    Given fields that the schema lacks are left out; they must be None or in ``may_lose``. Raises ``Unsupported`` if a
+    field has no default."""
     fields = _fields(parse_json_object(schema_text, "Avro schema"), path)
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
     if lost := sorted(set(lost) - set(may_lose)):

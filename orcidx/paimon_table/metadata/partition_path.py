@@ -17,12 +17,12 @@ _ESCAPED = frozenset("\"#%'*/:=?\\\x7f{}[]^") | {chr(code) for code in range(1, 
 _NANOS_PER_SECOND = 1_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _NOT_JAVAS_BLANKS = "\x85\xa0\u2007\u202f"
-"""Characters that are white space for Python, but not for Java's ``Character.isWhitespace``."""
+"""Characters that are white space in Python, but not for Java's ``Character.isWhitespace``."""
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool) -> str:
-    """The path of a partition with a slash behind it; empty for a table without partitions.
+    """The path of a partition with a slash at its end. Empty for a table without partitions.
 
     ``values`` in the physical domain (``BinaryRow``). ``default_name`` is used for null and for blank text. With
     ``legacy`` (the table option ``partition.legacy-name``) dates are day numbers and timestamps are ISO 8601. Raises
@@ -43,7 +43,7 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, defaul
 def partition_pattern(
     fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool
 ) -> re.Pattern[str]:
-    """A pattern for the paths of a partition: a value whose text depends on the JVM matches any text."""
+    """A pattern for the paths of a partition. A value whose text depends on the JVM matches any text."""
     parts = []
     for field, value in zip(fields, values):
         free = value is not None and depends_on_jvm(field.type, legacy=legacy)
@@ -53,8 +53,8 @@ def partition_pattern(
 
 
 def depends_on_jvm(data_type: DataType, *, legacy: bool) -> bool:
-    """Whether the text that Paimon's Java makes from a value depends on Java's version or time zone, or changes from
-    call to call."""
+    """Whether the text that Paimon's Java makes from a value depends on Java's version or time zone, or changes with
+    each call."""
     root = data_type.root
     if root in ("BINARY", "VARBINARY"):
         return legacy

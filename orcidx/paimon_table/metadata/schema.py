@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 64 << 10
-"""How many parsed schemas are kept, and the most bytes of a schema's text. The text of 500 columns has 40 KB; parsed it
-takes twenty times as much."""
+"""How many parsed schemas are kept, and the most bytes of a schema's text. The text of 500 columns has 40 KB, and takes
+twenty times as much when it is parsed."""
 UNAWARE = -1
 """The option ``bucket`` of an append table without buckets."""
 
@@ -35,7 +35,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 _TEXTS = ("CHAR", "VARCHAR")
 _BINARIES = ("BINARY", "VARBINARY")
-# The keys of the JSON that Paimon 2.1's TableSchema, DataField and data types write.
+# The JSON keys of Paimon 2.1's TableSchema, DataField and data types.
 _KEYS = frozenset(
     ("version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis")
 )
@@ -46,9 +46,9 @@ _EXACT_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One version of a table's schema. ``options`` are the table's, as Paimon spells them. ``defaults``: the texts of
-    the values that Paimon's Java writes for null, by column. ``unknown``: keys of the document that orcidx does not
-    know."""
+    """One version of a table's schema. ``options``: the table's options with Paimon's names. ``defaults``: for each
+    column the text of the value that Paimon's Java writes for null. ``unknown``: keys of the document that orcidx does
+    not know."""
 
     id: int
     fields: tuple[DataField, ...]
@@ -65,7 +65,7 @@ class TableSchema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema without the columns in ``uncarried``, nullability as declared."""
+        """The Arrow schema without the columns in ``uncarried``. Nullability is as declared."""
         return pa.schema([arrow_field_of(field) for field in self.fields if field.name not in self.uncarried])
 
     @cached_property
@@ -92,7 +92,7 @@ class TableSchema:
 
     @property
     def key_fields(self) -> tuple[DataField, ...]:
-        """The primary key without the partition keys, which data files are sorted by."""
+        """The primary key without the partition keys. Data files are sorted by it."""
         return tuple(self.by_name[name] for name in self.primary_keys if name not in self.partition_keys)
 
     @property
@@ -107,7 +107,7 @@ class TableSchema:
 
     @property
     def buckets(self) -> int:
-        """The option ``bucket``: the number of buckets; -1 in an append table without buckets."""
+        """The option ``bucket``: the number of buckets. -1 in an append table without buckets."""
         return parse_whole("bucket", self.options.get("bucket", "-1"), least=-(1 << 31))
 
     @property
@@ -123,7 +123,7 @@ class TableSchema:
 
 @dataclass(frozen=True)
 class FieldMapping:
-    """A field of the table, and the file's field of the same id; ``None`` where the file is older than the field."""
+    """A field of the table, and the file's field with the same id. ``None`` if the file is older than the field."""
 
     field: DataField
     file_field: DataField | None
@@ -140,7 +140,7 @@ class FieldMapping:
 
 
 def parse_schema(data: bytes | memoryview) -> TableSchema:
-    """A schema file. Raises ``CorruptFile``; ``Unsupported`` for an unknown type. The last parsed schemas are kept,
+    """A schema file. Raises ``CorruptFile``, and ``Unsupported`` for an unknown type. The last parsed schemas are kept,
     because a change reads the same schema several times, and many tables have equal schemas."""
     text = bytes(data)
     return _parsed_schema(text) if len(text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__(text)
