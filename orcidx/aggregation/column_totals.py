@@ -1,4 +1,4 @@
-"""``ColumnTotals``: count, sum, minimum and maximum of the values of one column that were seen so far."""
+"""``ColumnTotals``: count, sum, minimum and maximum of the values of one column so far."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMIT = 10**LARGEST_PRECISION
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which totals of a column are wanted, beside its count. ``order``: values at given places of the order."""
+    """Which totals of a column are wanted, in addition to its count. ``order``: values at given places of the order."""
 
     sum: bool
     minimum: bool
@@ -43,8 +43,8 @@ def wanted_of(aggregates: list[Aggregate]) -> Wanted:
 
 @dataclass
 class ColumnTotals:
-    """Totals of one column over some rows. Sums of integers and decimals are Python integers, those of decimals in
-    units of their scale; minima and maxima are as ``value_forms.comparable`` gives values."""
+    """Totals of one column over some rows. Sums of integers and decimals are Python integers; for decimals they are in
+    units of their scale. Minima and maxima have the form of ``value_forms.comparable``."""
 
     kind: pa.DataType
     wanted: Wanted
@@ -57,11 +57,11 @@ class ColumnTotals:
 
     @cached_property
     def ranks(self) -> Ranks:
-        """The values in their order, where that is asked for."""
+        """The values in their order, if they are requested."""
         return Ranks(self.kind)
 
     def add(self, values: pa.Array) -> None:
-        """Adds the values of an array; nulls are left out."""
+        """Adds the values of an array. Nulls are left out."""
         if values.null_count:
             values = values.drop_null()
         self.count += len(values)
@@ -160,8 +160,8 @@ class ColumnTotals:
         return self.total
 
     def _bound(self, function: str, *, nan_is_largest: bool) -> object:
-        """NaN is the largest value, or has no place in the order: then it is the answer only if there is no other
-        value."""
+        """NaN is the largest value, or has no place in the order. In the second case it is the result only if there is
+        no other value."""
         value = self.minimum if function == "min" else self.maximum
         if self.has_nan and (value is None or (nan_is_largest and function == "max")):
             return NAN

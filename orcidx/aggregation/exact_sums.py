@@ -1,7 +1,7 @@
-"""Exact sums of integers and decimals, as Python integers, and of floats, independent of the order of additions.
+"""Exact sums, independent of the order of additions: of integers and decimals, as Python integers, and of floats.
 
-Every finite double is an integer times 2**-1126, so that a sum of doubles is kept as one integer and rounded once, at
-the end. The sum does not depend on batches or threads, or on which parts came from statistics."""
+Every finite double is an integer times 2**-1126. So a sum of doubles is kept as one integer and rounded once, at the
+end. The sum does not depend on batches or threads, or on which parts came from statistics."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _UNIT = 1126
 """A double is m * 2**e with 53 bits of m, and e is at least -1126, for the smallest subnormal."""
 
 _HALF = 27
-"""Bits of the lower part of a mantissa. Sums of 2**26 such parts are exact in a double, in which ``bincount`` adds."""
+"""Bits of the lower part of a mantissa. ``bincount`` adds in doubles, in which sums of 2**26 such parts are exact."""
 
 _MOST_AT_ONCE = 1 << 24
-"""Values that are added at once, below the 2**26 that are exact."""
+"""Values that are added at once. It is less than the 2**26 for which sums are exact."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class FloatSum:
 
     @property
     def special(self) -> float | None:
-        """The sum if NaN or infinities decide it, else None."""
+        """The sum if it is determined by NaN or infinities, else None."""
         if self.has_nan or (self.has_positive and self.has_negative):
             return math.nan
         if self.has_positive or self.has_negative:
@@ -98,8 +98,8 @@ def _units(values: npt.NDArray[np.float64]) -> int:
 def integer_parts(values: pa.Array) -> list[tuple[int, Int64s]]:
     """Values, none of them null, as (shift, int64 array): each value is the sum of its parts times 2**shift.
 
-    Parts have at most 32 bits and a sign, so that sums of 2**31 of them fit 64 bits. Of decimals: their unscaled
-    values.
+    Parts have at most 32 bits and a sign, so that sums of 2**31 of them fit 64 bits. For decimals these are the
+    unscaled values.
     """
     if pa.types.is_decimal(values.type):
         words = _decimal_words(values)

@@ -35,7 +35,7 @@ LARGEST_PRECISION = 38
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One column of the result. ``column``: a name as in predicates, None for ``count(*)``; ``share``: from 0 to 1, of
+    """One column of the result. ``column``: a name as in predicates, None for ``count(*)``. ``share``: from 0 to 1, for
     a quantile."""
 
     name: str
@@ -96,7 +96,7 @@ def _column(text: str, whole: str) -> str:
 
 
 def parse_groups(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns to group by; without any, all rows are one group. Raises ``InvalidQuery``."""
+    """The columns to group by. Without any, all rows are one group. Raises ``InvalidQuery``."""
     if by is None:
         return ()
     names = (by,) if isinstance(by, str) else tuple(by)
@@ -107,7 +107,7 @@ def parse_groups(by: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Whether values of the type have a minimum, and can be told apart as groups."""
+    """Whether values of the type have a minimum, and can be distinguished as groups."""
     if pa.types.is_decimal(kind):
         return bool(kind.bit_width <= 128)
     return not (
@@ -119,7 +119,7 @@ def has_order(kind: pa.DataType) -> bool:
 
 
 def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
-    """The type of the result over a column of this type; None of ``count(*)``. Raises ``InvalidQuery``."""
+    """The type of the result for a column of this type. ``kind`` is None for ``count(*)``. Raises ``InvalidQuery``."""
     function = aggregate.function
     if function == "count" or kind is None:
         return pa.int64()

@@ -32,8 +32,8 @@ class Group:
 
 @dataclass
 class GroupTotals:
-    """Totals of all groups, which are held at once. ``by``: names and types of the key's columns; ``columns``: types of
-    the aggregated columns, by name."""
+    """Totals of all groups, which are held in memory together. ``by``: names and types of the key's columns.
+    ``columns``: types of the aggregated columns, by name."""
 
     aggregates: tuple[Aggregate, ...]
     by: Mapping[str, pa.DataType]
@@ -52,7 +52,7 @@ class GroupTotals:
         return self._wanted[column]
 
     def group(self, key: Key) -> Group:
-        """The group of a key, whose values are as ``value_forms`` has them."""
+        """The group of a key. The values of the key are in the forms of ``value_forms``."""
         found = self.groups.get(key)
         if found is None:
             totals = {name: ColumnTotals(kind, self._wanted[name]) for name, kind in self.columns.items()}
@@ -161,7 +161,7 @@ def _key_value(value: Any) -> Any:
 
 
 def _one_nan(values: pa.Array) -> pa.Array:
-    """All NaN with the same bits, since bits are what a dictionary tells apart."""
+    """All NaN values with the same bits, because a dictionary distinguishes values by their bits."""
     if not pa.types.is_floating(values.type):
         return values
     return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)

@@ -1,4 +1,4 @@
-"""Totals of whole files that are known without opening them: the question to an index directory, and its answer."""
+"""Totals of whole files that are known without opening them: the request to an index directory, and its answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["KnownColumn", "KnownUnit", "TotalledColumn"]
 
 @dataclass(frozen=True)
 class TotalledColumn:
-    """A column whose totals are wanted: the type that it is read in, and which totals."""
+    """A column whose totals are wanted: the type in which it is read, and which totals."""
 
     kind: pa.DataType
     wanted: Wanted
@@ -23,7 +23,7 @@ class TotalledColumn:
 
 @dataclass(frozen=True)
 class KnownColumn:
-    """The totals of a column over a unit; ``minimum`` and ``maximum`` are in the forms of ``value_forms``."""
+    """The totals of a column for a unit. ``minimum`` and ``maximum`` are in the forms of ``value_forms``."""
 
     count: int
     total: int
@@ -31,7 +31,7 @@ class KnownColumn:
     maximum: Comparable | None
 
     def add_to(self, totals: ColumnTotals) -> None:
-        """Adds them to others of the column."""
+        """Adds these totals to others of the column."""
         totals.count += self.count
         totals.total += self.total
         if self.minimum is not None and self.maximum is not None:

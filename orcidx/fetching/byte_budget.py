@@ -1,8 +1,8 @@
 """Divides the bytes that a scan may fetch among its stripes.
 
 Two stripes are active at a time: one is decoded while the next is fetched. The first may take all bytes that the other
-does not hold. The second may take at most half, and waits for its turn if that is not enough, so that a stripe takes
-few requests as long as ``io_bytes`` can hold its data."""
+does not hold. The second may take at most half, and waits for its turn if that is not enough. So a stripe takes few
+requests as long as ``io_bytes`` can hold its data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["ByteBudget", "Share"]
 
 @dataclass
 class ByteBudget:
-    """``most``: bytes that all stripes of a scan may hold together. Not safe for use from several threads."""
+    """``most``: the bytes that all stripes of a scan may hold together. Not thread-safe."""
 
     most: int
     shares: list[Share] = field(default_factory=list)
     """The shares of the active stripes, in their order."""
 
     def enter(self) -> Share:
-        """Makes the share of a stripe that begins after the others."""
+        """Creates the share of a stripe that begins after the others."""
         share = Share(self)
         self.shares.append(share)
         return share
@@ -28,14 +28,14 @@ class ByteBudget:
 
 @dataclass(eq=False)
 class Share:
-    """The share of one stripe. ``held``: bytes that it has asked for."""
+    """The share of one stripe. ``held``: the bytes that it has requested."""
 
     budget: ByteBudget
     held: int = 0
 
     def room(self, needed: int, *, whole: bool) -> int | None:
-        """The bytes that the stripe may fetch now, of ``needed``; None if it has to wait. ``whole``: it takes all of
-        them or none, if the budget can hold them; else half the budget is enough."""
+        """How many of the ``needed`` bytes the stripe may fetch now. None if it has to wait. ``whole``: it takes all of
+        them or none, if the budget can hold them. Otherwise half the budget is enough."""
         half = self.budget.most // 2
         others = sum(share.held for share in self.budget.shares if share is not self)
         room = max(0, self.budget.most - others - self.held)
@@ -46,5 +46,5 @@ class Share:
         return None
 
     def close(self) -> None:
-        """Gives back what the stripe held."""
+        """Returns the bytes that the stripe held."""
         self.budget.shares.remove(self)

@@ -1,7 +1,7 @@
-"""Runs generators of ``Fetch`` requests: in the caller's thread, awaited, or ahead of time.
+"""Runs generators of ``Fetch`` requests: in the caller's thread, asynchronously, or ahead of time.
 
-A step generator yields ``Fetch`` and is sent the buffers; any other value that it yields is a result. It never waits by
-itself, so that the same planning and decoding code works in all three ways."""
+A step generator yields ``Fetch`` and is sent the buffers. Every other value that it yields is a result. It never waits
+by itself, so the same code for planning and decoding works in all three ways."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ Stage = Callable[[str], AbstractContextManager[None]]
 class Fetch:
     """A request for bytes: (offset, length) pairs in the file. The answer is their buffers, in order.
 
-    ``what``: "footer", "index", "bloom" or "data"; decoding starts when data arrives. ``most``: requests that it may
-    take of remote storage; None leaves that to the storage.
+    ``what``: "footer", "index", "bloom" or "data"; decoding starts when data arrives. ``most``: the most requests that
+    it may take from remote storage; None leaves this to the storage.
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -48,7 +48,7 @@ class Fetch:
 
     @property
     def limit(self) -> dict[str, int]:
-        """``most`` as a keyword, where it is set."""
+        """``most`` as a keyword argument, if it is set."""
         return {} if self.most is None else {"most": self.most}
 
 
@@ -58,7 +58,7 @@ class Pending:
 
 PENDING = Pending()
 _OFF_LOOP = Pool(32)
-"""Threads for calls that an event loop must not wait for; as many as asyncio's own pool has at most."""
+"""Threads for calls for which an event loop must not wait. There are as many as asyncio's own pool has at most."""
 
 
 class RangeSource(Protocol):
@@ -100,11 +100,11 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
 
 @dataclass(frozen=True)
 class Turn:
-    """A step generator to run when its turn comes. ``start`` makes it, and ``source`` has its bytes; without ``source``
-    it makes no requests.
+    """A step generator to run when its turn comes. ``start`` creates it, and ``source`` has its bytes; without
+    ``source`` it makes no requests.
 
-    ``finish`` is called when all results have been taken. ``at_once`` gives the results of a turn that neither reads
-    nor waits, faster than the steps would; None for any other turn."""
+    ``finish`` is called after all results were taken. ``at_once`` gives the results of a turn that neither reads nor
+    waits, faster than the steps would. None for any other turn."""
 
     start: Callable[[], Generator[Any, Any, Any]]
     source: RangeReader | None
@@ -125,10 +125,11 @@ class Turns(Protocol):
 
 
 class _Running:
-    """An active turn. Its requests are answered by the threads of the storage while another turn decodes. Those of a
-    local file are answered in the thread that makes them, because a thread would cost more than the read.
+    """An active turn. Its requests are answered by threads of the storage while another turn decodes. Requests for a
+    local file are answered in the thread that makes them, because handing them to another thread takes longer than the
+    read.
 
-    ``poll`` continues it as far as possible without waiting and decoding; ``step`` continues it for one answer or
+    ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues it for one answer or
     result."""
 
     def __init__(self, turn: Turn, stage: Stage) -> None:
@@ -177,7 +178,7 @@ class _Running:
                 if self.coming.exception() is not None:
                     return
                 self._answer()
-        except Exception as error:  # whatever decoding the indexes raised: the rows before come first
+        except Exception as error:  # any error while the indexes are decoded: the rows before it come first
             self._failed = error
 
     def _answer(self) -> None:
@@ -254,7 +255,7 @@ class _Lookahead:
                 return
             try:
                 turn = self._turns.take(wait=False)
-            except Exception as error:  # whatever opening the next file raised: the rows before come first
+            except Exception as error:  # any error while the next file is opened: the rows before it come first
                 self._failed = error
                 return
             if turn is None:
@@ -283,7 +284,7 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
                     if current.results:
                         yield from current.take_results()
             else:
-                current.poll()  # the current turn asks before the next one does
+                current.poll()  # the current turn makes its requests before the next one
                 lookahead.look_ahead()
                 yield from current.take_results()
                 while current.step():
@@ -320,7 +321,7 @@ async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenera
 
 
 async def off_loop(call: Callable[[], T]) -> T:
-    """Runs ``call`` in a thread. A cancelled caller waits until the call has ended, however often it is cancelled, so
+    """Runs ``call`` in a thread. A cancelled caller waits until the call has ended, even if it is cancelled again, so
     that nothing is closed while it is in use."""
     task = Task(call)
     try:

@@ -1,8 +1,8 @@
-"""Index sections of remote stripes that were fetched with the stripes' footers, so that requests inside them need no
+"""Index sections of remote stripes that were fetched together with footers of stripes. Requests inside them need no
 storage.
 
-A round trip costs tens of milliseconds, as much as a megabyte. The footer of one stripe lies beside the index of the
-next, so that one request brings both."""
+A round trip takes tens of milliseconds, as long as a megabyte. The footer of one stripe is adjacent to the index of the
+next one, so one request fetches both."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Waiting, handing over and counting between threads, without a lock that an interrupt could leave held."""
+"""Waiting, handing over and counting between threads, without locks that an interrupt could leave locked."""

@@ -1,9 +1,10 @@
-"""Calls that run in other threads: ``Task`` for one, ``Pool`` for many, ``Once`` for a thread that serves for good.
+"""Calls that run in other threads: ``Task`` is one call, ``Pool`` runs many, ``Once`` is a thread that stays for good.
 
-They are what ``concurrent.futures`` has, which an interrupt of the main thread leaves locked at times (``waiting``).
-Threads are begun by ``_thread``: ``threading.Thread.start`` waits for its thread, by such a lock.
+They replace ``concurrent.futures``, which an interrupt of the main thread may leave locked (``waiting``). Threads are
+started by ``_thread``, because ``threading.Thread.start`` uses such a lock to wait for the new thread.
 
-When the interpreter ends, what was handed over is done; from then on calls run where they are handed over.
+When the interpreter ends, calls that were handed over are completed. From then on each call runs in its caller's
+thread.
 """
 
 import atexit
@@ -19,17 +20,18 @@ cdef enum:
     DONE = 2
 
 cdef bint ENDS = False
-cdef list POOLS = []                    # that have threads
+cdef list POOLS = []  # the pools that have threads
 
 
 class Cancelled(Exception):
-    """A task has no result, as it was cancelled."""
+    """A task has no result, because it was cancelled."""
 
 
 cdef class Task:
-    """A call and its end, once it has run. Without a call it is somebody else who ends it, by ``finish``.
+    """A call and, after it has run, its result or error. A task without a call is ended by another thread with
+    ``finish``.
 
-    ``on_cancel``: called when it is cancelled while it runs; one that has none goes on.
+    ``on_cancel``: called when the task is cancelled while it runs. Without it such a task continues.
     """
 
     cdef object call, value, error
@@ -44,11 +46,11 @@ cdef class Task:
         self.callbacks = []
 
     def done(self):
-        """Whether it has ended."""
+        """Whether the task has ended."""
         return self.state == DONE
 
     def run(self):
-        """Runs the call here, unless somebody has begun it or it was cancelled."""
+        """Runs the call here, unless another thread has begun it or it was cancelled."""
         if self.state != WAITS:
             return
         self.state = RUNS
@@ -60,7 +62,7 @@ cdef class Task:
             self.finish(value)
 
     def finish(self, value=None, error=None):
-        """Ends it, if it has not ended."""
+        """Ends the task, if it has not ended."""
         if self.state == DONE:
             return
         self.value, self.error, self.state = value, error, DONE
@@ -71,7 +73,7 @@ cdef class Task:
             callback()
 
     def cancel(self):
-        """Ends it without a result where that can be; whether it has none."""
+        """Ends the task without a result if possible. Returns whether it has no result."""
         cdef object hook = self.on_cancel
         if self.state == DONE or (self.state == RUNS and hook is None):
             return isinstance(self.error, Cancelled)
@@ -81,24 +83,24 @@ cdef class Task:
         return True
 
     def call_when_done(self, callback):
-        """Calls ``callback()`` once, when it ends or has ended, in whatever thread."""
+        """Calls ``callback()`` once, in any thread, when the task ends, or now if it has ended."""
         if self.state == DONE:
             callback()
         else:
             self.callbacks.append(callback)
 
     def wait(self):
-        """Waits for its end."""
+        """Waits until the task has ended."""
         while self.state != DONE:
             self.waiters.wait(-1, True)
 
     def exception(self):
-        """The error that it ended with, or None; waits for its end."""
+        """Waits until the task has ended, and returns its error or None."""
         self.wait()
         return self.error
 
     def result(self):
-        """What the call gave, or its error; waits for its end."""
+        """Waits until the task has ended, and returns what the call returned, or raises its error."""
         self.wait()
         if self.error is not None:
             raise self.error
@@ -106,8 +108,8 @@ cdef class Task:
 
 
 cdef class Pool:
-    """Up to ``size`` threads that run calls in the order in which they come. They begin when they are wanted, and go
-    when the size is made less than there are. A forked child begins with none."""
+    """Up to ``size`` threads that run calls in the order in which they arrive. Threads are started when they are
+    needed, and end if the size becomes smaller than their number. A forked child begins without threads."""
 
     cdef object queue
     cdef Waiters idle, gone
@@ -128,23 +130,23 @@ cdef class Pool:
 
     @property
     def busy(self) -> int:
-        """0 where no call runs or waits for a thread."""
+        """0 if no call is running or waiting for a thread."""
         self.renew()
         return len(self.queue) + self.threads - len(self.idle.seats)
 
     def submit(self, call):
-        """The call as a ``Task``: run by a thread of the pool, or here where it can have none."""
+        """The call as a ``Task``. It runs in a thread of the pool, or here if no thread can be started."""
         task = Task(call)
         self.take(task)
         return task
 
     def take(self, Task task not None):
-        """Has a task run, as ``submit`` does with its call."""
+        """Runs a task, as ``submit`` runs its call."""
         if not self.hand_over(task):
             task.run()
 
     def offer(self, call):
-        """Whether a thread of the pool is going to run the call; False where the pool can have none."""
+        """Whether a thread of the pool will run the call. False if no thread can be started."""
         return self.hand_over(Task(call))
 
     cdef bint hand_over(self, Task task) except -1:
@@ -155,7 +157,7 @@ cdef class Pool:
         if self.idle.seats:
             self.idle.call_one()
         elif self.threads < self.size and not self.begin_thread() and not self.threads:
-            self.queue.remove(task)     # nobody else takes any
+            self.queue.remove(task)  # no other thread takes tasks now
             return False
         return True
 
@@ -165,14 +167,14 @@ cdef class Pool:
         self.threads += 1
         try:
             start_new_thread(self.work, ())
-        except RuntimeError:            # the system has no more, or the interpreter ends
+        except RuntimeError:  # the system allows no more threads, or the interpreter is ending
             self.threads -= 1
             return False
         return True
 
     def run_all(self, tasks):
-        """Runs calls side by side, the last one here; of several errors the first call's is raised. An interrupt leaves
-        when all have ended: what they work on is the caller's."""
+        """Runs calls in parallel, the last one here. If several fail, the error of the first call is raised. An
+        interrupt is raised only after all calls have ended, because they use the caller's objects."""
         cdef list calls = list(tasks)
         cdef Py_ssize_t last = len(calls) - 1
         cdef list running = [self.submit(call) for call in calls[:max(last, 0)]]
@@ -191,7 +193,7 @@ cdef class Pool:
             raise error
 
     def work(self):
-        """What a thread of the pool does."""
+        """The loop of a thread of the pool."""
         while True:
             if self.queue and self.threads <= self.size:
                 task = self.queue.popleft()
@@ -225,8 +227,8 @@ atexit.register(_end)
 
 
 cdef class Once:
-    """A thread that is begun at the first call, and anew in a forked child. ``serve`` gets a task, which it ends with
-    what everybody gets; then it may stay."""
+    """A thread that is started at the first call, and again in a forked child. ``serve`` gets a task, and ends it with
+    the result for all callers. It may then continue to run."""
 
     cdef object serve
     cdef Task ready
@@ -236,7 +238,7 @@ cdef class Once:
         self.serve = serve
 
     def get(self):
-        """What the thread has given; begins it, and waits for that."""
+        """The result of the thread. Starts the thread if needed, and waits for the result."""
         cdef Task ready = self.ready
         if ready is None or self.forks != forks() or (ready.state == DONE and ready.error is not None):
             ready = Task()
@@ -251,7 +253,8 @@ cdef int begin(call, tuple arguments) except -1:
 
 
 def spawn(call):
-    """The call as a ``Task``, in a thread of its own; here where there can be none. The interpreter ends without it."""
+    """The call as a ``Task`` in its own thread, or here if none can be started. The interpreter does not wait for
+    it."""
     task = Task(call)
     try:
         begin(task.run, ())
@@ -261,7 +264,7 @@ def spawn(call):
 
 
 cdef class _Share:
-    """Runs tasks as long as some are left and none has failed."""
+    """Runs tasks until none are left or one has failed."""
 
     cdef object left
 
@@ -278,8 +281,9 @@ cdef class _Share:
 
 
 def side_by_side(call, items, int threads):
-    """``[call(item) for item in items]``, by so many threads at most. The first error in their order leaves; what has
-    not begun by then never does, and what has begun is waited for, but for an interrupt."""
+    """``[call(item) for item in items]``, in at most so many threads. The first error in the order of the items is
+    raised. Calls that have not begun by then do not begin, and running ones are waited for, except after an
+    interrupt."""
     cdef list tasks = [Task(partial(call, item)) for item in items]
     cdef object left = deque(tasks), share = _Share(left)
     cdef Task task

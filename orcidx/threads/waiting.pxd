@@ -8,8 +8,8 @@ cdef class Seat:
 
 cdef class Waiters:
     cdef list seats
-    # True once called, False when so many seconds have passed; below 0: without an end. Interruptible: a signal's
-    # handler runs meanwhile, and what it raises leaves.
+    # True once it was called, False after so many seconds; below 0 means without limit. It can be interrupted: the
+    # handler of a signal runs meanwhile, and what the handler raises is raised here.
     cdef bint wait(self, double seconds, bint interruptible) except -1
     cdef int call(self) except -1
     cdef int call_one(self) except -1

@@ -1,14 +1,15 @@
-"""Waiting, excluding and counting, for threads of which any may be interrupted at any moment.
+"""Waiting, mutual exclusion and counting, for threads that may be interrupted at any moment.
 
-The handler of a signal runs between two instructions of Python in the main thread. What it raises, as Ctrl-C does,
-leaves ``threading.Condition``, ``Event``, ``Semaphore``, ``queue.Queue`` and ``Future`` locked where it comes between
-their taking a lock and the block that gives it back (they are written in Python), and from Python 3.14 on a plain
-``with lock`` too, whose ``__enter__`` is an ordinary call. Every other thread then waits for ever.
+The handler of a signal runs between two instructions of Python in the main thread, and may raise an exception, as
+Ctrl-C does. ``threading.Condition``, ``Event``, ``Semaphore``, ``queue.Queue`` and ``Future`` are written in Python.
+They stay locked if the exception occurs after they take a lock and before the block that releases it. From Python 3.14
+this also happens with a plain ``with lock``, whose ``__enter__`` is an ordinary call. All other threads then wait
+forever.
 
-No method here has such a moment. The interpreter's lock (GIL) makes each change of state one step: the code is
-compiled, no Python runs in it, and it gives the GIL up where it waits alone. A thread waits on a lock of its own, its
-``Seat``, that nobody else needs; handlers run there, by ``PyErr_CheckSignals``, while nothing is held. A module that
-does not say that it can do without the GIL has it switched on, also in a free-threaded interpreter.
+The methods here have no such moment. Under the interpreter's lock (GIL) each change of state is one step: the code is
+compiled, runs no Python code, and releases the GIL only where it waits. A thread waits on its own lock, its ``Seat``,
+which no other thread takes. Handlers run there, through ``PyErr_CheckSignals``, while no lock is held. If a module does
+not declare that it can run without the GIL, the GIL is switched on, even in a free-threaded interpreter.
 """
 
 import os
@@ -30,12 +31,12 @@ cdef extern from "Python.h":
     int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr_flag) nogil
 
 
-cdef long long SLICE = 100_000       # us; a signal that another thread was given does not end the main one's waiting
+cdef long long SLICE = 100_000  # us; a signal that another thread received does not end the main thread's waiting
 cdef long FORKS = 0
 
 
 cdef long forks() noexcept:
-    # How many forks lie between the first process and this one: what threads of another process held is nobody's here.
+    # The number of forks between the first process and this one. What threads of another process held is ignored here.
     return FORKS
 
 
@@ -63,7 +64,7 @@ cdef class Seat:
 
 
 cdef class Waiters:
-    """Threads that wait until another one calls them."""
+    """Threads that wait until another thread calls them."""
 
     def __cinit__(self):
         self.seats = []
@@ -106,7 +107,7 @@ cdef class Waiters:
 
 
 cdef class Flag:
-    """Something that has happened or has not, and never unhappens."""
+    """An event that has happened or not. Once it has happened, this never changes."""
 
     cdef bint happened
     cdef Waiters waiters
@@ -115,17 +116,17 @@ cdef class Flag:
         self.waiters = Waiters()
 
     def set(self):
-        """Lets everybody go on who waits."""
+        """Wakes all threads that wait."""
         self.happened = True
         self.waiters.call()
 
     def wait(self, double seconds):
-        """Waits so many seconds at most; whether it has happened."""
+        """Waits at most so many seconds. Returns whether the event has happened."""
         return self.happened or (self.waiters.wait(seconds, True) or self.happened)
 
 
 cdef class Mutex:
-    """Runs calls of several threads one after the other. In a forked child nobody is inside."""
+    """Runs calls of several threads one after the other. In a forked child no call is running."""
 
     cdef long forks
     cdef unsigned long holder
@@ -150,8 +151,8 @@ cdef class Mutex:
             self.waiters.call()
 
     def run(self, call, *arguments):
-        """The result of a call, that nobody else's overlaps. Raises ``RuntimeError`` inside a call of this thread, as
-        in the handler of a signal: it would wait for itself."""
+        """The result of a call. No other call runs at the same time. Raises ``RuntimeError`` inside a call of the same
+        thread, for example in the handler of a signal, because it would wait for itself."""
         while self.is_held():
             if self.holder == PyThread_get_thread_ident():
                 raise RuntimeError("used again by a thread that is inside, as by the handler of a signal")
@@ -159,7 +160,7 @@ cdef class Mutex:
         return self.inside(call, arguments)
 
     def attempt(self, call):
-        """Runs a call unless another one runs; whether it ran."""
+        """Runs a call unless another one is running. Returns whether it ran."""
         if self.is_held():
             return False
         self.inside(call, ())
@@ -167,7 +168,7 @@ cdef class Mutex:
 
 
 cdef class Tally:
-    """A sum that several threads add to."""
+    """A sum to which several threads add."""
 
     cdef readonly object sum
 
@@ -175,13 +176,13 @@ cdef class Tally:
         self.sum = 0
 
     def add(self, number):
-        """Adds a number; the sum then."""
+        """Adds a number and returns the new sum."""
         self.sum = self.sum + number
         return self.sum
 
 
 cdef class Held:
-    """Sizes of what several owners keep, and their sum."""
+    """The sizes of what several owners hold, and their sum."""
 
     cdef readonly object sum
     cdef dict sizes
@@ -191,14 +192,15 @@ cdef class Held:
         self.sizes = {}
 
     def set(self, owner, size):
-        """Notes the size of what an owner keeps now; the sum then. Owners are numbers or texts, or tuples of them."""
+        """Records the current size of what an owner holds, and returns the sum. Owners are numbers, texts, or tuples of
+        them."""
         self.sum = self.sum + size - self.sizes.get(owner, 0)
         self.sizes[owner] = size
         return self.sum
 
 
 cdef class Channel:
-    """Objects on their way from one thread to another, in order, ``capacity`` of them at most."""
+    """A queue of objects from one thread to another, in order. It has at most ``capacity`` objects."""
 
     cdef object items
     cdef Py_ssize_t capacity
