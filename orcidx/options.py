@@ -218,8 +218,8 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         changed.__dict__.update(options)
         changed._check(options)
         if _IMMUTABLE.issuperset(map(type, options.values())):
-            if len(_CHANGED) >= MOST_CHANGED:
-                _CHANGED.clear()
+            for oldest in list(_CHANGED)[: len(_CHANGED) + 1 - MOST_CHANGED]:  # other threads change it, too
+                _CHANGED.pop(oldest, None)
             _CHANGED[asked] = self, options, changed
         return changed
 

@@ -86,6 +86,10 @@ def test_options_are_changed_once() -> None:
     for size in range(1, 100):
         assert options.override(batch_size=size).batch_size == size
         assert len(_CHANGED) <= MOST_CHANGED
+        # whatever was asked before, those asked last are kept
+        lately = options.override(io_bytes=size), options.override(merge_gap=size)
+        assert lately[0] is options.override(io_bytes=size)
+        assert lately[1] is options.override(merge_gap=size)
     precision = [38, 6]
     assert options.override(decimal_zero_precision=precision).decimal_zero_precision == [38, 6]
     precision[:] = [1]
