@@ -56,14 +56,14 @@ def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
     total = left = 0
     samples: list[FileJob] = []
     with FileQueue(jobs[::step], replace(request, columns=()), ScanMetrics(), open_all=True) as files:
-        for job, file in zip(jobs[::step], files):
+        for file in files:
             total += file.scan.wanted_count
             for number in file.scan.stripe_numbers():
                 rows = run_value(file.scan.decide(number), file.storage).rows
                 left += rows.may.count
                 if most_kept > 0 and rows.may.count:
                     some = rows.may.limit(SAMPLED_ROWS).shift_into(file.scan.reader.tail.footer.rows, rows.first_row)
-                    samples.append(replace(job, selection=some, deleted=None, row_range=None, stripes=None))
+                    samples.append(replace(file.scan.job, selection=some, deleted=None, row_range=None, stripes=None))
     if left <= LARGEST_SHARE_LEFT * total:
         return True
     return most_kept > 0 and left * step >= LARGE_ROWS and _share_kept(scan, samples) <= most_kept

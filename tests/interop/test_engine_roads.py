@@ -197,9 +197,14 @@ def test_a_condition_pays_in_a_store(folder: Any) -> None:
 # --- Polars -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["reader", "none"])
+@pytest.fixture(params=["reader", "reader, all pushed", "none", "none, all pushed"])
 def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
-    monkeypatch.setenv("ORCIDX_POLARS_READER", request.param)
+    """With the rule of what is pushed, which these files are too small for, and with every condition pushed."""
+    road, _, pushed = request.param.partition(", ")
+    monkeypatch.setenv("ORCIDX_POLARS_READER", road)
+    if pushed:
+        monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 0)
+        monkeypatch.setattr(polars_road, "MOST_KEPT", 1.0)
     return orcidx.scan_polars(folder)
 
 
@@ -271,7 +276,7 @@ def test_polars_pushes_what_indexes_answer(lazy: Any, monkeypatch: Any) -> None:
     assert lazy.filter((pl.col("id") == 4321) & (pl.col("text") == "v5")).select("x").collect().height == 1
     assert scans[-1].request.where is not None
     assert lazy.filter(pl.col("text") == "v5").select("x").collect().height > 100
-    assert scans[-1].request.where is None
+    assert (scans[-1].request.where is not None) is (polars_road.MOST_KEPT == 1.0)
     assert {path[0] for path in scans[-1].request.columns or ()} == {"x", "text"}
     assert lazy.head(10).collect().height == 10
     assert scans[-1].row_limit == 10
