@@ -264,7 +264,7 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
 
 
 cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* most) except -1 nogil:
-    # Up to count unscaled values, those before the first whose code has more than 62 bits; how many.
+    # Reads up to count unscaled values, and stops before the first whose code has more than 62 bits. Returns how many.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     while True:
@@ -323,8 +323,8 @@ cdef int read_same(Window values, uint8_t* out, int64_t count, int precision) ex
 
 
 cdef int read_same_narrow(Window values, int64_t* out, int64_t count, int precision) except -1 nogil:
-    # count decimals of at most 18 digits to out, 8 bytes each, which have the wanted scale; a status. Small ones may be
-    # stored in more bytes than they need: Java and C++ read them, too.
+    # Writes decimals of at most 18 digits to out, 8 bytes each, if they are stored with the wanted scale. Returns a
+    # status. Small ones may be stored in more bytes than they need: Java and C++ read them, too.
     cdef uint8_t wide[16]
     cdef uint64_t most = 0
     cdef int64_t done = 0

@@ -83,4 +83,4 @@ def check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
         if stripe.end > limit:
             raise CorruptFile(f"the stripe ends at {stripe.end}, past the stripes' end at {limit}", stripe=number)
     if len(stripes) > 1 and (claimed := sum(stripe.end - stripe.offset for stripe in stripes)) > limit:
-        raise CorruptFile(f"the stripes claim {claimed} bytes, more than the {limit} before the footers: they overlap")
+        raise CorruptFile(f"stripes overlap: together they have {claimed} bytes, of {limit} before the footers")

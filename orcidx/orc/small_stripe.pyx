@@ -66,7 +66,7 @@ cdef class HeldStream:
     cdef int64_t offset
     cdef readonly int64_t length
 
-    # An attribute that a window looks up: a failed lookup would create an exception that nobody needs.
+    # A window looks these attributes up. They are None, because a failed lookup would create an exception for nothing.
     read_into = None
     run = None
 

@@ -83,7 +83,7 @@ class RawStatistics:
     """Statistics of one column over n units. ``rows`` of each unit; ``arrays`` as ``wire.read_statistics`` gives them,
     spans pointing into ``buffer``. A unit without statistics has count -1, has_null -1 and no fields.
 
-    Metadata that is kept keeps these, so what follows from them is kept too; see ``derived``."""
+    Cached metadata holds these objects, so values that are computed from them (``derived``) are cached, too."""
 
     node: OrcType
     level: Level

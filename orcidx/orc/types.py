@@ -126,7 +126,7 @@ class OrcType:
     @cached_property
     def places(self) -> dict[str, Sequence[int]]:
         """The indexes in ``children`` of each name. A name may repeat."""
-        # avoids a step for each of many children
+        # zip makes the dict without a loop in Python over the children, of which there may be many
         found: dict[str, Sequence[int]] = dict(zip(self.names, zip(range(len(self.names)))))
         if len(found) == len(self.names):
             return found

@@ -48,7 +48,8 @@ def _storage(type_: Any) -> Any:
 
 
 def hides_values(type_: pa.DataType) -> bool:
-    """Whether a list or struct contains views or runs, which pyarrow can neither filter nor take there."""
+    """Whether a list or struct contains view arrays or run-end encoded arrays. pyarrow's ``filter`` and ``take`` do not
+    support these inside nested types."""
     type_ = _storage(type_)
     if not pa.types.is_nested(type_) or pa.types.is_run_end_encoded(type_):
         return False

@@ -215,7 +215,9 @@ class _Layout2(_Layout):
         self._edges = [*self._firsts.offsets, total]
         ascending = all(a < b for a, b in zip(self._edges, self._edges[1:]))
         if total < 0 or not ascending or (blocks and self._edges[0]) or self.first_bitmap > body.length:
-            raise CorruptFile("the offsets of the blocks do not ascend from 0 to their size", offset=at)
+            raise CorruptFile(
+                "the offsets of the blocks do not ascend from 0 to below the size of all blocks", offset=at
+            )
         self._blocks: dict[int, Entries] = {}
 
     def _load(self, numbers: Sequence[int]) -> None:

@@ -51,7 +51,8 @@ class Format:
 
 
 def parse_size(name: str, value: object) -> int:
-    """Bytes of a size as Paimon writes it ("16kb", "64 MB", no unit for bytes, powers of 1024), or of an int."""
+    """The number of bytes of a size: an int, or a text in Paimon's form, such as "16kb" or "64 MB". Units are powers of
+    1024; a number without a unit is in bytes."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None

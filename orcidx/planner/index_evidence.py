@@ -75,7 +75,9 @@ class IndexEvidence:
             if index.rows not in (None, self._rows):
                 raise CorruptFile(f"the index has {index.rows} rows and the file {self._rows}")
             if leaf.domain is Domain.TIMESTAMP and (leaf.type.tz is None) is (index.data_type.root == "TIMESTAMP_LTZ"):
-                raise Unsupported(f"the index is of {index.data_type}, and the column is asked as {leaf.type}")
+                raise Unsupported(
+                    f"the index is of {index.data_type} and not used, for the column is read as {leaf.type}"
+                )
             verdict = index.test(leaf)
             if verdict.rows is None:
                 return None
@@ -102,8 +104,8 @@ def index_evidence(
     """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
     Bytes and paths take their types from the file's own columns.
 
-    A timestamp column of such bytes or paths is left out. Its keys depend on its precision, which only the table's
-    schema has. To use it, open the index with ``paimon.read_file_index`` and its types.
+    If the index is given as bytes or a path, its timestamp columns are not used: their keys depend on the precision,
+    which only the table's schema has. To use them, open the index with ``paimon.read_file_index`` and its types.
     """
     opened = _file_index(index, root, rows, strict=strict)
     return tuple(IndexEvidence(opened, kind, rows, names) for kind in FORMATS)

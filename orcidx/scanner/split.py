@@ -276,7 +276,7 @@ def request_from_json(data: Any) -> ScanRequest:
 
 def _match_from_json(value: Any) -> Any:
     if value not in ("name", "position", "field_id"):
-        raise InvalidQuery(f"this is no split in JSON: match is {value!r:.100}")
+        raise InvalidQuery(f"this is no split in JSON: match is {value!r:.100}, not 'name', 'position' or 'field_id'")
     return value
 
 
@@ -359,5 +359,5 @@ def _constants_from_json(data: str | None) -> dict[str, pa.Scalar]:
     batch = pa.ipc.open_stream(_bytes(data)).read_next_batch()
     batch.validate(full=True)
     if batch.num_rows != 1:
-        raise InvalidQuery(f"this is no split in JSON: its constants have {batch.num_rows} values each")
+        raise InvalidQuery(f"this is no split in JSON: its constants have {batch.num_rows} values each, not one")
     return {name: batch.column(i)[0] for i, name in enumerate(batch.schema.names)}

@@ -28,7 +28,7 @@ _BLOCK = 64_000
 def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]) -> bytes:
     """A whole file. Raises ``Unsupported`` if the records would not be equal when they are read back."""
     if codec not in _CODECS:
-        raise Unsupported(f"Avro codec {codec!r} is not written; known are {', '.join(_CODECS)}")
+        raise Unsupported(f"orcidx does not write the Avro codec {codec!r}, but {', '.join(_CODECS)}")
     records = list(records)
     sync = os.urandom(SYNC)
     texts = b"avro.schema", schema_text, b"avro.codec", codec.encode()

@@ -1,9 +1,9 @@
 """Which files may be left out over Spark Connect, which gives neither an analysed expression nor a listing.
 
-Spark analyses a condition when the DataFrame runs, with the session's confs of that time. So only what orcidx parses
-itself, with literals of exactly the columns' types, rules out files, and conditions on times only as far as they hold
-on any clock. The client may see other files than the server under the same path, so a file is left out only if the
-server's file has the same size and time."""
+Spark analyses a condition when the DataFrame runs, with the session's confs of that time. So a condition rules out
+files only if orcidx parses it itself and its literals have exactly the columns' types. A condition on times rules out
+only files that hold no matching row in any time zone of the session. The client may see other files than the server
+under the same path, so a file is left out only if the server's file has the same size and time."""
 
 from __future__ import annotations
 

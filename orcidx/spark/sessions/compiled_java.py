@@ -36,7 +36,9 @@ def compiled(gateway: JavaObject, name: str) -> JavaObject:
         cause = error.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        raise Unsupported(f"this Spark does not take orcidx's {name}: {str(cause.toString())[:300]}") from None
+        raise Unsupported(
+            f"orcidx's Java class {name} cannot be compiled by this Spark: {str(cause.toString())[:260]}"
+        ) from None
     return compiler.getClassLoader().loadClass(name)
 
 
