@@ -82,7 +82,7 @@ ERRORS = [
     ('col("city").str.startswith("O")', "starts_with"),
     ('col("city").startswith("O")', "starts_with(text)"),
     ('col("id").is_between(1, 2)', "between(low, high)"),
-    ('col("user")[0]', "a struct's field is named by a text"),
+    ('col("user")[0]', "the name of a struct's field must be a str"),
     ("orcidx.scan(path).collect()", "to_table()"),
     ("orcidx.scan(path).toPandas()", "to_pandas()"),
     ("orcidx.scan(path).show()", "head(n)"),

@@ -1,26 +1,26 @@
 """Predicates: the meaning of ``where``, and how predicates are built.
 
 ``where`` may be a predicate built from ``col``, SQL text, a ``pyarrow.compute.Expression`` or a list in disjunctive
-normal form; ``parse`` makes a predicate of any of them.
+normal form. ``parse`` makes a predicate of each of these forms.
 
 The meaning of ``where``:
 
-* SQL's three-valued logic: a row comes back where the predicate is TRUE. A comparison is NULL where the column or the
-  literal is NULL; NOT leaves NULL alone. ``eq_null_safe`` (SQL ``<=>``) and ``is_null`` are never NULL.
-* NaN, by the option ``nan``: ``"ieee"``: every comparison with NaN is FALSE (so ``!=`` is TRUE), as pyarrow.compute;
-  ``"largest"``: NaN equals NaN and is above every other number, as in Spark, Polars and DuckDB.
+* SQL's three-valued logic applies: a row is returned if the predicate is TRUE for it. A comparison is NULL if the
+  column or the literal is NULL, and NOT NULL is NULL. ``eq_null_safe`` (SQL ``<=>``) and ``is_null`` are never NULL.
+* The option ``nan`` says how NaN compares. With ``"ieee"`` every comparison with NaN is FALSE (so ``!=`` is TRUE), as
+  in pyarrow.compute. With ``"largest"`` NaN equals NaN and is above every other number, as in Spark, Polars and DuckDB.
 * -0.0 equals 0.0. float32 columns compare as float64.
-* Integers and decimals compare exactly with any literal, without going through double: ``x == 1.5`` is never TRUE of an
-  integer column. A decimal literal for a float column is rounded to the nearest double, as SQL engines do.
-* Strings compare as unsigned UTF-8 bytes. CHAR(n) compares right-trimmed of spaces, column and literal.
-* A date literal for a timestamp column is midnight. Times with and without a zone never mix. ISO 8601 text is accepted
-  for date and timestamp columns.
-* Comparison is in the file's own precision, before any conversion of units.
-* A literal that cannot be of the column's type raises ``InvalidQuery`` at bind; one that merely does not fit the
-  column's range is compared exactly.
-* Where columns are compared with columns, or computed with (``id = id + 0``, ``lower(city) = 'oslo'``), pyarrow
-  evaluates the comparison by its own rules; see ``computed``.
-* A pyarrow Expression keeps pyarrow's meaning (``~is_in`` keeps nulls there; SQL's NOT IN drops them).
+* Integers and decimals compare exactly with any literal, and are not converted to double: ``x == 1.5`` is never TRUE
+  for an integer column. A decimal literal for a float column is rounded to the nearest double, as SQL engines do.
+* Strings compare as unsigned UTF-8 bytes. For CHAR(n), trailing spaces of the column and of the literal are ignored.
+* A date literal for a timestamp column means midnight. Times with a zone cannot be compared with times without a zone.
+  Date and timestamp columns accept ISO 8601 text.
+* Values are compared in the file's own precision, before any conversion of units.
+* A literal that cannot have the column's type raises ``InvalidQuery`` when the predicate is bound. A literal that is
+  only outside the column's range is compared exactly.
+* If columns are compared with columns or computed with (``id = id + 0``, ``lower(city) = 'oslo'``), pyarrow evaluates
+  the comparison by its own rules; see ``computed``.
+* A pyarrow Expression keeps pyarrow's meaning. For example, ``~is_in`` keeps nulls there, but SQL's NOT IN drops them.
 """
 
 from __future__ import annotations
@@ -102,9 +102,10 @@ __all__ = [
 
 
 class Column(Values):
-    """A column in a predicate under construction; made by ``col``. Comparing it builds a predicate.
+    """A column in a predicate under construction, made by ``col``. Comparing the column builds a predicate.
 
-    ``+ - * /``, ``abs()``, ``function("lower")`` and other columns may stand in a comparison: pyarrow evaluates it.
+    ``+ - * /``, ``abs()``, ``function("lower")`` and other columns are allowed in a comparison; pyarrow then evaluates
+    it.
 
     Examples
     --------
@@ -149,12 +150,12 @@ class Column(Values):
         raise TypeError(f"{self!r} has no truth value; for a boolean column write {self!r} == True")
 
     def __getitem__(self, name: str) -> Column:
-        """A struct's field: ``col("user")["name"]``."""
+        """A field of a struct: ``col("user")["name"]``."""
         if not isinstance(name, str):
-            raise InvalidQuery(f"{self!r}[{name!r}]: a struct's field is named by a text")
+            raise InvalidQuery(f"{self!r}[{name!r}]: the name of a struct's field must be a str")
         return col(*self._path, name)
 
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they find misspelt names
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report misspelt names
 
         def __getattr__(self, name: str) -> Any:
             if name in self.__slots__:  # a column that is being copied has no attributes yet
@@ -179,14 +180,14 @@ class Column(Values):
         Raises
         ------
         InvalidQuery
-            A text or bytes is given in place of several values.
+            A text or bytes object is given in place of several values.
         """
         if isinstance(values, (str, bytes)):
-            raise InvalidQuery(f"is_in takes several values, not the text {values!r}")
+            raise InvalidQuery(f"is_in takes a list of values, not the text {values!r}")
         return Leaf(self._path, Op.IN, tuple(values))
 
     isin = is_in
-    """``is_in`` by the name that pyarrow, pandas and Spark use."""
+    """``is_in`` under the name that pyarrow, pandas and Spark use."""
 
     def between(self, low: object, high: object) -> Leaf:
         """``low <= column <= high``, both ends included.
@@ -203,7 +204,7 @@ class Column(Values):
         return Leaf(self._path, Op.BETWEEN, (low, high))
 
     def is_null(self) -> Leaf:
-        """Whether the column is NULL, also where a struct around it is.
+        """Whether the column is NULL. A field is also NULL where a struct around it is NULL.
 
         Returns
         -------
@@ -221,7 +222,7 @@ class Column(Values):
         return Leaf(self._path, Op.IS_NULL, negated=True)
 
     def is_nan(self) -> Leaf:
-        """Whether a number is NaN; NULL where the column is NULL.
+        """Whether a number is NaN. The result is NULL where the column is NULL.
 
         Returns
         -------
@@ -230,7 +231,7 @@ class Column(Values):
         return Leaf(self._path, Op.IS_NAN)
 
     def eq_null_safe(self, value: object) -> Leaf:
-        """SQL ``<=>``: NULL equals NULL and nothing else; never NULL itself.
+        """SQL ``<=>``: NULL equals only NULL, and the result is never NULL.
 
         Parameters
         ----------
@@ -293,7 +294,8 @@ class Column(Values):
         pattern : str or bytes
             ``%`` stands for any run of characters, ``_`` for one character.
         escape : str
-            The character after it is taken literally. An empty text: none is.
+            The character after the escape character is taken literally. With an empty text there is no escape
+            character.
 
         Returns
         -------
@@ -321,7 +323,7 @@ def col(*path: str) -> Column:
     col('price') > 5
     """
     if not path or not all(isinstance(name, str) and name for name in path):
-        raise InvalidQuery(f"a column is named by one or more texts, not {path!r}")
+        raise InvalidQuery(f"the name of a column must be one or more non-empty str, not {path!r}")
     return Column(path)
 
 
@@ -335,8 +337,8 @@ def parse(where: Where) -> Predicate:
     if isinstance(where, Column):
         raise InvalidQuery(f"{where!r} alone is not a predicate; for a boolean column write {where!r} == True")
     if isinstance(where, Node):
-        raise InvalidQuery(f"{where!r} is bound already")
-    from orcidx.predicate.adapters import translate  # text parsers are imported when they are needed
+        raise InvalidQuery(f"{where!r} is already bound to a schema; give the unbound predicate")
+    from orcidx.predicate.adapters import translate  # the text parsers are imported only when they are needed
 
     predicate: Predicate = translate(where)
     return predicate

@@ -1,7 +1,7 @@
 """Makes predicates from other forms: SQL text, pyarrow Expressions, DNF lists, Spark filters, Polars expressions.
 
-An adapter keeps its engine's meaning. Rows for which it cannot decide exactly are kept ("maybe"), and the engine tests
-them again.
+An adapter keeps the meaning that its engine gives to a condition. If an adapter cannot evaluate a condition exactly for
+some rows, it keeps these rows ("maybe"), and the engine tests them again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from orcidx.predicate.polars_where import from_polars_expression, is_polars
 __all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
 
 SHORT_TEXT = 1000
-"""The most characters of an SQL text whose predicate is cached: parsing a range takes 0.3 ms, a fifth of the time of a
-sum over it."""
+"""The largest number of characters of an SQL text whose predicate is cached. Parsing a range takes 0.3 ms, which is a
+fifth of the time of a sum over the range."""
 
 
 def translate(where: Any) -> Predicate:
-    """A predicate of SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery``."""
+    """Makes a predicate from SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery``."""
     if isinstance(where, str):
         return _of_short_text(where) if len(where) <= SHORT_TEXT else _of_text(where)
     if isinstance(where, pc.Expression):
@@ -44,13 +44,13 @@ def translate(where: Any) -> Predicate:
 
 def _of_text(where: str) -> Predicate:
     with needed("sqlglot"):
-        from orcidx.predicate.sql_text import from_sql  # loads sqlglot, which most scans never need
+        from orcidx.predicate.sql_text import from_sql  # imports sqlglot, which most scans do not need
 
     return from_sql(where)
 
 
 _of_short_text = lru_cache(maxsize=128)(_of_text)
-"""The same text gives the same predicate object, so that its cached plan is found again (``planner/schema_plan``)."""
+"""Returns the same predicate object for the same text, so its cached plan is found again (``planner/schema_plan``)."""
 
 
 # ---------------------------------------------------------------------- disjunctive normal form
@@ -74,13 +74,14 @@ _DNF_OPS: dict[str, tuple[Op, bool]] = {
 
 
 def from_dnf(where: Sequence[Any]) -> Predicate:
-    """A list ``[(column, op, value), ...]`` as AND, or a list of such lists as OR of ANDs.
+    """Translates a list ``[(column, op, value), ...]`` to AND, and a list of such lists to OR of ANDs.
 
-    The operators are ``= == != <> < <= > >= in``, ``not in``, ``is``, ``is not`` (null-safe), ``like``, ``not like``,
-    with SQL's meaning. A column is a name, or a tuple of names for a struct's field. Raises ``InvalidQuery``.
+    The operators are ``= == != <> < <= > >= in``, ``not in``, ``is``, ``is not`` (null-safe), ``like`` and ``not
+    like``, with SQL's meaning. A column is a name, or a tuple of names for a field of a struct. Raises
+    ``InvalidQuery``.
     """
     if not where:
-        raise InvalidQuery("an empty filter list; leave where out to read every row")
+        raise InvalidQuery("the filter list is empty; leave where out to read every row")
     if isinstance(where, tuple):
         return _triple(where)
     if all(isinstance(item, tuple) for item in where):
@@ -92,18 +93,20 @@ def from_dnf(where: Sequence[Any]) -> Predicate:
 
 def _triple(item: tuple[Any, ...]) -> Leaf:
     if len(item) != 3:
-        raise InvalidQuery(f"{item!r} is no (column, op, value)")
+        raise InvalidQuery(f"{item!r} is not a tuple (column, op, value)")
     column, symbol, value = item
     path = (column,) if isinstance(column, str) else column
     if not (isinstance(path, tuple) and path and all(isinstance(name, str) and name for name in path)):
-        raise InvalidQuery(f"{column!r} in {item!r} is no column: a name, or a tuple of names for a struct's field")
+        raise InvalidQuery(
+            f"{column!r} in {item!r} is not a column; give a name, or a tuple of names for a field of a struct"
+        )
     key = symbol.lower() if isinstance(symbol, str) else symbol
     if key not in _DNF_OPS:
-        raise InvalidQuery(f"{symbol!r} in {item!r} is no operator; the operators are {', '.join(_DNF_OPS)}")
+        raise InvalidQuery(f"{symbol!r} in {item!r} is not an operator; the operators are {', '.join(_DNF_OPS)}")
     op, negated = _DNF_OPS[key]
     if op is Op.IN:
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise InvalidQuery(f"{symbol!r} in {item!r} takes several values")
+            raise InvalidQuery(f"{symbol!r} in {item!r} takes a list of values")
         return Leaf(path, op, tuple(value), negated)
     return Leaf(path, op, (value, "\\") if op is Op.LIKE else (value,), negated)
 
@@ -124,10 +127,10 @@ _SPARK_OPS = {
 
 
 def from_spark(filters: Iterable[Any]) -> Predicate:
-    """The conjunction of pyspark's data source filters (``pyspark.sql.datasource.Filter``), which all must hold.
+    """The conjunction of pyspark's data source filters (``pyspark.sql.datasource.Filter``). All of them must hold.
 
     An unknown filter is left out, because Spark evaluates every filter again. Bind the result with ``nan="largest"``
-    and through ``keep_bindable``, since a literal may be of a type that cannot be compared here.
+    and through ``keep_bindable``, because a literal may have a type that cannot be compared here.
     """
     return all_of(*(_spark(one) for one in filters))
 
@@ -135,7 +138,7 @@ def from_spark(filters: Iterable[Any]) -> Predicate:
 def _spark(one: Any) -> Predicate:
     kind = type(one).__name__
     if kind == "Not":
-        # NOT of something unknown is unknown, not False.
+        # NOT of an unknown condition is unknown, not False.
         child = _spark(one.child)
         return child if isinstance(child, Constant) else ~child
     if kind in _SPARK_OPS:

@@ -1,9 +1,10 @@
 """Reads pyarrow Expressions through their pickled form.
 
-An Expression pickles as an Arrow IPC file of one batch: its columns are the typed literals and function options, and
-the schema's metadata is the ordered list of nodes (``call`` f, ``field_ref`` name, ``nested_field_ref`` n, ``literal``
-column, ``options`` column, ``end`` f). Python's view of metadata drops repeated keys, so it is read through the C data
-interface. A form that is not understood prunes nothing; pyarrow still evaluates the expression itself.
+An Expression pickles as an Arrow IPC file with one batch. The columns of the batch are the typed literals and the
+options of functions. The metadata of the schema is the ordered list of nodes (``call`` f, ``field_ref`` name,
+``nested_field_ref`` n, ``literal`` column, ``options`` column, ``end`` f). Python's view of the metadata drops repeated
+keys, so the metadata is read through the C data interface. A form that is not understood prunes nothing; pyarrow still
+evaluates the expression itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from orcidx.predicate.nodes import Constant, External, Leaf, Op, all_of, any_of,
 __all__ = ["TRIED", "expression_of_form", "from_expression", "metadata_pairs"]
 
 TRIED = "try_cast"
-"""A function that pyarrow does not have; see ``tried_casts``."""
+"""The name of a function that pyarrow does not have; see ``tried_casts``."""
 
 _COMPARISONS = {
     "equal": (Op.EQ, False),
@@ -38,11 +39,11 @@ _MATCH, _SKIP, _EMIT_NULL, _INCONCLUSIVE = range(4)
 
 
 def from_expression(expression: pc.Expression) -> External:
-    """An ``External`` node: pyarrow's own meaning, with a predicate that prunes for it."""
+    """Makes an ``External`` node, which has pyarrow's own meaning, and a predicate that prunes for it."""
     try:
         root = _read(expression)
     except (pa.ArrowException, InvalidQuery, LookupError, ValueError):
-        # The expression cannot be serialised (a field by number), or its form is from an unknown version.
+        # The expression cannot be serialised (it names a field by number), or its form is from an unknown version.
         return External(expression, Constant(True), Constant(True))
     may, exact = _translate(root, negated=False)
     may_not, not_exact = _translate(root, negated=True)
@@ -76,7 +77,7 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def metadata_pairs(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
-    """The schema's metadata in order, repeated keys included."""
+    """The metadata of the schema in order, with repeated keys."""
     capsule = schema.__arrow_c_schema__()
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -100,18 +101,18 @@ def metadata_pairs(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
 
 
 _DEEPEST = 100
-"""How deep calls may nest in a form from another process: Arrow reads them by recursion, on a limited stack."""
+"""The deepest nesting of calls in a form from another process. Arrow reads calls by recursion, on a limited stack."""
 
 
 def expression_of_form(form: bytes) -> pc.Expression:
-    """The Expression of a pickled form that comes from elsewhere, as in a split.
+    """Restores the Expression of a pickled form that comes from another process, such as the one in a split.
 
-    Arrow does not check buffers, numbers of columns and nesting, so they are checked here first. Raises
+    Arrow checks neither the buffers nor the numbers of columns nor the nesting, so these are checked here first. Raises
     ``InvalidQuery`` and ``pa.ArrowException``.
     """
     reader = pa.ipc.open_file(form)
     if reader.num_record_batches != 1:
-        raise InvalidQuery(f"the pyarrow Expression has {reader.num_record_batches} batches in place of one")
+        raise InvalidQuery(f"the pyarrow Expression has {reader.num_record_batches} batches; expected 1")
     batch = reader.get_batch(0)
     batch.validate(full=True)
     level = 0
@@ -119,10 +120,14 @@ def expression_of_form(form: bytes) -> pc.Expression:
         if key in (b"literal", b"options", b"nested_field_ref"):
             most = _DEEPEST if key == b"nested_field_ref" else batch.num_columns - 1
             if not value.isdigit() or len(value) > 9 or int(value) > most:
-                raise InvalidQuery(f"the pyarrow Expression has a {key.decode()} {value!r:.40} of {most + 1}")
+                raise InvalidQuery(
+                    f"the pyarrow Expression has {key.decode()} {value!r:.40}; expected a number from 0 to {most}"
+                )
         level += (key == b"call") - (key == b"end")
         if not 0 <= level <= _DEEPEST:
-            raise InvalidQuery(f"the calls of the pyarrow Expression do not close, or nest more than {_DEEPEST} deep")
+            raise InvalidQuery(
+                f"a call of the pyarrow Expression has no end, or calls nest deeper than {_DEEPEST} levels"
+            )
     restore = pc.scalar(True).__reduce__()[0]
     return restore(pa.py_buffer(form))
 
@@ -143,7 +148,7 @@ def _node(token: tuple[str, str], tokens: Iterator[tuple[str, str]], batch: pa.R
     if key == "literal":
         return _Literal(canonical_literal(batch.column(int(value))[0]))
     if key != "call":
-        raise InvalidQuery(f"unknown node {key!r} in a pyarrow Expression")
+        raise InvalidQuery(f"a pyarrow Expression has an unknown node {key!r}")
     arguments: list[Any] = []
     options = None
     for inner in tokens:
@@ -153,7 +158,7 @@ def _node(token: tuple[str, str], tokens: Iterator[tuple[str, str]], batch: pa.R
             options = _options(batch.column(int(inner[1])))
         else:
             arguments.append(_node(inner, tokens, batch))
-    raise InvalidQuery("a pyarrow Expression ends within a call")
+    raise InvalidQuery("a pyarrow Expression ends inside a call")
 
 
 def _options(column: pa.StructArray) -> dict[str, Any]:
@@ -177,8 +182,8 @@ _UNKNOWN: _Translation = (Constant(True), False)
 
 
 def _translate(node: Any, *, negated: bool) -> _Translation:
-    """Returns a predicate that is TRUE wherever the node is true (false, when ``negated``), and whether it is TRUE
-    nowhere else."""
+    """Returns a predicate that is TRUE wherever the node is true (or false, when ``negated``). Also returns whether the
+    predicate is TRUE nowhere else."""
     if isinstance(node, _Field):
         return Leaf(node.path, Op.EQ, (not negated,)), True
     if isinstance(node, _Literal):
@@ -208,9 +213,9 @@ def _join(node: _Call, negated: bool, *, both: bool, kleene: bool) -> _Translati
     parts = [_translate(argument, negated=negated) for argument in node.arguments]
     exact = all(part[1] for part in parts)
     if both is not negated:
-        # TRUE when both sides are; the plain and_ / or_ asks no more than that.
+        # The result is TRUE when both sides are TRUE. The plain and_ and or_ need no further condition.
         return all_of(*(part[0] for part in parts)), exact
-    # The plain forms are null as soon as one side is, so one TRUE side does not suffice.
+    # The plain forms are null if one side is null, so one TRUE side does not suffice.
     return any_of(*(part[0] for part in parts)), exact and kleene
 
 
@@ -237,7 +242,7 @@ def _is_nan(node: _Call, negated: bool) -> _Translation:
 
 
 def _is_in(node: _Call, negated: bool) -> _Translation:
-    """is_in answers false, not null, for null rows; and null matches null unless the options say otherwise."""
+    """For null rows, is_in returns false and not null. By default null also matches null in the list."""
     options = node.options or {}
     behaviour = options.get("null_matching_behavior", _MATCH)
     if not isinstance(node.arguments[0], _Field) or "value_set" not in options or behaviour not in range(4):
@@ -261,13 +266,14 @@ def _text(node: _Call, negated: bool) -> _Translation:
         return _UNKNOWN
     path, pattern = node.arguments[0].path, options["pattern"]
     if node.function == "match_like":
-        # Only what is the same in every dialect of LIKE.
+        # Only patterns that mean the same in every dialect of LIKE are translated.
         return _UNKNOWN if "\\" in pattern else (Leaf(path, Op.LIKE, (pattern, "\\"), negated), True)
     return Leaf(path, _TEXT[node.function], (pattern,), negated), True
 
 
 def _if_else(node: _Call, negated: bool) -> _Translation:
-    """TRUE where the condition is true and the first branch is, or it is false and the second is; null when null."""
+    """TRUE if the condition is true and the first branch is TRUE, or if the condition is false and the second branch is
+    TRUE. Null if the condition is null."""
     condition, first, second = node.arguments
     holds, fails = _translate(condition, negated=False), _translate(condition, negated=True)
     then, other = _translate(first, negated=negated), _translate(second, negated=negated)

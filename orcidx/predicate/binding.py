@@ -48,27 +48,27 @@ __all__ = [
 
 Path = tuple[str, ...]
 NO_VALUE, NULL_KEY, NAN_KEY = -1, -2, -3
-"""Negative places, for keys that are not literals: no value of the column equals the key; the key is null; it is
-NaN."""
+"""Negative places mark keys that are not literals. The three cases are: no value of the column equals the key, the key
+is null, and the key is NaN."""
 _STRING_OPS = (Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS, Op.LIKE)
 
 
 @dataclass(frozen=True)
 class BoundPredicate:
-    """A predicate whose leaves know their columns. ``root`` is a tree of BoundLeaf, And, Or, Constant and External."""
+    """A predicate with bound leaves. ``root`` is a tree of BoundLeaf, And, Or, Constant and External."""
 
     root: Bound
     columns: tuple[Path, ...]
-    """Paths of the columns that the predicate reads, each once, in the order of their first use."""
+    """Paths of the columns that the predicate reads. Each path occurs once, in the order of first use."""
     schema: pa.Schema
 
     def evaluate(
         self, batch: pa.RecordBatch | pa.StructArray, answers: DictionaryAnswers | None = None
     ) -> npt.NDArray[np.bool_]:
-        """Which rows are TRUE: a boolean array, one value per row. ``answers``: the answers of this predicate for
-        dictionaries of earlier batches, which may occur again.
+        """Returns for which rows the predicate is TRUE, as a boolean array with one value per row. ``answers`` caches
+        results of this predicate for dictionaries of earlier batches, which may occur again.
 
-        The batch must hold ``columns`` by name; a column may come in another Arrow type of the same domain (another
+        The batch must contain ``columns`` by name. A column may have another Arrow type of the same domain (another
         unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).
         """
         return evaluate(self._tested, batch, self.schema, answers)
@@ -78,7 +78,7 @@ class BoundPredicate:
         return with_ranges(self.root)
 
     def leaves(self) -> Iterator[BoundLeaf]:
-        """Every leaf, left to right."""
+        """Iterates over every leaf, from left to right."""
         return leaves(self.root)
 
 
@@ -90,14 +90,14 @@ def bind(
     case_sensitive: bool = True,
     char_lengths: Mapping[Path, int] | None = None,
 ) -> BoundPredicate:
-    """Binds to a schema.
+    """Binds a predicate to a schema.
 
-    ``char_lengths`` gives n of the CHAR(n) columns, which compare right-trimmed. Raises ``InvalidQuery`` for an unknown
-    or ambiguous column (naming the nearest), for a literal that cannot be of the column's type, and for an operator
-    that the type does not have.
+    ``char_lengths`` gives n of the CHAR(n) columns, whose trailing spaces are ignored. Raises ``InvalidQuery`` for an
+    unknown or ambiguous column (the error names the nearest column), for a literal that cannot have the column's type,
+    and for an operator that the type does not support.
     """
     if nan not in ("ieee", "largest"):
-        raise InvalidQuery(f"nan={nan!r} is none of 'ieee', 'largest'")
+        raise InvalidQuery(f"nan={nan!r} is not supported; use 'ieee' or 'largest'")
     binder = _Binder(schema, nan, case_sensitive, char_lengths or {})
     root = binder.bind(predicate)
     return BoundPredicate(root, tuple(dict.fromkeys(binder.columns)), schema)
@@ -105,9 +105,9 @@ def bind(
 
 @dataclass(frozen=True, eq=False)
 class BoundKeys:
-    """Keys of a column. ``leaf``: an IN of the column with the distinct values among the keys, in order; None where
-    there is none. ``places``: for each key the index of its value among the leaf's literals, or one of the negative
-    places."""
+    """Keys of a column. ``leaf`` is an IN on the column with the distinct values among the keys, in order, or None if
+    no key is a value. ``places`` gives for each key the index of its value among the leaf's literals, or one of the
+    negative places."""
 
     path: Path
     type: pa.DataType
@@ -124,15 +124,15 @@ def bind_keys(
     case_sensitive: bool = True,
     char_lengths: Mapping[Path, int] | None = None,
 ) -> BoundKeys:
-    """Converts keys as ``bind`` converts the literals of an IN, with the same errors, but keeps which key became which
-    literal.
+    """Converts keys as ``bind`` converts the literals of an IN, and raises the same errors. It also records which key
+    became which literal.
 
-    A null key and a NaN are keys of their own here, whatever comparisons with them are.
+    A null key and a NaN key are kept as keys here, although they compare differently in a condition.
     """
     leaf = Leaf(path, Op.IN, tuple(keys))
     path, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
     column = _Column(leaf, path, kind, nan, (char_lengths or {}).get(path))
-    replace(column, leaf=Leaf(path, Op.IN)).bind()  # refuses types for which only nulls can be tested
+    replace(column, leaf=Leaf(path, Op.IN)).bind()  # raises an error for types that can only be tested for null
     places = np.full(len(leaf.literals), NO_VALUE, np.int64)
     values: dict[Any, list[int]] = {}
     for number, key in enumerate(leaf.literals):
@@ -151,7 +151,7 @@ def bind_keys(
 
 
 def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Predicate:
-    """The predicate with True in place of every leaf that cannot be bound, for engines that evaluate it again
+    """Replaces every leaf that cannot be bound by True. This is for engines that evaluate the predicate again
     themselves."""
 
     def kept(part: Leaf | Constant | External) -> Predicate:
@@ -185,7 +185,7 @@ class _Binder:
             return Constant(node.value is True)
         if isinstance(node, External):
             return self._external(node)
-        raise InvalidQuery(f"{node!r} is not a predicate; parse() makes one of SQL text, an Expression or a DNF list")
+        raise InvalidQuery(f"{node!r} is not a predicate; parse() makes one from SQL text, an Expression or a DNF list")
 
     def _leaf(self, leaf: Leaf) -> Bound:
         path, kind = resolve_column(leaf.path, self.schema, case_sensitive=self.case_sensitive)
@@ -196,7 +196,8 @@ class _Binder:
         try:
             relaxed = self.relaxed.relax(leaf, kind, path in self.char_lengths)
             return relaxed if isinstance(relaxed, Constant) else replace(column, leaf=relaxed).bind()
-        except InvalidQuery:  # pyarrow compares the two by its own rules, or raises when it evaluates them
+        # pyarrow compares the two by its own rules, or raises an error when it evaluates the comparison
+        except InvalidQuery:
             self.relaxed.changed = True
             return Constant(True)
 
@@ -209,7 +210,7 @@ class _Binder:
             for name in dict.fromkeys(path[0] for path in node.columns):
                 if self.schema.get_field_index(name) < 0:
                     nested.append((name, *resolve_column((name,), self.schema)))
-        # pyarrow compares NaN by IEEE 754, whatever the option says.
+        # pyarrow compares NaN by IEEE 754, independently of the option.
         largest = None
         if self.nan == "largest" and node.comparisons is not None:
             fields = [pa.field(name, kind) for name, _, kind in nested]
@@ -247,20 +248,20 @@ class _Column:
         return BoundLeaf(self.leaf, self.path, self.type, self.domain, op, negated, literals, self.nan, char)
 
     def always(self, answer: bool) -> Bound:
-        """TRUE or FALSE wherever the column is not null."""
+        """A result that is TRUE, or FALSE, wherever the column is not null."""
         if answer is self.leaf.negated:
             return Constant(False)
         return BoundLeaf(self.leaf, self.path, self.type, self.domain, Op.IS_NULL, True, (), self.nan)
 
     def join(self, kind: Op, *parts: Bound) -> Bound:
-        """Parts that are each negated already, as a conjunction (``BETWEEN``) or a disjunction (``IN``) would be."""
+        """Joins parts that are already negated, as a conjunction (``BETWEEN``) or a disjunction (``IN``) requires."""
         return all_of(*parts) if (kind is Op.BETWEEN) is not self.leaf.negated else any_of(*parts)
 
     # --- operators
 
     def bind(self) -> Bound:
         leaf, op = self.leaf, self.leaf.op
-        if pa.types.is_union(self.type):  # its nulls are those of a variant, and Arrow reports none
+        if pa.types.is_union(self.type):  # The nulls of a union are those of its variants, and Arrow reports none.
             raise InvalidQuery(f"{self._name} is a union, which predicates cannot test", column=self._name)
         if op is Op.EQ_NULL_SAFE and leaf.literals[0] is None:
             op = Op.IS_NULL
@@ -319,14 +320,15 @@ class _Column:
         return point.exact or (self.domain is Domain.FLOAT and point.below == point.above)
 
     def _edge(self, op: Op, value: Any) -> Bound:
-        """A comparison by ``LE`` or ``GE``, in a domain without infinities, with a value that may lie beyond all values
-        of the domain."""
+        """A comparison by ``LE`` or ``GE`` in a domain without infinities. The value may be beyond all values of the
+        domain."""
         if self.domain is not Domain.FLOAT and isinstance(value, float):
             return self.always((value > 0) is (op is Op.LE))
         return self.make(op, value)
 
     def _largest_nan(self, op: Op) -> Bound:
-        """A comparison with NaN: FALSE by IEEE 754; equal to NaN and above everything else by nan="largest"."""
+        """A comparison with NaN. By IEEE 754 it is FALSE. With nan="largest", NaN equals NaN and is above everything
+        else."""
         if self.nan == "ieee":
             return self.always(False)
         if self.domain is not Domain.FLOAT:
@@ -361,7 +363,8 @@ class _Column:
     def _between(self) -> Bound:
         low, high = self.leaf.literals
         if low is None or high is None:
-            # SQL: x >= low AND x <= high, where the half with NULL is NULL: never TRUE, but its negation may be.
+            # SQL defines BETWEEN as x >= low AND x <= high. The half with NULL is NULL, so the whole is never TRUE, but
+            # its negation may be TRUE.
             parts = [Leaf(self.leaf.path, op, (value,)) for op, value in ((Op.GE, low), (Op.LE, high))]
             halves = [replace(self, leaf=~part if self.leaf.negated else part).bind() for part in parts]
             return self.join(Op.BETWEEN, *halves)
@@ -387,7 +390,9 @@ class _Column:
 
     def _string(self, op: Op) -> Bound:
         if self.domain not in (Domain.STRING, Domain.BINARY):
-            raise InvalidQuery(f"{self._name} is of type {self.type}, but {op.value} needs text", column=self._name)
+            raise InvalidQuery(
+                f"{self._name} is of type {self.type}, but {op.value} needs a text or binary column", column=self._name
+            )
         if None in self.leaf.literals:
             return Constant(False)
         pattern = convert(self.leaf.literals[0], self.type, self.domain, column=self._name).below
@@ -402,10 +407,10 @@ class _Column:
 
 
 def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bool = True) -> tuple[Path, pa.DataType]:
-    """The real path and the Arrow type of a column.
+    """Returns the real path and the Arrow type of a column.
 
-    A name with dots means the field of exactly that name, and the nested field where there is none. Raises
-    ``InvalidQuery`` for an unknown column (naming the nearest) and for an ambiguous one.
+    A name with dots means the field of exactly that name, or the nested field if there is no such field. Raises
+    ``InvalidQuery`` for an ambiguous column and for an unknown one. The error names the nearest column.
     """
     if case_sensitive and len(path) == 1:
         places = schema.get_all_field_indices(path[0])
@@ -419,8 +424,8 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
 
 
 def _column_or_text(path: Sequence[str], schema: pa.Schema) -> Path:
-    """``resolve_column`` for an operand in a place where a text is also possible: double quotes in SQL are for
-    names."""
+    """``resolve_column`` for an operand where a text is also possible. In SQL, double quotes are for names, so the
+    error explains how to write a text."""
     try:
         return resolve_column(path, schema)[0]
     except InvalidQuery as error:

@@ -1,9 +1,9 @@
-"""Tests each value of an Arrow array in one pass over its buffers: 128-bit integers in a range, and strings, whose
-lengths and first bytes are compared before the rest.
+"""Tests each value of an Arrow array in one pass over its buffers. The functions test 128-bit integers in a range, and
+strings. The lengths and first bytes of strings are compared before the rest.
 
-Each function writes one byte, 0 or 1, for every value, whatever is null. Sizes are checked on entry, and the GIL is
-released. A string is the bytes between two offsets. The offsets must ascend and end within the data, as in every valid
-Arrow array.
+Each function writes one byte, 0 or 1, for every value, including null values. Sizes are checked on entry, and the GIL
+is released. A string is the bytes between two offsets. The offsets must ascend and end within the data, as in every
+valid Arrow array.
 """
 
 import os
@@ -233,7 +233,7 @@ cdef extern from *:
     int has_avx2 "orcidx_compares_by_avx2"() nogil
     int64_t find "orcidx_find"(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) nogil
 
-# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
+# With ORCIDX_SIMD=none only portable code is used, for tests and comparisons.
 cdef bint use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
@@ -243,15 +243,15 @@ ctypedef fused offset_t:
 
 
 def is_within_fast():
-    """Whether ``within`` is faster than two comparisons by NumPy, of integers of 64 bits too."""
+    """Whether ``within`` is faster than two comparisons by NumPy, also for 64-bit integers."""
     return use_avx2
 
 
 def within(const offset_t[::1] values not None, offset_t low, offset_t high, uint8_t[::1] out not None):
-    """Whether ``low <= value <= high`` of integers, of which ``low`` is not the larger one."""
+    """Computes ``low <= value <= high`` for integers. ``low`` must not exceed ``high``."""
     cdef Py_ssize_t rows = out.shape[0]
     if values.shape[0] != rows or low > high:
-        raise ValueError("as many answers as values, in a range")
+        raise ValueError("the output must have one byte for each value, and low must not exceed high")
     if not rows:
         return
     with nogil:
@@ -267,10 +267,10 @@ def within(const offset_t[::1] values not None, offset_t low, offset_t high, uin
 
 
 def within_doubles(const double[::1] values not None, double low, double high, uint8_t[::1] out not None):
-    """Whether ``low <= value <= high``, which NaN is not."""
+    """Computes ``low <= value <= high`` for doubles. The result is 0 for NaN."""
     cdef Py_ssize_t rows = out.shape[0]
     if values.shape[0] != rows:
-        raise ValueError("as many answers as values")
+        raise ValueError("the output must have one byte for each value")
     if not rows:
         return
     with nogil:
@@ -281,13 +281,14 @@ def within_doubles(const double[::1] values not None, double low, double high, u
 
 
 def within_wide(const uint64_t[::1] words not None, low, span, uint8_t[::1] out not None):
-    """Whether ``low <= value <= low + span`` of 128-bit integers; ``words``: the lower half of each, then the upper."""
+    """Computes ``low <= value <= low + span`` for 128-bit integers. ``words`` has the lower and then the upper half of
+    each."""
     cdef Py_ssize_t rows = out.shape[0]
     cdef uint64_t mask = 0xffffffffffffffffu
     cdef uint64_t[2] first = [low & mask, (low >> 64) & mask]
     cdef uint64_t[2] most = [span & mask, (span >> 64) & mask]
     if words.shape[0] != 2 * rows:
-        raise ValueError("as many answers as values")
+        raise ValueError("the output must have one byte for each value")
     if not rows:
         return
     with nogil:
@@ -300,16 +301,16 @@ def within_wide(const uint64_t[::1] words not None, low, span, uint8_t[::1] out 
 cdef int _check(const offset_t[::1] offsets, const uint8_t[::1] data, uint8_t[::1] out) except -1:
     cdef Py_ssize_t rows = out.shape[0]
     if offsets.shape[0] != rows + 1:
-        raise ValueError("as many answers as values")
+        raise ValueError("the output must have one byte for each value")
     if offsets[0] < 0 or offsets[rows] < offsets[0] or offsets[rows] > data.shape[0]:
-        raise ValueError("offsets beyond the data")
+        raise ValueError("the offsets are beyond the end of the data")
     return 0
 
 
 def equals(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, const uint8_t[::1] literal not None,
            uint8_t[::1] out not None):
-    """Sets the answer for strings that equal the literal; other answers stay, so that several literals can be
-    tested."""
+    """Sets the output to 1 for strings that equal the literal. Other output stays unchanged, so several literals can be
+    tested in turn."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t wanted = literal.shape[0]
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
@@ -323,7 +324,7 @@ def equals(const offset_t[::1] offsets not None, const uint8_t[::1] data not Non
 
 def at_ends(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, const uint8_t[::1] front not None,
             const uint8_t[::1] back not None, uint8_t[::1] out not None):
-    """Which strings begin with ``front`` and end with ``back``, which do not overlap."""
+    """Which strings begin with ``front`` and end with ``back``. The two parts must not overlap."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t size = data.shape[0], before = front.shape[0], after = back.shape[0], length
     cdef const uint8_t* bytes_ = &data[0] if size else NULL
@@ -348,7 +349,7 @@ def contains(const offset_t[::1] offsets not None, const uint8_t[::1] data not N
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
     _check(offsets, data, out)
     if not wanted:
-        raise ValueError("nothing to look for")
+        raise ValueError("part is empty")
     with nogil:
         for i in range(rows):
             out[i] = 0
@@ -363,19 +364,19 @@ def contains(const offset_t[::1] offsets not None, const uint8_t[::1] data not N
                 i += 1
             if i < rows and at + wanted <= offsets[i + 1]:
                 out[i] = 1
-            i += 1  # a match that begins later in this string also ends after it
+            i += 1  # a match that begins later in this string also ends after the string
 
 
 def follows(int64_t[::1] places not None, const offset_t[::1] offsets not None, const uint8_t[::1] data not None,
             const uint8_t[::1] part not None, int64_t after, uint8_t[::1] out not None):
-    """For strings for which ``out`` is 1: whether ``part``, which has at least one byte, is between their position in
-    the data and their last ``after`` bytes. The position is moved after it."""
+    """For strings for which ``out`` is 1: whether ``part``, which has at least one byte, is between the position in the
+    string and its last ``after`` bytes. The position is then moved behind the found part."""
     cdef Py_ssize_t i, rows = out.shape[0]
     cdef int64_t wanted = part.shape[0], found, room
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
     _check(offsets, data, out)
     if not wanted or places.shape[0] != rows:
-        raise ValueError("nothing to look for, or nowhere")
+        raise ValueError("part is empty, or places does not have one position for each string")
     with nogil:
         for i in range(rows):
             if not out[i]:
@@ -390,12 +391,13 @@ def follows(int64_t[::1] places not None, const offset_t[::1] offsets not None, 
 
 def between(const offset_t[::1] offsets not None, const uint8_t[::1] data not None, low, high,
             uint8_t[::1] out not None, *, bint above=False, bint below=False):
-    """Which strings are within ``low`` and ``high`` (None: no end) as unsigned bytes; the ends are included, except
-    ``low`` with ``above`` and ``high`` with ``below``."""
+    """Which strings are between ``low`` and ``high`` (None: no end), compared as unsigned bytes. The ends are included,
+    except ``low`` if ``above`` is set and ``high`` if ``below`` is set."""
     cdef Py_ssize_t rows = out.shape[0]
     cdef bytes low_bytes = b"" if low is None else low, high_bytes = b"" if high is None else high
     cdef text_ends ends
-    cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else <const uint8_t*> low_bytes  # no pointer to add 0 to
+    # an offset must not be added to NULL
+    cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else <const uint8_t*> low_bytes
     _check(offsets, data, out)
     ends.low, ends.low_size = low_bytes, -1 if low is None else len(low_bytes)
     ends.high, ends.high_size = high_bytes, -1 if high is None else len(high_bytes)

@@ -1,7 +1,7 @@
-"""Comparisons of computed values with NaN above every number, in pyarrow's Expressions.
+"""Comparisons of computed values, written as pyarrow Expressions, in which NaN is above every number.
 
-pyarrow compares by IEEE 754. With ``nan="largest"`` a comparison with a floating side is replaced by one that tests
-each side for NaN; its result stays null where a side is null.
+pyarrow compares by IEEE 754. With ``nan="largest"``, a comparison of which a side has a floating type is replaced by
+one that tests each side for NaN. The result is still null where a side is null.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ COMPARISONS = {
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """Comparisons as (operator, left, right). One of them must be true, or all with ``every``. ``negated``: NOT of
-    that."""
+    """A list of comparisons (operator, left, right). With ``every`` all of them must be true, otherwise at least one.
+    With ``negated`` the result is negated."""
 
     parts: tuple[tuple[Op, pc.Expression, pc.Expression], ...]
     every: bool = False
@@ -44,8 +44,9 @@ class Comparisons:
         return self._joined([COMPARISONS[op](left, right) for op, left, right in self.parts])
 
     def largest(self, schema: pa.Schema, *, tries: bool) -> pc.Expression | None:
-        """The condition with NaN equal to NaN and above every number; None where no side is floating, so that both
-        mean the same. ``tries``: a side has TRY_CAST. Raises ``InvalidQuery`` where pyarrow cannot evaluate a side."""
+        """The condition in which NaN equals NaN and is above every number. None if no side has a floating type, because
+        both meanings are then the same. ``tries`` says that a side contains TRY_CAST. Raises ``InvalidQuery`` if
+        pyarrow cannot evaluate a side."""
         sides = [side for _, *both in self.parts for side in both]
         known = _floating(*_without_tried(sides, schema) if tries else (sides, schema))
         if not any(known):
@@ -59,8 +60,8 @@ class Comparisons:
 
 
 def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: bool, right_floats: bool) -> pc.Expression:
-    """A comparison in this order. Where a side is null the added tests are null or make no difference: NULL OR FALSE is
-    NULL."""
+    """A comparison in this order. Where a side is null, the added tests are null or change nothing, because NULL OR
+    FALSE is NULL."""
     first, second = _is_nan(left, left_floats), _is_nan(right, right_floats)
     if op is Op.EQ:
         return (left == right) | (first & second)
@@ -72,25 +73,27 @@ def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: boo
 
 
 def _is_nan(side: pc.Expression, floats: bool) -> pc.Expression:
-    """Whether a side is NaN, null where it is null; also for types without NaN, for which pyarrow has no such test."""
+    """Whether a side is NaN; null where the side is null. pyarrow has no such test for types without NaN, so they get
+    one here."""
     if floats:
         return pc.Expression._call("is_nan", [side])
     return ~side.is_valid() & pc.scalar(pa.scalar(None, pa.bool_()))
 
 
 def _without_tried(sides: list[pc.Expression], schema: pa.Schema) -> tuple[list[pc.Expression], pa.Schema]:
-    """The sides with columns in place of TRY_CAST, and the schema with these."""
+    """The sides with columns in place of TRY_CAST, and the schema with these columns added."""
     left, tried = zip(*(taken_out(side, schema.names) for side in sides))
     fields = {one.name: pa.field(one.name, one.kind) for of_side in tried for one in of_side}
     return list(left), pa.schema([*schema, *fields.values()])
 
 
 def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:
-    """Which of the sides are of a floating type over rows of the schema."""
+    """Which of the sides have a floating type for rows of the schema."""
     from pyarrow import acero
 
     spare = max(schema.names, key=len, default="") + "_"
-    table = pa.Table.from_batches([], schema.append(pa.field(spare, pa.null())))  # empty_table() knows no unions
+    # empty_table() does not support unions
+    table = pa.Table.from_batches([], schema.append(pa.field(spare, pa.null())))
     try:
         source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
         names = [str(place) for place in range(len(sides))]

@@ -1,7 +1,7 @@
-"""Evaluates leaves by compiled loops (``predicate/compares``): strings, 128-bit decimals, ranges of numbers.
+"""Evaluates leaves by compiled loops (``predicate/compares``) for strings, 128-bit decimals and ranges of numbers.
 
-``evaluation`` defines the meaning of each leaf. These functions give the same answers in one pass, or None for leaves
-that they do not support. ``ENABLED`` turns them off for tests: then NumPy and pyarrow evaluate everything.
+``evaluation`` defines the meaning of each leaf. These functions compute the same results in one pass, and return None
+for leaves that they do not support. Tests set ``ENABLED`` to False; NumPy and pyarrow then evaluate everything.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Bytes = npt.NDArray[np.uint8]
 ENABLED = True
 
 FEW_LITERALS = 4
-"""The most literals that strings are compared with one by one: a pass takes 0.7 to 1.1 ns a row, a lookup among any
-number of literals 16 ns (decision 0148)."""
+"""The largest number of literals that strings are compared with one by one. A pass for one literal takes 0.7 to 1.1 ns
+a row. A lookup among any number of literals takes 16 ns (decision 0148)."""
 
 _NOTHING = np.zeros(0, np.uint8)
 
 
 def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: int | None) -> BoolArray | None:
-    """Which of ``count`` 128-bit integers from ``start`` on are in a closed range (None: no end)."""
+    """Which of ``rows`` 128-bit integers from ``start`` on are in a closed range (None: no end)."""
     if not ENABLED:
         return None
     end = 1 << 127
@@ -52,7 +52,7 @@ def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: in
 
 
 def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | None:
-    """Which of some integers are within a closed range, whose ends their type holds."""
+    """Which integers are in a closed range. The ends must fit the type of the integers."""
     if not ENABLED or values.dtype not in _RANGED or not (values.flags.aligned and values.flags.c_contiguous):
         return None
     if low > high:
@@ -64,12 +64,12 @@ def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | No
 
 _FAST = compares.is_within_fast()
 _RANGED = [np.dtype(np.int32), np.dtype(np.int64)][: 2 if _FAST else 1]
-"""Of 64 bits a loop without AVX2 takes 0.57 ns a value (0.8 of a double), NumPy's two comparisons 0.38 and 0.5, a loop
-with it 0.25."""
+"""For 64-bit integers, a loop without AVX2 takes 0.57 ns a value (0.8 ns for doubles). NumPy's two comparisons take
+0.38 and 0.5 ns, and a loop with AVX2 takes 0.25 ns."""
 
 
 def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> BoolArray | None:
-    """Which of some doubles are within a closed range; NaN is not, and nothing is within an end that is NaN."""
+    """Which doubles are in a closed range. NaN is in no range, and a range with an end that is NaN is empty."""
     if not (ENABLED and _FAST and values.flags.aligned and values.flags.c_contiguous):
         return None
     found = new_mask(len(values))
@@ -78,7 +78,7 @@ def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> B
 
 
 def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray | None:
-    """Of which values of a binary array both ends of a range are TRUE; anything at null rows."""
+    """For which values of a binary array both ends of a range are TRUE. The result at null rows is undefined."""
 
     def ask(offsets: Ints, content: Bytes, out: Bytes) -> bool:
         above, below = low.op is Op.GT, high.op is Op.LT
@@ -89,7 +89,7 @@ def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray 
 
 
 def match_text(leaf: BoundLeaf, values: pa.Array) -> BoolArray | None:
-    """Of which values of a binary array the leaf is TRUE, without its negation; anything at null rows."""
+    """For which values of a binary array the leaf without its negation is TRUE. Null rows are undefined."""
     return _match(values, partial(_ask, leaf))
 
 
@@ -111,7 +111,7 @@ def _match(values: pa.Array, ask: Callable[[Ints, Bytes, Bytes], bool]) -> BoolA
 
 
 def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
-    """Writes the answers to ``out``, which is 0 everywhere; returns whether the leaf is supported."""
+    """Writes the results to ``out``, which is 0 everywhere. Returns whether the leaf is supported."""
     op, literals = leaf.op, leaf.literals
     if op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
         if len(literals) > FEW_LITERALS:
@@ -139,7 +139,7 @@ def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
 def _ask_parts(front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Ints, content: Bytes, out: Bytes) -> None:
     if front or back or not middle:
         compares.at_ends(offsets, content, front, back, out)
-    else:  # one of the parts rules out most strings
+    else:  # searching the longest part first rules out most strings
         compares.contains(offsets, content, max(middle, key=len), out)
     places = offsets[:-1] + np.int64(len(front))
     for part in middle:
@@ -153,4 +153,4 @@ _RANGES = {
     Op.GE: (True, False, False, False),
     Op.BETWEEN: (True, True, False, False),
 }
-"""Whether there is a low and a high end, and whether a value must be above the one and below the other."""
+"""For each operator: whether the range has a low end, whether it has a high end, and which of these ends are excluded."""

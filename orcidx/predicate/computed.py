@@ -1,9 +1,9 @@
-"""Values that are computed from columns, and conditions on them: ``col("a") + 1 < col("b")``.
+"""Values that are computed from columns, and conditions on such values: ``col("a") + 1 < col("b")``.
 
-pyarrow evaluates such a condition, row by row, with its own meaning: arithmetic that overflows is an error, ``/`` gives
-doubles, integers are compared with doubles as doubles. NaN compares as the option ``nan`` says (``comparisons``).
-Indexes cannot answer it, except for nulls of its columns: the result of every operation except ``coalesce`` is null
-where an operand is.
+pyarrow evaluates such a condition row by row with its own meaning. Arithmetic that overflows raises an error, ``/``
+gives doubles, and integers are compared with doubles as doubles. The option ``nan`` says how NaN compares
+(``comparisons``). Indexes cannot evaluate such a condition. Only the nulls of its columns prune, because the result of
+every operation except ``coalesce`` is null where an operand is null.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ FUNCTIONS = {
     "minute": "minute",
     "second": "second",
 }
-"""Functions of one value, by the name in SQL and of the method: pyarrow's."""
+"""Functions of one value: the name in SQL and of the method, and the name of pyarrow's function."""
 
 
 class Values:
-    """The common base of columns and computed values: arithmetic, and the functions of ``FUNCTIONS``."""
+    """The common base of columns and computed values. It defines arithmetic and the functions of ``FUNCTIONS``."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class Values:
         Parameters
         ----------
         name : str
-            Such as "lower", "length" or "year".
+            The name, such as "lower", "length" or "year".
 
         Returns
         -------
@@ -115,7 +115,7 @@ class Values:
         return Computed(_call(FUNCTIONS[name], self))
 
     def cast(self, kind: pa.DataType) -> Computed:
-        """The value in another Arrow type. Reading raises an error where a value does not fit.
+        """The value converted to another Arrow type. Reading raises an error if a value does not fit.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Values:
         return Computed(self._expression().cast(kind))
 
     def try_cast(self, kind: pa.DataType) -> Computed:
-        """The value in another Arrow type; null where it does not fit.
+        """The value converted to another Arrow type; null if the value does not fit.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Values:
         Parameters
         ----------
         *others : Column, Computed or a plain value
-            The values that are taken where this one is null.
+            The values that replace this one where it is null.
 
         Returns
         -------
@@ -191,16 +191,16 @@ class Computed(Values):
         return hash(str(self._computed))
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self!r} has no truth value; compare it with something")
+        raise TypeError(f"{self!r} has no truth value; compare it with a value or a column")
 
     def __repr__(self) -> str:
         return str(self._computed)
 
     def is_in(self, values: Iterable[object]) -> Predicate:
-        """Whether the value is one of these."""
+        """Whether the value equals one of ``values``."""
         parts = [(Op.EQ, _value(self), _value(value)) for value in values]
         if not parts:
-            raise InvalidQuery("is_in takes at least one value here")
+            raise InvalidQuery("is_in of a computed value takes at least one value")
         return comparison_of(Comparisons(tuple(parts)), strict=is_strict(self))
 
     def between(self, low: object, high: object) -> External:
@@ -222,7 +222,7 @@ def _call(function: str, *operands: Any) -> pc.Expression:
 
 
 def quotient(dividend: Any, divisor: Any) -> Computed:
-    """Division as doubles, also for integers, as in Spark and DuckDB; division by zero gives an infinity or NaN."""
+    """Division as doubles, also for integers, as in Spark and DuckDB. Division by zero gives an infinity or NaN."""
     first, second = (_value(one).cast(pa.float64()) for one in (dividend, divisor))
     return Computed(pc.Expression._call("divide", [first, second]))
 
@@ -236,23 +236,24 @@ def _value(operand: Any) -> pc.Expression:
 
 
 def is_strict(operand: object) -> bool:
-    """Whether the operand is null wherever one of its columns is."""
+    """Whether the operand is null wherever one of its columns is null."""
     return operand._strict if isinstance(operand, Computed) else True
 
 
 def computed(op: Op, left: object, right: object) -> External:
-    """A comparison in which a side is computed, or both sides are columns."""
+    """A comparison of which one side is computed, or both sides are columns."""
     strict = is_strict(left) and is_strict(right)
     return comparison_of(Comparisons(((op, _value(left), _value(right)),)), strict=strict)
 
 
 def comparison_of(comparisons: Comparisons, *, strict: bool) -> External:
-    """Comparisons as a condition; ``strict`` means what it means in ``condition_of``."""
+    """Makes a condition of comparisons. ``strict`` has the same meaning as in ``condition_of``."""
     return replace(condition_of(comparisons.ieee(), strict=strict), comparisons=comparisons)
 
 
 def condition_of(expression: pc.Expression, *, strict: bool) -> External:
-    """A condition that pyarrow evaluates. ``strict``: it is null wherever one of its columns is, which then prunes."""
+    """A condition that pyarrow evaluates. ``strict`` says that it is null wherever one of its columns is null; nulls
+    then prune."""
     node = from_expression(expression)
     if not strict or node.columns is None:
         return node

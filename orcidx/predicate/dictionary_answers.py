@@ -1,5 +1,4 @@
-"""``DictionaryAnswers``: caches the answers of leaves for the entries of dictionaries, so that each entry is tested
-once."""
+"""``DictionaryAnswers`` caches the results of leaves for the entries of dictionaries, so each entry is tested once."""
 
 from __future__ import annotations
 
@@ -19,27 +18,28 @@ BoolArray = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer[Any]]
 
 MOST_BYTES = 64 << 20
-"""The most bytes of cached answers, one for each leaf and entry, together with their dictionaries, which they keep
-alive. The oldest are dropped first."""
+"""The maximum number of bytes in the cache. A result has one byte for each leaf and entry. The dictionaries count too,
+because the cache keeps them alive. The oldest are dropped first."""
 
 FEW_RUNS = 4
-"""Up to this many runs of matching codes are compared with the codes: 0.14 ns a row for each end of a run, where
-looking up each code takes 5 ns."""
+"""With at most this many runs of matching codes, the codes are compared with the ends of the runs. That takes 0.14 ns a
+row for each end of a run. Looking up each code takes 5 ns."""
 
 
 class DictionaryAnswers:
-    """Answers of the leaves of one predicate, for dictionaries that repeat from batch to batch. For one thread."""
+    """Results of the leaves of one predicate for dictionaries that occur in several batches. Not for use by several
+    threads."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], tuple[BoundLeaf, pa.Array, Answer]] = {}
         self._bytes = 0
         self.asked = 0
-        """How many entries were tested by leaves."""
+        """The number of entries that leaves tested."""
 
     def of(self, leaf: BoundLeaf, dictionary: pa.Array, ask: Callable[[], BoolArray]) -> Answer:
-        """The answer of the leaf for each entry; ``ask`` computes it."""
-        # pyarrow makes a new dictionary object at each access, so leaf and buffers are the key; they live as long as
-        # they are kept here.
+        """The result of the leaf for each entry. ``ask`` computes the result if it is not cached."""
+        # pyarrow makes a new dictionary object at each access, so the leaf and the addresses of the buffers are the
+        # key. The cache keeps the buffers alive, so an address is not reused.
         places = tuple(0 if buffer is None else buffer.address for buffer in dictionary.buffers())
         key = id(leaf), dictionary.type, dictionary.offset, len(dictionary), places
         kept = self._kept.get(key)
@@ -56,12 +56,12 @@ class DictionaryAnswers:
 
 
 def _weight_of(dictionary: pa.Array) -> int:
-    """Bytes of the dictionary's buffers, and of an answer."""
+    """Bytes of the dictionary's buffers and of one result."""
     return int(dictionary.get_total_buffer_size()) + len(dictionary)
 
 
 class Answer:
-    """Of which entries of a dictionary a leaf is TRUE."""
+    """For which entries of a dictionary a leaf is TRUE."""
 
     def __init__(self, matches: BoolArray) -> None:
         self._matches = matches
@@ -69,7 +69,7 @@ class Answer:
         self._runs = edges.reshape(-1, 2).tolist() if len(edges) <= 2 * FEW_RUNS else None
 
     def at(self, codes: Codes, valid: BoolArray | None) -> BoolArray:
-        """Which of some codes are TRUE; anything where they are not ``valid``."""
+        """For which codes the leaf is TRUE. The result is undefined where the codes are not ``valid``."""
         if self._runs is None:
             found: BoolArray = self._matches[codes if valid is None else np.where(valid, codes, 0)]
             return found

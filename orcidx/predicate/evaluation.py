@@ -1,8 +1,8 @@
 """The meaning of a bound predicate, row by row, over Arrow arrays.
 
-SQL's three-valued logic applies: a row is kept where the predicate is TRUE. Since NOT lives in the leaves, a leaf
-answers TRUE or not, and And and Or are plain ``&`` and ``|``. No comparison goes through a type that would round:
-integers, dates and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, float32 as
+SQL's three-valued logic applies: a row is kept if the predicate is TRUE for it. Only leaves can be negated, so a leaf
+is either TRUE or not TRUE, and And and Or are plain ``&`` and ``|``. No comparison uses a type that would round.
+Integers, dates and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, and float32 as
 float64.
 """
 
@@ -33,8 +33,8 @@ __all__ = ["evaluate", "matching_values"]
 
 BoolArray = npt.NDArray[np.bool_]
 _FEW_POINTS = 8
-"""At most this many literals are compared one by one: for 2 integers a lookup takes twice as long, for 12 two thirds of
-the time (0113)."""
+"""At most this many literals are compared one by one. Compared with this loop, a lookup takes twice the time for 2
+integers, and two thirds of the time for 12 (decision 0113)."""
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -44,14 +44,14 @@ def evaluate(
     schema: pa.Schema,
     answers: DictionaryAnswers | None = None,
 ) -> BoolArray:
-    """Which rows of a batch are TRUE for a bound tree. ``schema``: the one that the tree is bound to. ``answers``:
-    those of the tree's leaves for dictionaries of earlier batches."""
+    """For which rows of a batch a bound tree is TRUE. ``schema`` is the schema that the tree is bound to. ``answers``
+    caches results of the tree's leaves for dictionaries of earlier batches."""
     columns = _Columns(batch, schema, answers or DictionaryAnswers())
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 
 
 def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
-    """For which values (none of them null) the leaf is TRUE, including its negation. The array is of the column's
+    """For which values the leaf is TRUE, including its negation. No value may be null. The array must have the column's
     type."""
     matches = _matches(leaf, _decoded(values), DictionaryAnswers())
     return ~matches if leaf.negated else matches
@@ -68,7 +68,7 @@ class _Columns:
         self._arrays: dict[tuple[str, ...], tuple[pa.Array, BoolArray | None]] = {}
 
     def get(self, path: tuple[str, ...]) -> tuple[pa.Array, BoolArray | None]:
-        """The column, null where a parent struct is, and its validity (None when nothing is null)."""
+        """The column, which is null where a parent struct is null, and its validity (None if nothing is null)."""
         if path not in self._arrays:
             array = _decoded(self._fetch(path))
             valid = None if array.null_count == 0 else _bits(array.is_valid())
@@ -91,7 +91,7 @@ class _Columns:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """The array without extension type, run-end encoding, or a dictionary that could hide nulls."""
+    """The array without an extension type or run-end encoding, and without a dictionary whose entries contain nulls."""
     if isinstance(array, pa.ExtensionArray):
         return _decoded(array.storage)
     if isinstance(array, pa.RunEndEncodedArray):
@@ -182,7 +182,7 @@ def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> Bo
 
 
 def _bits(array: pa.BooleanArray) -> BoolArray:
-    """The values of a boolean array; those of null rows are undefined."""
+    """The values of a boolean array. Values at null rows are undefined."""
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.bool_)
@@ -202,7 +202,7 @@ _DTYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], str]
 
 
 def _fixed(array: pa.Array) -> Any:
-    """The values of a fixed-width array as a NumPy view, anything at null rows."""
+    """The values of a fixed-width array as a NumPy view. Values at null rows are undefined."""
     dtype = _dtype_of(array.type)
     data = array.buffers()[1]
     if data is None or not len(array):
@@ -221,9 +221,10 @@ def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
 def _points_and_range(
     leaf: BoundLeaf, split: Callable[[Any], tuple[int, bool]]
 ) -> tuple[list[int] | None, int | None, int | None]:
-    """The leaf as points, or as a closed range (None: no end), in the integers that the array stores.
+    """The leaf as points, or as a closed range (None: no end). Both are given in the integers that the array stores.
 
-    ``split`` gives the largest stored integer that is not above a literal, and whether it equals the literal.
+    ``split`` returns the largest stored integer that is not above a literal, and whether that integer equals the
+    literal.
     """
     ends = [split(value) for value in leaf.literals]
     if leaf.op in (Op.EQ, Op.IN, Op.EQ_NULL_SAFE):
@@ -282,7 +283,7 @@ def _match_number(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
 
 
 def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bool]]:
-    """See ``_points_and_range``."""
+    """Returns the function ``split`` of ``_points_and_range``."""
     if pa.types.is_decimal(array.type):
         return functools.partial(_unscaled, scale=array.type.scale)
     if leaf.domain in (Domain.TIME, Domain.TIMESTAMP):
@@ -292,7 +293,7 @@ def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bo
 
 
 def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
-    """Which of the stored integers of an array are points, or in a range."""
+    """Which stored integers of an array are among the points or in the range."""
     if not pa.types.is_decimal(array.type) or array.type.bit_width < 128:
         values = _fixed(array)
         if pa.types.is_date64(array.type):
@@ -308,13 +309,13 @@ def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, hi
             return found
     words = np.frombuffer(data, np.int64, 2 * len(array), array.offset * 16).reshape(-1, 2)
     least, most = words[:, 0], words[:, 1]
-    if ((least >> 63) == most).all():  # every value fits 64 bits
+    if ((least >> 63) == most).all():  # every value fits in 64 bits
         return _match_integers(least, points, low, high)
     return _match_wide(least.view(np.uint64), most, points, low, high)
 
 
 def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
-    """floor(value * 10**scale) and whether it is exact; far outside 128 bits the digits are not spelled out."""
+    """floor(value * 10**scale), and whether the result is exact. Digits far outside 128 bits are not computed."""
     if isinstance(value, int):
         return value * 10**scale, True
     if not value:
@@ -335,7 +336,7 @@ def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
 
 
 def _match_wide(least: Any, most: Any, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
-    """128-bit integers as unsigned low and signed high words."""
+    """Tests 128-bit integers, given as unsigned low words and signed high words."""
     if points is not None:
         return _wide_points(least, most, points)
     result = np.ones(len(least), np.bool_)
@@ -372,7 +373,7 @@ def _doubles(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def _closed(leaf: BoundLeaf) -> float:
-    """The end of the leaf's closed range; NaN, which no value satisfies, where no value is beyond its literal."""
+    """The end of the leaf's closed range. NaN, which no value satisfies, if no value is beyond the literal."""
     end: float = leaf.literals[0]
     beyond = {Op.GT: math.inf, Op.LT: -math.inf}.get(leaf.op)
     if beyond is None:
@@ -450,7 +451,7 @@ def _match_bytes(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
 
 
 def _like(leaf: BoundLeaf, values: pa.Array) -> pa.Array:
-    # "_" is one character of a string, one byte of a binary; "%" is any bytes, also such as are no character.
+    # "_" is one character of a string, but one byte of a binary value. "%" is any bytes, including invalid UTF-8.
     if leaf.domain is Domain.STRING and like_parts(leaf.literals[0]) is None:
         values = values.view(pa.string() if values.type == pa.binary() else pa.large_string())
     try:

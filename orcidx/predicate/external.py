@@ -1,5 +1,5 @@
-"""pyarrow Expressions as part of a predicate: evaluated here where they have the same meaning, and by pyarrow
-otherwise."""
+"""pyarrow Expressions as part of a predicate. orcidx evaluates an Expression itself if it has the same meaning there;
+otherwise pyarrow evaluates it."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ from orcidx.predicate.tried_casts import values_that_fit
 __all__ = ["Relaxation", "evaluate_expression"]
 
 _EXACT_FLOAT = 1 << 24
-"""Integers up to this one are exact in float32, so casts between number types do not change them."""
+"""Integers up to this number are exact in float32, so casts between number types do not change them."""
 
 
 class Relaxation:
-    """Makes a leaf true wherever pyarrow's comparison is, which casts where this package compares exactly.
+    """Makes a leaf TRUE wherever pyarrow's comparison is true. pyarrow casts in some cases in which orcidx compares
+    exactly.
 
-    ``changed`` tells that a leaf was met whose meaning is not the same in pyarrow, so that pyarrow must evaluate.
+    ``changed`` is set if a leaf has another meaning in pyarrow, so pyarrow must evaluate the condition.
     """
 
     def __init__(self) -> None:
         self.changed = False
 
     def relax(self, leaf: Leaf, kind: pa.DataType, is_char: bool) -> Leaf | Constant:
-        """The leaf itself if both have the same meaning, otherwise a wider leaf, or True."""
+        """Returns the leaf itself if both have the same meaning, otherwise a wider leaf or True."""
         domain = domain_of(kind)
         if leaf.op in (Op.IS_NULL, Op.IS_NAN) or self._same(leaf, kind, domain, is_char):
             return leaf
         self.changed = True
-        if domain is Domain.DECIMAL:  # compared as double with a float
+        if domain is Domain.DECIMAL:  # a decimal is compared with a float as a double
             return Constant(True) if any(isinstance(value, float) for value in leaf.literals) else leaf
         if domain is Domain.FLOAT:
             return self._float(leaf)
-        if domain is Domain.STRING and is_char:  # pyarrow sees the padding
+        if domain is Domain.STRING and is_char:  # pyarrow compares the trailing spaces, too
             equality = leaf.op in (Op.EQ, Op.IN) and not leaf.negated
             return leaf if equality else Constant(True)
         if domain is Domain.TIMESTAMP and kind.unit != "ns":
@@ -72,7 +73,7 @@ class Relaxation:
         return domain in (Domain.BOOL, Domain.BINARY, Domain.NULL)
 
     def _float(self, leaf: Leaf) -> Leaf | Constant:
-        """pyarrow's is_in casts its values to the column's type. It finds NaN, but takes 0.0 and -0.0 as different."""
+        """pyarrow's is_in casts its values to the column's type. It finds NaN, but treats 0.0 and -0.0 as different."""
         known = all(
             value is None or (isinstance(value, (int, float)) and abs(value) <= _EXACT_FLOAT and value == int(value))
             for value in leaf.literals
@@ -82,7 +83,8 @@ class Relaxation:
         return leaf if leaf.op is Op.IN and not leaf.negated and known and without_nan else Constant(True)
 
     def _coarse_time(self, leaf: Leaf, kind: pa.DataType) -> Leaf | Constant:
-        """pyarrow sees a value floored to the column's unit: up to one unit below the value that is compared here."""
+        """pyarrow sees a value floored to the column's unit, which is up to one unit below the value that orcidx
+        compares."""
         slack = NANOS[kind.unit] - 1
         upward = leaf.op in (Op.LT, Op.LE) if not leaf.negated else leaf.op in (Op.GT, Op.GE)
         if (leaf.op in (Op.GT, Op.GE) and not leaf.negated) or (leaf.op in (Op.LT, Op.LE) and leaf.negated):
@@ -111,9 +113,9 @@ def _plain(leaf: Leaf, kinds: tuple[type, ...]) -> bool:
 def evaluate_expression(
     node: External, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema
 ) -> npt.NDArray[np.bool_]:
-    """Rows for which pyarrow finds the expression true, on columns of the types of ``schema``.
+    """For which rows the expression is true in pyarrow, computed on columns of the types in ``schema``.
 
-    Raises ``InvalidQuery`` with pyarrow's message when pyarrow refuses the expression.
+    Raises ``InvalidQuery`` with pyarrow's message if pyarrow rejects the expression.
     """
     if isinstance(batch, pa.StructArray):
         batch = pa.RecordBatch.from_struct_array(batch)
@@ -129,19 +131,21 @@ def evaluate_expression(
         try:
             arrays[one.name] = values_that_fit(values, one.kind)
         except pa.ArrowException as error:
-            raise InvalidQuery(f"TRY_CAST of {one.value} to {one.kind}: {error}") from error
+            raise InvalidQuery(f"pyarrow cannot evaluate TRY_CAST of {one.value} to {one.kind}: {error}") from error
     truth = _values(node.expression, arrays, rows)
     if not pa.types.is_boolean(truth.type):
-        raise InvalidQuery(f"the pyarrow Expression {node.expression} is {truth.type}, not a condition")
+        raise InvalidQuery(
+            f"the pyarrow Expression {node.expression} has the type {truth.type}; a condition must be boolean"
+        )
     found: npt.NDArray[np.bool_] = truth.fill_null(False).to_numpy(zero_copy_only=False)
     return found
 
 
 def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -> pa.Array:
-    """The values of the expression over columns of so many rows, by pyarrow."""
+    """The values of the expression, which pyarrow computes over columns of ``rows`` rows."""
     from pyarrow import acero
 
-    # A table without columns would have no rows.
+    # A table without columns would have no rows, so a spare column is added.
     spare = max(arrays, key=len, default="") + "_"
     table = pa.table({**arrays, spare: pa.nulls(rows)})
     try:
@@ -154,7 +158,7 @@ def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -
 
 
 def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
-    """A column, or a field of structs, null where a struct around it is."""
+    """A column, or a field of structs, which is null where a struct around it is null."""
     index = batch.schema.get_field_index(path[0])
     if index < 0:
         raise InvalidQuery(f"the batch has no column {path[0]!r}", column=path[0])
@@ -167,11 +171,11 @@ def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
 
 
 def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column in the type that the caller of the scan sees, with times floored to that type's unit."""
+    """The column in the type that the caller of the scan sees. Times are floored to the unit of that type."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        # Only the fields of a struct that are used are read.
+        # Only the used fields of a struct are read.
         fields = [kind.field(i) for i in range(kind.num_fields) if array.type.get_field_index(kind.field(i).name) >= 0]
         children = [_as_declared(array.field(field.name), field.type) for field in fields]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())

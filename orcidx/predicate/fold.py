@@ -1,9 +1,8 @@
-"""The only walk over the tree of a predicate: a caller gives the result for each part, and how AND and OR combine
-results.
+"""The only code that walks the tree of a predicate. A caller gives the result for each part, and functions that combine
+results for AND and OR.
 
-And and Or are built by ``&``, ``|``, ``all_of`` and ``any_of`` and taken apart only here, so that a new kind of node is
-handled in one place (``tests/test_house_rules.py`` checks this).
-"""
+And and Or are built by ``&``, ``|``, ``all_of`` and ``any_of``, and are taken apart only here. So a new kind of node
+needs a change in one place only (``tests/test_house_rules.py`` checks this)."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ __all__ = ["conjuncts", "fold", "leaves", "parts", "rewritten"]
 
 T = TypeVar("T")
 Part = Leaf | BoundLeaf | Constant | External
-"""What a tree has below its ANDs and ORs."""
+"""A node of a tree below its ANDs and ORs."""
 
 
 def fold(
@@ -26,12 +25,12 @@ def fold(
     both: Callable[[Iterator[T]], T],
     either: Callable[[Iterator[T]], T],
 ) -> T:
-    """The results of ``part`` for each leaf, Constant or External, combined by ``both`` for AND and by ``either`` for
-    OR.
+    """Computes ``part`` for each leaf, Constant or External, and combines the results by ``both`` for AND and by
+    ``either`` for OR.
 
-    These get an iterator over the results of the children, from left to right and at least one. Each result is computed
-    when it is requested: a function that stops early (such as ``any``) skips the rest of the tree, and state that it
-    sets before the next request is visible to the next child.
+    ``both`` and ``either`` get an iterator over the results of the children, from left to right, with at least one
+    result. A result is computed when it is requested. A function that stops early (such as ``any``) skips the rest of
+    the tree. State that the function sets before its next request is visible to the next child.
     """
     if isinstance(node, And):
         return both(fold(child, part, both=both, either=either) for child in node.children)
@@ -41,7 +40,8 @@ def fold(
 
 
 def rewritten(node: Predicate | Bound, part: Callable[[Any], Any]) -> Any:
-    """The predicate with another node in place of each part; None where ``part`` has none for one of them."""
+    """The predicate with each part replaced by the node that ``part`` returns. None if ``part`` returns None for one of
+    them."""
     return fold(node, part, both=_joined(all_of), either=_joined(any_of))
 
 
@@ -63,7 +63,8 @@ def parts(node: Predicate | Bound | None) -> Iterator[Part]:
 
 
 def leaves(node: Predicate | Bound) -> Iterator[Any]:
-    """The leaves (Leaf, or BoundLeaf of a bound predicate) left to right, with those that prune for an External."""
+    """The leaves (Leaf, or BoundLeaf of a bound predicate) from left to right, with the leaves that prune for an
+    External."""
     for one in parts(node):
         if isinstance(one, BoundLeaf | Leaf):
             yield one
@@ -72,5 +73,5 @@ def leaves(node: Predicate | Bound) -> Iterator[Any]:
 
 
 def conjuncts(node: Predicate | Bound) -> tuple[Any, ...]:
-    """The predicates that must all be TRUE: those of an AND, or the predicate itself."""
+    """The predicates that must all be TRUE: the children of an AND, or the predicate itself."""
     return node.children if isinstance(node, And) else (node,)

@@ -1,8 +1,8 @@
-"""Predicates as JSON: dicts, lists, texts and numbers, for tasks that are sent between machines.
+"""Converts predicates to JSON (dicts, lists, texts and numbers), for tasks that are sent between machines.
 
 A node is ``{"and": [..]}``, ``{"or": [..]}``, ``{"constant": true}``, ``{"expression": base64 of Arrow's own form}`` or
-a leaf ``{"column": [path], "op": "LT", "literals": [..], "negated": false}``. A literal names its type where JSON has
-none for it: ``{"decimal": "1.50"}``. ``predicate_from_json(predicate_to_json(p)) == p``.
+a leaf ``{"column": [path], "op": "LT", "literals": [..], "negated": false}``. A literal names its type if JSON has no
+such type: ``{"decimal": "1.50"}``. ``predicate_from_json(predicate_to_json(p)) == p`` holds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["predicate_from_json", "predicate_to_json"]
 
 
 def predicate_to_json(predicate: Predicate) -> dict[str, Any]:
-    """The predicate as a value for ``json.dumps``. Raises ``InvalidQuery`` for a literal without such a form."""
+    """The predicate as a value for ``json.dumps``. Raises ``InvalidQuery`` for a literal that cannot be written in
+    JSON."""
     return fold(
         predicate,
         _part_to_json,
@@ -52,47 +53,47 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
         literals = [_literal_to_json(value) for value in predicate.literals]
         path = list(predicate.path)
         return {"column": path, "op": predicate.op.name, "literals": literals, "negated": predicate.negated}
-    raise InvalidQuery(f"{predicate!r} has no JSON form")
+    raise InvalidQuery(f"{predicate!r} cannot be written as JSON")
 
 
 _DEEPEST = 100
-"""The deepest nesting. Real predicates are less deep, as AND in AND is one AND; evaluating deeper ones would need more
-frames than Python has."""
+"""The deepest nesting. Real predicates nest less deeply, because an AND inside an AND becomes one AND. Evaluating a
+deeper predicate would exceed Python's recursion limit."""
 
 
 def predicate_from_json(data: Any) -> Predicate:
-    """The predicate from the value of ``predicate_to_json``. Raises ``InvalidQuery`` for any other value."""
+    """Restores a predicate from the value of ``predicate_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
         return _node(data, _DEEPEST)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, InvalidOperation) as error:
         if isinstance(error, InvalidQuery):
             raise
-        raise InvalidQuery(f"this is no predicate in JSON: {data!r}") from error
+        raise InvalidQuery(f"the JSON value is not a predicate: {data!r}") from error
     except pa.ArrowException as error:
         raise InvalidQuery(f"the pyarrow Expression in JSON cannot be read: {error}") from error
 
 
 def _node(data: dict[str, Any], levels: int) -> Predicate:
     if not levels:
-        raise InvalidQuery(f"this is no predicate in JSON: it is nested more than {_DEEPEST} levels deep")
+        raise InvalidQuery(f"the predicate in JSON is nested more than {_DEEPEST} levels deep")
     if "and" in data:
         return And(tuple(_node(child, levels - 1) for child in data["and"]))
     if "or" in data:
         return Or(tuple(_node(child, levels - 1) for child in data["or"]))
     if "constant" in data:
         if data["constant"] not in (True, False, None):
-            raise InvalidQuery(f"{data['constant']!r} is no constant")
+            raise InvalidQuery(f"{data['constant']!r} is not a constant; expected true, false or null")
         return Constant(data["constant"])
     if "expression" in data:
         return _external(data)
     path = tuple(data["column"])
     if not path or not all(isinstance(name, str) for name in path) or not isinstance(data["negated"], bool):
-        raise InvalidQuery(f"this is no predicate in JSON: {data!r}")
+        raise InvalidQuery(f"the JSON value is not a predicate: {data!r}")
     return Leaf(path, Op[data["op"]], tuple(map(_literal_from_json, data["literals"])), data["negated"])
 
 
 def _external(data: dict[str, Any]) -> Predicate:
-    """A condition that pyarrow evaluates; it is stored as the comparisons that it was made of, if these are known."""
+    """A condition that pyarrow evaluates. If the comparisons that it was made from are known, it is stored as these."""
     if "comparisons" not in data:
         return from_expression(_expression_from_json(data["expression"]))
     made = data["comparisons"]
@@ -101,7 +102,7 @@ def _external(data: dict[str, Any]) -> Predicate:
     )
     flags = made["every"], made["negated"]
     if not parts or not all(isinstance(flag, bool) for flag in flags) or any(op not in COMPARISONS for op, *_ in parts):
-        raise InvalidQuery(f"these are no comparisons in JSON: {made!r:.200}")
+        raise InvalidQuery(f"the JSON value is not a list of comparisons: {made!r:.200}")
     return comparison_of(Comparisons(parts, *flags), strict=False)
 
 
@@ -141,7 +142,7 @@ def _literal_to_json(value: Any) -> Any:
     for kind, name, convert in _TO_JSON:
         if isinstance(value, kind):
             return {name: convert(value)}
-    raise InvalidQuery(f"the literal {value!r} ({type(value).__name__}) has no JSON form")
+    raise InvalidQuery(f"the literal {value!r} ({type(value).__name__}) cannot be written as JSON")
 
 
 def _literal_from_json(value: Any) -> Any:

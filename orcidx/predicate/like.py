@@ -1,6 +1,7 @@
-"""SQL LIKE patterns: ``%`` any run of characters, ``_`` one character, and an escape character.
+"""SQL LIKE patterns: ``%`` matches any run of characters, ``_`` matches one character, and a pattern may have an escape
+character.
 
-Inside the package a pattern has backslash as its escape character (``normalise_like`` sees to it).
+Inside the package the escape character of a pattern is always backslash (``normalise_like`` converts it).
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ _ANY, _ONE, _ESCAPE = b"%", b"_", b"\\"
 
 
 def normalise_like(pattern: bytes, escape: str, *, column: str) -> tuple[Op, bytes]:
-    """The simplest operator that means the same, and its literal.
+    """Returns the simplest operator with the same meaning, and its literal.
 
-    ``abc`` is EQ, ``abc%`` STARTS_WITH, ``%abc`` ENDS_WITH, ``%abc%`` CONTAINS, anything else LIKE with backslash as
-    the escape character. Raises ``InvalidQuery`` for an escape that is not one character or that ends the pattern.
+    ``abc`` becomes EQ, ``abc%`` STARTS_WITH, ``%abc`` ENDS_WITH and ``%abc%`` CONTAINS. Any other pattern stays LIKE
+    with backslash as the escape character. Raises ``InvalidQuery`` for an escape that is not one character, or that
+    ends the pattern.
     """
     if not isinstance(escape, str) or len(escape) > 1:
-        raise InvalidQuery(f"the escape of a LIKE pattern is one character, not {escape!r}", column=column)
+        raise InvalidQuery(f"the escape of a LIKE pattern must be one character, not {escape!r}", column=column)
     tokens = _tokens(pattern, escape.encode(), column)
     if _ONE not in tokens:
         plain = b"".join(token[-1:] for token in tokens if token != _ANY)
@@ -36,7 +38,7 @@ def normalise_like(pattern: bytes, escape: str, *, column: str) -> tuple[Op, byt
 
 
 def _tokens(pattern: bytes, mark: bytes, column: str) -> list[bytes]:
-    """Wildcards, and literal stretches with backslash escapes; runs of ``%`` become one."""
+    """Wildcards, and literal parts with backslash escapes. A run of ``%`` becomes one ``%``."""
     tokens: list[bytes] = []
     i = 0
     while i < len(pattern):
@@ -58,7 +60,7 @@ def _tokens(pattern: bytes, mark: bytes, column: str) -> list[bytes]:
 
 
 def _split(pattern: bytes) -> list[tuple[bytes, bool]]:
-    """(byte, is wildcard) of a pattern with backslash escapes."""
+    """The bytes of a pattern with backslash escapes as pairs (byte, is wildcard)."""
     pieces, i = [], 0
     while i < len(pattern):
         escaped = pattern[i : i + 1] == _ESCAPE
@@ -70,7 +72,7 @@ def _split(pattern: bytes) -> list[tuple[bytes, bool]]:
 
 
 def like_prefix(pattern: bytes) -> bytes:
-    """The bytes that every match of a normalised pattern starts with."""
+    """The bytes with which every match of a normalised pattern starts."""
     prefix = b""
     for byte, wild in _split(pattern):
         if wild:
@@ -80,7 +82,8 @@ def like_prefix(pattern: bytes) -> bytes:
 
 
 def like_parts(pattern: bytes) -> list[bytes] | None:
-    """The bytes before, between and after the ``%`` of a normalised pattern; None where it has a ``_``, or no ``%``."""
+    """The bytes before, between and after the ``%`` of a normalised pattern. None if the pattern has a ``_`` or no
+    ``%``."""
     parts = [b""]
     for byte, wild in _split(pattern):
         if wild and byte == _ONE:
@@ -93,7 +96,7 @@ def like_parts(pattern: bytes) -> list[bytes] | None:
 
 
 def like_regex(pattern: bytes) -> bytes:
-    """The pattern as an RE2 expression that matches the whole value; a dot matches newlines too."""
+    """The pattern as an RE2 expression that matches the whole value. A dot in the expression also matches newlines."""
     parts = [rb"(?s)\A"]
     for byte, wild in _split(pattern):
         if wild:

@@ -1,8 +1,8 @@
-"""Converts literals into the physical domain of a column, exactly.
+"""Converts literals exactly to the physical domain of a column.
 
-``convert`` gives the two values of the domain that enclose the literal. They are one value when the literal is itself
-a value of the domain; ``1.5`` for an integer column gives ``Point(1, 2)``, from which the binder writes ``x < 1.5`` as
-``x <= 1``. Only literals that are compared with a float column are converted to double.
+``convert`` returns the two values of the domain that enclose the literal. Both are the same value if the literal itself
+is a value of the domain. For an integer column, ``1.5`` gives ``Point(1, 2)``, and ``x < 1.5`` is bound as ``x <= 1``.
+Only literals that are compared with a float column are converted to double.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["NAN", "Point", "convert", "domain_of", "parse_time"]
 
 
 class Point(NamedTuple):
-    """The largest value of the domain that is not above the literal, and the smallest that is not below it.
+    """The largest value of the domain that is not above the literal, and the smallest value that is not below it.
 
-    ``-inf`` and ``inf`` stand for "below everything" and "above everything" of the domains without infinities.
+    In domains without infinities, ``-inf`` means "below every value" and ``inf`` means "above every value".
     """
 
     below: Any
@@ -77,9 +77,10 @@ def domain_of(kind: pa.DataType) -> Domain:
 
 
 def convert(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Point:
-    """The position of the literal among the values of a column of Arrow type ``kind``; ``NAN`` for a NaN.
+    """Returns the position of the literal among the values of a column of Arrow type ``kind``; ``NAN`` for a NaN.
 
-    Raises ``InvalidQuery`` naming the column, the literal and both types when it cannot be of the column's type.
+    Raises ``InvalidQuery`` if the literal cannot have the column's type. The error names the column, the literal and
+    both types.
     """
     point = _CONVERTERS[domain](value, kind)
     if point is None:
@@ -91,9 +92,9 @@ def convert(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Po
 def _hint(value: Any, kind: pa.DataType, domain: Domain) -> str:
     if domain is Domain.TIMESTAMP and isinstance(value, (datetime.date, np.datetime64, ExactTime, str)):
         wanted = "a time with a zone" if kind.tz else "a time without a zone"
-        return f": the column wants {wanted}, and the two never mix"
+        return f"; the column needs {wanted}"
     if domain in (Domain.DATE, Domain.TIMESTAMP) and isinstance(value, str):
-        return ": text must be an ISO 8601 date or time"
+        return "; a text must be an ISO 8601 date or time"
     return ""
 
 
@@ -101,7 +102,8 @@ def _hint(value: Any, kind: pa.DataType, domain: Domain) -> str:
 
 
 def _number(value: Any) -> Any:
-    """The literal as int, finite Decimal, or NaN/±inf float; None when it is not a number (a bool is not one)."""
+    """The literal as int, finite Decimal, or float (only NaN and ±inf). None if the literal is not a number; a bool is
+    not a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -121,7 +123,8 @@ def _to_int(value: Any, kind: pa.DataType) -> Point | None:
         return Point(number, number)
     if isinstance(number, float):
         return NAN if math.isnan(number) else Point(number, number)
-    if number.adjusted() > 80:  # beyond every column; avoids writing out the digits of a hostile 1E+999999999
+    # beyond the values of every column; a hostile literal 1E+999999999 would otherwise be written out digit by digit
+    if number.adjusted() > 80:
         return Point(math.inf, math.inf) if number > 0 else Point(-math.inf, -math.inf)
     if number.adjusted() < 0:
         below = -1 if number < 0 else 0
@@ -145,7 +148,7 @@ def _to_float(value: Any, kind: pa.DataType) -> Point | None:
         return None
     if isinstance(value, int):
         return _around(value)
-    nearest = float(value)  # a decimal is a text of a double here, as in every SQL engine: 0.1 finds the double 0.1
+    nearest = float(value)  # a decimal is rounded to double here, as in every SQL engine: 0.1 finds the double 0.1
     return NAN if math.isnan(nearest) else Point(nearest, nearest)
 
 
@@ -191,14 +194,15 @@ def _split(nanos: int, unit: int) -> Point:
 
 
 def _instant(value: Any) -> tuple[int, int, bool] | None:
-    """A time literal as (nanoseconds not above it, not below it, has a zone); None when it is no time."""
+    """A time literal as (nanoseconds not above it, nanoseconds not below it, whether it has a zone). None for other
+    literals."""
     if isinstance(value, str):
         parsed = parse_time(value)
         return None if parsed is None else (parsed[0], parsed[0], parsed[1])
     if isinstance(value, datetime.datetime):
         aware = value.tzinfo is not None and value.utcoffset() is not None
         since = value - (_EPOCH_UTC if aware else _EPOCH)
-        # pandas' Timestamp is a datetime with nanoseconds beside it.
+        # pandas' Timestamp is a datetime with an additional attribute for nanoseconds.
         whole = (since.days * 86_400 + since.seconds) * NANOS["s"] + since.microseconds * 1_000
         nanos = whole + int(getattr(value, "nanosecond", 0))
         return nanos, nanos, aware
@@ -225,7 +229,7 @@ def _of_numpy(value: np.datetime64) -> tuple[int, int, bool]:
 
 
 def parse_time(text: str) -> tuple[int, bool] | None:
-    """ISO 8601 text as nanoseconds since 1970-01-01 and whether it names a zone; None when it is no date or time."""
+    """ISO 8601 text as nanoseconds since 1970-01-01, and whether the text names a zone. None for other texts."""
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         return None

@@ -1,7 +1,8 @@
-"""Masks of rows, in reused memory.
+"""Masks of rows in reused memory.
 
-A mask of 262,144 rows from the system's allocator is mapped and unmapped each time, with a page fault for every page.
-Three leaves of 64-bit integers and their AND took 0.92 ms, of which 0.70 ms were for this (decision 0148).
+The system's allocator maps and unmaps the memory of a mask of 262,144 rows each time, with a page fault for every page.
+Evaluating three leaves of 64-bit integers and their AND took 0.92 ms; the page faults took 0.70 ms of this (decision
+0148).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ __all__ = ["compared", "new_array", "new_mask"]
 BoolArray = npt.NDArray[np.bool_]
 
 LEAST_BYTES = 1 << 16
-"""Fewer values than this come from the allocator, which keeps small blocks; for them a buffer would cost more."""
+"""Arrays with fewer values come from the allocator, which caches small blocks. For these a buffer from the pool would
+take longer."""
 
 
 def new_array(count: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of so many values with undefined content, from pyarrow's pool if there are many."""
+    """An array of ``count`` values with undefined content. A large array comes from pyarrow's pool."""
     dtype = np.dtype(kind)
     if count * dtype.itemsize < LEAST_BYTES:
         return np.empty(count, dtype)
@@ -34,7 +36,8 @@ def new_mask(rows: int) -> BoolArray:
 
 
 def compared(compare: np.ufunc, one: npt.NDArray[Any], other: np.generic | float) -> BoolArray:
-    """``compare(one, other)``, a ufunc such as np.less, on an array of values, with a new mask as its output."""
+    """Computes ``compare(one, other)`` into a new mask. ``compare`` is a ufunc such as np.less, and ``one`` is an
+    array."""
     found = new_mask(len(one))
     compare(one, other, out=found)
     return found

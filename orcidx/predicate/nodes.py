@@ -1,6 +1,6 @@
-"""The nodes of a predicate: frozen, hashable, picklable, and free of NOT.
+"""The nodes of a predicate. They are frozen, hashable and picklable, and there is no node for NOT.
 
-NOT is pushed down to the leaves when it is applied (De Morgan) and becomes the leaf's ``negated`` flag. An operator is
+NOT is pushed down to the leaves when it is applied (De Morgan), and sets the flag ``negated`` of a leaf. An operator is
 never reversed, because ``NOT x < 5`` and ``x >= 5`` differ where ``x`` is NaN.
 """
 
@@ -46,11 +46,11 @@ __all__ = [
 ]
 
 NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-"""Nanoseconds of Arrow's units of time."""
+"""Nanoseconds per unit of time in Arrow."""
 
 
 class Op(Enum):
-    """The operator of a leaf. ``!=`` is ``EQ`` negated, NOT ``x > 5`` is ``GT`` negated."""
+    """The operator of a leaf. ``!=`` is a negated ``EQ``, and NOT ``x > 5`` is a negated ``GT``."""
 
     EQ = "=="
     LT = "<"
@@ -72,7 +72,7 @@ class Op(Enum):
 
 
 class Domain(Enum):
-    """The physical domain in which a bound leaf compares; it fixes the Python type of its literals."""
+    """The physical domain in which a bound leaf compares. The domain fixes the Python type of the literals."""
 
     BOOL = "bool"
     INT = "int"
@@ -88,7 +88,8 @@ class Domain(Enum):
 
 
 class Node:
-    """The base of all nodes: ``&``, ``|``, ``~``, equality, hash, and a ``repr`` that is the code to build the node."""
+    """The base of all nodes. It defines ``&``, ``|``, ``~``, equality, hash, and a ``repr`` that is the code to build
+    the node."""
 
     def __and__(self, other: Node) -> Any:
         if not isinstance(other, Node):
@@ -105,14 +106,14 @@ class Node:
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            "a predicate has no truth value of its own: combine with & | ~ (not 'and', 'or', 'not'), put comparisons "
+            "a predicate has no truth value: combine predicates with & | ~ (not 'and', 'or', 'not'), put comparisons "
             "in parentheses, and write between(low, high) for a chained comparison"
         )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Constant(Node):
-    """A predicate that reads no column: True, False, or None for SQL's NULL (no row, negated or not)."""
+    """A predicate that reads no column: True, False, or None for SQL's NULL. NULL selects no row, negated or not."""
 
     value: bool | None
 
@@ -131,14 +132,14 @@ class Constant(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Leaf(Node):
-    """One question about one column.
+    """One condition on one column.
 
-    A row answers TRUE, FALSE or NULL: NULL where the column is NULL (except for ``IS_NULL`` and ``EQ_NULL_SAFE``) or a
-    literal that decides is NULL. ``negated`` turns TRUE and FALSE around and leaves NULL.
+    The result for a row is TRUE, FALSE or NULL. It is NULL if a literal that decides is NULL, or if the column is NULL
+    (except for ``IS_NULL`` and ``EQ_NULL_SAFE``). ``negated`` swaps TRUE and FALSE, and NULL stays NULL.
 
-    ``literals`` are Python values as the caller gave them: one for a comparison and for the string operators, two for
-    ``BETWEEN`` (both ends included), any number for ``IN``, none for ``IS_NULL`` and ``IS_NAN``; ``LIKE`` has the
-    pattern and the escape character ("" for none).
+    ``literals`` are Python values as the caller gave them. A comparison and the string operators have one literal,
+    ``BETWEEN`` has two (both ends included), ``IN`` has any number, and ``IS_NULL`` and ``IS_NAN`` have none. ``LIKE``
+    has two: the pattern, and the escape character ("" for none).
     """
 
     path: tuple[str, ...]
@@ -156,14 +157,14 @@ class Leaf(Node):
         return Leaf(self.path, self.op, self.literals, not self.negated)
 
     def of_null(self) -> Constant:
-        """The answer of the leaf for a column that is null in every row."""
+        """The result of the leaf for a column that is null in every row."""
         if self.op is Op.IS_NULL or (self.op is Op.EQ_NULL_SAFE and self.literals[0] is None):
             return Constant(not self.negated)
         return Constant(self.negated if self.op is Op.EQ_NULL_SAFE else None)
 
     @cached_property
     def _key(self) -> tuple[Any, ...]:
-        # 1, 1.0 and True are equal in Python but not the same literal, and NaN is the same literal as itself.
+        # 1, 1.0 and True are equal in Python but are different literals. NaN is the same literal as itself.
         return self.path, self.op, self.negated, tuple((type(x), "nan" if x != x else x) for x in self.literals)
 
     def __eq__(self, other: object) -> bool:
@@ -177,7 +178,7 @@ class Leaf(Node):
 
     @property
     def column(self) -> str:
-        """The column's path with dots, for messages."""
+        """The column's path joined by dots, for messages."""
         return ".".join(self.path)
 
     def __repr__(self) -> str:
@@ -212,8 +213,8 @@ _LITERAL_COUNTS = {
 class BoundLeaf(Node):
     """A leaf bound to a column, with its literals in the column's physical domain.
 
-    After binding no literal is None or NaN, ``EQ_NULL_SAFE`` has a literal that is a value, and what can never be true
-    has become ``Constant(False)``; so evidence sees plain values only.
+    After binding, no literal is None or NaN, ``EQ_NULL_SAFE`` has a literal that is not null, and a condition that can
+    never be true is ``Constant(False)``. Statistics and indexes therefore get plain values only.
 
     ============ =============================================================
     domain       literals
@@ -229,8 +230,9 @@ class BoundLeaf(Node):
     TIME         ``int`` nanoseconds since midnight
     ============ =============================================================
 
-    The bound operator may differ from ``leaf.op`` (``x > 1.5`` of an integer is ``GE 2``); ``leaf`` is what the caller
-    wrote, for messages. A bound ``LIKE`` has one literal: the pattern with backslash as escape character.
+    The bound operator may differ from ``leaf.op``: for an integer column, ``x > 1.5`` becomes ``GE 2``. ``leaf`` is the
+    leaf that the caller wrote, for messages. A bound ``LIKE`` has one literal: the pattern with backslash as the escape
+    character.
     """
 
     leaf: Leaf
@@ -245,7 +247,7 @@ class BoundLeaf(Node):
 
     @cached_property
     def sorted_literals(self) -> npt.NDArray[Any]:
-        """The literals in order: int64 or float64 where those hold them, else objects."""
+        """The literals in order, as int64 or float64 if they fit, otherwise as objects."""
         if self.domain in (Domain.DECIMAL, Domain.STRING, Domain.BINARY):
             return _objects(sorted(self.literals))
         if self.domain is Domain.FLOAT:
@@ -262,21 +264,22 @@ class BoundLeaf(Node):
 
     @property
     def column(self) -> str:
-        """The column's path with dots, for messages."""
+        """The column's path joined by dots, for messages."""
         return ".".join(self.path)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class External(Node):
-    """A pyarrow Expression with pyarrow's own meaning, and predicates that prune for it.
+    """A pyarrow Expression with pyarrow's own meaning, and the predicates that prune for it.
 
-    ``may`` is TRUE wherever ``expression`` is true, ``may_not`` wherever it is false; both may be TRUE elsewhere too.
-    ``carried``: they are TRUE nowhere else, provided that both compare the column types in the same way, which binding
-    checks. ``columns`` are the paths that the expression reads; None when they are not known. ``comparisons``: what the
-    expression was made of, where it follows the option ``nan``; None: it means what pyarrow means, whatever the option
-    says. ``nested``: first names of columns with dots that stand for fields of structs, each with the field's path and
-    type; binding finds them. ``tries``: the expression has TRY_CAST, which binding takes out; ``tried``: what was taken
-    out, as columns of the expression.
+    ``may`` is TRUE wherever ``expression`` is true, and ``may_not`` wherever it is false. Both may be TRUE elsewhere
+    too. ``carried`` says that they are TRUE nowhere else, if orcidx and pyarrow compare the column types in the same
+    way; binding checks that condition. ``columns`` are the paths that the expression reads, or None if they are not
+    known. ``comparisons`` are the comparisons that the expression was made from, if it follows the option ``nan``. If
+    they are None, the expression has pyarrow's meaning with either value of the option. ``nested`` has the first names
+    of columns with dots that mean fields of structs, each with the path and type of the field; binding finds them.
+    ``tries`` says that the expression contains TRY_CAST, which binding takes out. ``tried`` has the casts that were
+    taken out, as columns of the expression.
     """
 
     expression: Any
@@ -307,7 +310,7 @@ class External(Node):
 
 
 class _Many(Node):
-    """And, Or."""
+    """The base of And and Or."""
 
     children: tuple[Any, ...]
     _symbol = ""
@@ -325,7 +328,7 @@ class _Many(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class And(_Many):
-    """TRUE where every child is. Built by ``&`` or ``all_of``, which flatten."""
+    """TRUE where every child is TRUE. Built by ``&`` or ``all_of``, which flatten nested ANDs."""
 
     children: tuple[Any, ...]
     _symbol = "&"
@@ -336,7 +339,7 @@ class And(_Many):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Or(_Many):
-    """TRUE where any child is. Built by ``|`` or ``any_of``, which flatten."""
+    """TRUE where any child is TRUE. Built by ``|`` or ``any_of``, which flatten nested ORs."""
 
     children: tuple[Any, ...]
     _symbol = "|"
@@ -346,15 +349,15 @@ class Or(_Many):
 
 
 Predicate = Leaf | And | Or | Constant | External
-"""A predicate over columns by their names."""
+"""A predicate on columns by their names."""
 Bound = BoundLeaf | And | Or | Constant | External
-"""The same, bound to the columns of a schema."""
+"""A predicate that is bound to the columns of a schema."""
 
 P = TypeVar("P", Predicate, Bound)
 
 
 class PolarsExpression(Protocol):
-    """A Polars expression; only Polars' own modules know more about it."""
+    """A Polars expression. Only the modules for Polars use more than this protocol."""
 
     @property
     def meta(self) -> Any:
@@ -362,7 +365,8 @@ class PolarsExpression(Protocol):
 
 
 Where: TypeAlias = "str | Predicate | pc.Expression | PolarsExpression | Sequence[Any]"
-"""The forms that ``where=`` takes: SQL text, what ``col`` builds, pyarrow's and Polars' expressions, a DNF list."""
+"""The forms that ``where=`` accepts: SQL text, a predicate built with ``col``, expressions of pyarrow and Polars, a DNF
+list."""
 
 
 def _needs_parentheses(node: Node) -> bool:
@@ -372,13 +376,15 @@ def _needs_parentheses(node: Node) -> bool:
 
 
 def all_of(*nodes: P) -> P:
-    """The conjunction of nodes, flattened: True is dropped, False decides; of nothing it is True."""
+    """The conjunction of nodes, flattened. True is dropped, and False makes the result False. Without nodes the result
+    is True."""
     joined: P = _joined(And, nodes, neutral=True)
     return joined
 
 
 def any_of(*nodes: P) -> P:
-    """The disjunction of nodes, flattened: False is dropped, True decides; of nothing it is False."""
+    """The disjunction of nodes, flattened. False is dropped, and True makes the result True. Without nodes the result
+    is False."""
     joined: P = _joined(Or, nodes, neutral=False)
     return joined
 
@@ -400,9 +406,9 @@ def _joined(kind: type[And] | type[Or], nodes: tuple[Any, ...], *, neutral: bool
 
 @dataclass(frozen=True)
 class ExactTime:
-    """A literal finer than Python's ``datetime`` and ``time``; made of pyarrow scalars.
+    """A literal with a finer unit than Python's ``datetime`` and ``time``. It is made from pyarrow scalars.
 
-    ``nanos`` count from 1970-01-01 (UTC when ``zone`` is not None), or from midnight when ``of_day``.
+    ``nanos`` counts from 1970-01-01 (in UTC if ``zone`` is not None), or from midnight if ``of_day`` is set.
     """
 
     nanos: int
@@ -416,13 +422,13 @@ class ExactTime:
 
 
 def canonical_literal(value: Any) -> Any:
-    """A literal as a hashable Python value; NumPy and Arrow scalars keep their precision."""
+    """A literal as a hashable Python value. NumPy and Arrow scalars keep their precision."""
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else value
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, decimal.Decimal) and value.is_nan():
-        return math.nan  # a signalling NaN would raise at the first comparison
+        return math.nan  # a signalling NaN would raise an error at the first comparison
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, pa.Scalar):
@@ -447,7 +453,7 @@ def _of_scalar(value: pa.Scalar) -> Any:
         return ExactTime(value.value * NANOS[value.type.unit], of_day=True)
     try:
         return value.as_py()
-    except OverflowError:  # a date beyond Python's years 1 to 9999
+    except OverflowError:  # a date outside Python's years 1 to 9999
         if not pa.types.is_date(value.type):
             raise
         return ExactTime(value.value * (86_400 * NANOS["s"] if pa.types.is_date32(value.type) else NANOS["ms"]))

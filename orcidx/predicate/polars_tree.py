@@ -1,7 +1,7 @@
-"""Reads Polars expressions from the tree that ``expr.meta.serialize(format="json")`` gives.
+"""Reads Polars expressions from the tree that ``expr.meta.serialize(format="json")`` returns.
 
-The form changes between versions, and Polars filters again by itself. So the result is only used for pruning: parts
-that are not understood, and comparisons after a cast in Polars, become True.
+The form of the tree differs between versions of Polars, and Polars filters again itself. So the result is only used for
+pruning. Parts that are not understood become True, and so do comparisons after a cast in Polars.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ _NATURAL: dict[Domain, tuple[type, ...]] = {
 
 
 class _NotUnderstood(Exception):
-    """Raised within this module for a part of the tree that prunes nothing."""
+    """Raised in this module for a part of the tree that prunes nothing."""
 
 
 def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
-    """A predicate that is TRUE wherever the Polars predicate is; bind it with ``nan="largest"``.
+    """A predicate that is TRUE wherever the Polars predicate is true. Bind it with ``nan="largest"``.
 
-    ``tree`` is the parsed JSON, ``schema`` the Arrow schema that Polars sees.
+    ``tree`` is the parsed JSON, and ``schema`` is the Arrow schema that Polars sees.
     """
     return keep_bindable(_Pruning(schema).visit(tree, negated=False), schema)
 
 
 class TreeTranslator:
-    """Walks the tree; subclasses decide what happens with leaves and with parts that are not understood."""
+    """Walks the tree. Subclasses decide how to translate leaves and parts that are not understood."""
 
     COMPARISONS = _COMPARISONS
 
@@ -87,7 +87,7 @@ class TreeTranslator:
         kind, body = entry_of(node)
         if kind == "Column":
             return Leaf(path_of(node), Op.EQ, (not negated,))
-        if kind == "Cast" and body["expr"] == _NULL:  # as in IN of Polars' SQL; NOT of it is null, too
+        if kind == "Cast" and body["expr"] == _NULL:  # occurs in IN of Polars' SQL; NOT of NULL is NULL, too
             return Constant(False)
         if kind == "Literal":
             return Constant(literal_of(node) is (not negated))
@@ -132,7 +132,8 @@ class TreeTranslator:
         return any_of(first, last) if negated else all_of(first, last)
 
     def members(self, inputs: list[Any]) -> list[Any]:
-        """The values of the list: a list, a series, or a series of one list, as IN of Polars' SQL gives it."""
+        """The values of a list in ``is_in``. The input is a list, a series, or a series of one list (from IN of Polars'
+        SQL)."""
         kind, body = entry_of(inputs[1])
         if kind == "Alias":
             kind, body = entry_of(body[0])
@@ -159,11 +160,11 @@ class _Pruning(TreeTranslator):
         path = path_of(inputs[0])
         present = tuple(value for value in self.members(inputs) if value is not None)
         leaf = self._leaf(path, Op.IN, present, negated)
-        # Whether null is in a list with or without null has changed between versions.
+        # Versions of Polars differ in whether null matches a list, so rows with null are kept.
         return any_of(leaf, Leaf(path, Op.IS_NULL))
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
-        """A leaf whose literals need no cast in Polars."""
+        """A leaf whose literals Polars does not cast."""
         kind = resolve_column(path, self.schema)[1]
         domain = domain_of(kind)
         if domain is Domain.TIMESTAMP and kind.unit != "ns":
@@ -181,7 +182,7 @@ def _is_natural(value: Any, kind: pa.DataType, domain: Domain) -> bool:
 
 
 def entry_of(node: Any) -> tuple[str, Any]:
-    """The only key and value of a node."""
+    """The only key of a node, and its value."""
     if not isinstance(node, dict) or len(node) != 1:
         raise _NotUnderstood
     return next(iter(node.items()))
@@ -202,7 +203,7 @@ def literal_of(node: Any) -> Any:
     if name == "Null":
         return None
     if value is None:
-        raise _NotUnderstood  # NaN and infinities have no form in JSON
+        raise _NotUnderstood  # NaN and infinities cannot be written in JSON
     if kind == "Dyn" and name in ("Int", "Float"):
         return value
     if name in ("Boolean", "String"):

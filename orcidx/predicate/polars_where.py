@@ -1,6 +1,7 @@
-"""Polars expressions as ``where``: translated as a whole, or refused.
+"""Polars expressions as ``where``: an expression is translated as a whole, or raises an error.
 
-``scan_polars`` may leave out parts that are not understood, because Polars filters again; here nothing filters again.
+``scan_polars`` may leave out parts that are not understood, because Polars filters again. With ``where``, no engine
+filters again.
 """
 
 from __future__ import annotations
@@ -26,25 +27,26 @@ _ARITHMETIC = {
 
 
 def is_polars(where: object) -> bool:
-    """Whether an object is a Polars expression; found out without importing Polars."""
+    """Whether an object is a Polars expression. The function does not import Polars."""
     return type(where).__name__ == "Expr" and type(where).__module__.partition(".")[0] == "polars"
 
 
 def from_polars_expression(expression: PolarsExpression) -> Predicate:
-    """A predicate of a Polars expression, to be bound with ``nan="largest"``.
+    """Makes a predicate from a Polars expression. Bind it with ``nan="largest"``.
 
-    Columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan, is_between, is_in and
-    str.starts_with, ends_with and contains (literal) are understood. Raises ``InvalidQuery`` for anything else.
+    It understands columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan,
+    is_between, is_in, and str.starts_with, ends_with and contains (literal). It raises ``InvalidQuery`` for anything
+    else.
     """
     try:
         tree = json.loads(expression.meta.serialize(format="json"))
     except Exception as error:  # Polars raises its own exceptions, which are not imported here
-        raise InvalidQuery(f"{expression} has no form that can be read: {error}") from error
+        raise InvalidQuery(f"the Polars expression {expression} cannot be read: {error}") from error
     return _Whole(str(expression)).visit(tree, negated=False)
 
 
 class _Whole(TreeTranslator):
-    """Refuses parts that are not understood."""
+    """Raises an error for parts that are not understood."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
@@ -57,7 +59,7 @@ class _Whole(TreeTranslator):
         except Exception as error:
             raise InvalidQuery(
                 f"a part of the Polars expression {self._shown} is not understood; "
-                "orcidx.scan_polars(...).filter(...) takes any"
+                "orcidx.scan_polars(...).filter(...) takes every expression"
             ) from error
 
     def _binary(self, body: dict[str, Any], negated: bool) -> Any:
@@ -83,7 +85,9 @@ class _Whole(TreeTranslator):
     def _is_in(self, inputs: list[Any], negated: bool) -> Any:
         values = self.members(inputs)
         if None in values:
-            raise InvalidQuery("a list with null in is_in means different things in versions of Polars: leave it out")
+            raise InvalidQuery(
+                "is_in has a list with null, which versions of Polars evaluate differently; remove null from the list"
+            )
         return Leaf(path_of(inputs[0]), Op.IN, tuple(values), negated)
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:

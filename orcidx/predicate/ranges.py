@@ -1,7 +1,7 @@
-"""``BothEnds``: two leaves of an AND that are the ends of one range, so that a column's values are tested once.
+"""``BothEnds`` joins two leaves of an AND that are the ends of one range, so each value of the column is tested once.
 
-Only for the evaluation of rows: evidence gets the two leaves as they were written. ``ENABLED`` turns this off for
-tests.
+It is used only when rows are evaluated. Statistics and indexes get the two leaves as the caller wrote them. Tests set
+``ENABLED`` to False to compare.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ ENABLED = True
 _LOW = frozenset({Op.GT, Op.GE})
 _HIGH = frozenset({Op.LT, Op.LE})
 _DOMAINS = frozenset(Domain) - {Domain.BOOL, Domain.NULL, Domain.NESTED}
-"""Also valid for floats: by one of its two meanings NaN is above a range's low end, but by neither is it below a high
-end."""
+"""Floats are included. With nan="largest" NaN is above the low end of a range, but with neither option is it below the
+high end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class BothEnds(Node):
 
 
 def with_ranges(root: Bound) -> Bound:
-    """The tree with a BothEnds in place of two leaves wherever an AND has both ends."""
+    """The tree with a BothEnds in place of two leaves, wherever an AND has both ends of a range."""
     if not ENABLED:
         return root
     found: Bound = fold(
@@ -45,7 +45,7 @@ def with_ranges(root: Bound) -> Bound:
 
 
 def _joined(children: list[Any]) -> list[Any]:
-    """The children of an AND; a BothEnds stands where the first of its leaves stood."""
+    """The children of an AND. A BothEnds takes the place of the first of its two leaves."""
     open_ends: dict[tuple[Any, ...], int] = {}
     joined: list[Any] = []
     for child in children:

@@ -1,12 +1,16 @@
 """Makes a predicate from SQL text, which sqlglot parses.
 
-Understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN, LIKE (with ESCAPE),
-IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, a boolean column by itself; literals:
-numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL, DATE '..', TIME '..', TIMESTAMP '..'.
-Where columns are compared with columns, and with ``+ - * / ||``, CAST, TRY_CAST and the functions of ``computed``,
-pyarrow evaluates the comparison. Names may be quoted with " or `, and reach into structs with dots: ``a.b`` is the
-column of exactly that name, and where there is none the field b of a, as ``col("a.b")`` is; ``"a"."b"`` is the field
-alone, and ``"a.b"`` is one name.
+These conditions are understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN,
+LIKE (with ESCAPE), IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, and a boolean column
+alone. These literals are understood: numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL,
+DATE '..', TIME '..', TIMESTAMP '..'.
+
+pyarrow evaluates comparisons of columns with columns, and comparisons with ``+ - * / ||``, CAST, TRY_CAST and the
+functions of ``computed``.
+
+Names may be quoted with " or `. A name with dots can be a field of a struct: ``a.b`` is the column of exactly that
+name, or the field b of a if there is no such column, as ``col("a.b")`` is. ``"a"."b"`` is always the field, and
+``"a.b"`` is one name.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ __all__ = ["from_sql"]
 
 
 class OrcidxWhere(Dialect):
-    """Standard SQL, with names in backquotes as well, hexadecimal literals and ``<=>``."""
+    """Standard SQL, extended by names in backquotes, hexadecimal literals and ``<=>``."""
 
     class Tokenizer(tokens.Tokenizer):
         IDENTIFIERS: ClassVar[list[Any]] = ['"', "`"]
@@ -46,9 +50,10 @@ _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
 def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
-    """A predicate of a SQL condition. ``dots_reach``: ``a.b`` is never a column of that name, as in Spark.
+    """Makes a predicate from an SQL condition. With ``dots_reach``, ``a.b`` is never a column of that name, as in
+    Spark.
 
-    Raises ``InvalidQuery`` that points at the part that does not parse or is unsupported.
+    Raises ``InvalidQuery`` that points at the part that does not parse or is not supported.
     """
     if not text.strip():
         raise InvalidQuery("the SQL text of where is empty")
@@ -58,7 +63,7 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
     except ParseError as error:
         raise InvalidQuery(_pointing(text, error.errors[0] if error.errors else {}, str(error))) from None
     except TokenError as error:
-        why = "is a quote not closed?" if text.count("'") % 2 or text.count('"') % 2 else "a word is none of SQL's"
+        why = "is a quote not closed?" if text.count("'") % 2 or text.count('"') % 2 else "a word is not part of SQL"
         raise InvalidQuery(f"the SQL text does not parse: {why}\n  {text}") from error
     except RecursionError:
         raise InvalidQuery("the SQL text is nested too deeply") from None
@@ -75,7 +80,7 @@ def _pointing(text: str, error: dict[str, Any], whole: str) -> str:
 
 
 def _in_words(description: str) -> str:
-    """The parser's message, without the names of its classes."""
+    """The parser's message without the names of its classes."""
     if description.startswith("Required keyword"):
         return "something is missing here, such as a value or a column"
     if "Unexpected token" in description:
@@ -84,7 +89,7 @@ def _in_words(description: str) -> str:
 
 
 def _terms(node: Any) -> list[Any]:
-    """The terms of ``a OR b OR c ...``, or of AND, which the parser nests as deep as there are terms."""
+    """The terms of ``a OR b OR c ...``, or of AND. The parser nests them as deeply as there are terms."""
     kind, terms = type(node), []
     while type(node) is kind:
         terms.append(node.expression)
@@ -93,7 +98,7 @@ def _terms(node: Any) -> list[Any]:
 
 
 def _null_if_tried(node: exp.Expr, error: InvalidQuery) -> None:
-    """The value of a text that does not fit its type: null in TRY_CAST; elsewhere the error is raised."""
+    """Handles a text that does not fit its type. In TRY_CAST the value is null; elsewhere the error is raised."""
     if not isinstance(node, exp.TryCast):
         raise error
 
@@ -104,13 +109,14 @@ _TAKEN: dict[Any, frozenset[str]] = {
     exp.In: frozenset(("this", "expressions", "query", "unnest", "negate")),
     **{getattr(exp, name): _TWO for name in ("Like", "StartsWith", "EndsWith", "Contains") if hasattr(exp, name)},
 }
-"""What is read of a node, where sqlglot has more: passed over, BETWEEN SYMMETRIC and IN of a column lost rows."""
+"""The arguments of a node that are read. sqlglot's nodes have more, and a node with another argument is refused. When
+they were ignored, BETWEEN SYMMETRIC and IN with a column lost rows."""
 
 
 _TIMES = frozenset(
     ("DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "TIMESTAMP_NS", "DATETIME")
 )
-"""Types whose constants are written as a text behind their name."""
+"""Types whose constants are written as the name of the type and a text."""
 
 
 class _Translator:
@@ -156,7 +162,7 @@ class _Translator:
 
     def condition(self, node: exp.Expr) -> Predicate:
         result: Predicate = self._condition(node)
-        # Some versions of sqlglot wrap "NOT LIKE" in Not, others flag the node itself.
+        # In some versions sqlglot wraps "NOT LIKE" in Not; in others it sets a flag in the node itself.
         return ~result if node.args.get("negate") else result
 
     def _condition(self, node: exp.Expr) -> Predicate:
@@ -185,7 +191,9 @@ class _Translator:
         if not self.is_column(left):
             if not self.is_column(right):
                 if isinstance(left, (exp.Func, exp.Mod)):
-                    raise self.refuse(left, f"is not known here; the functions are coalesce, {', '.join(FUNCTIONS)}")
+                    raise self.refuse(
+                        left, f"is an unknown function; the functions are coalesce, {', '.join(FUNCTIONS)}"
+                    )
                 raise self.refuse(node, "compares no column: a column must stand by itself on one side")
             left, right, op = right, left, _MIRRORED.get(op, op)
         return Leaf(self.column(left), op, (self.literal(right),), negated)
@@ -243,7 +251,7 @@ class _Translator:
         return isinstance(node, (exp.Column, exp.Dot)) or (isinstance(node, exp.Paren) and self.is_column(node.this))
 
     def column(self, node: exp.Expr) -> tuple[str, ...]:
-        """The path of a column. Unquoted names that are joined by dots are one name, which binding splits if
+        """The path of a column. Unquoted names that are joined by dots are one name, and binding splits it if
         necessary."""
         path: list[str] = []
         quoted = True
@@ -262,7 +270,7 @@ class _Translator:
             return list(node.parts)
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
             return [*self.identifiers(node.this), node.expression]
-        raise self.refuse(node, "is no column")
+        raise self.refuse(node, "is not a column")
 
     def literal(self, node: exp.Expr) -> Any:
         if isinstance(node, exp.Paren):
@@ -285,8 +293,8 @@ class _Translator:
             raise self.refuse(node, "casts a constant; write the value itself, such as 5 or 'text'")
         if self.is_column(node):
             text = ".".join(self.column(node))
-            raise self.refuse(node, f"is a column, and a constant is wanted; a text stands in single quotes: '{text}'")
-        raise self.refuse(node, "is no literal")
+            raise self.refuse(node, f"is a column where a constant is needed; write a text in single quotes: '{text}'")
+        raise self.refuse(node, "is not a literal")
 
     def number(self, node: exp.Expr) -> Any:
         text = node.this
@@ -295,16 +303,16 @@ class _Translator:
                 return float(text)
             return int(text) if text.isdigit() else Decimal(text)
         except (ValueError, InvalidOperation):
-            raise self.refuse(node, "is no number") from None
+            raise self.refuse(node, "is not a number") from None
 
     def hex(self, node: exp.Expr) -> bytes:
         try:
             return bytes.fromhex(node.this)
         except ValueError:
-            raise self.refuse(node, "is no text of hexadecimal digits") from None
+            raise self.refuse(node, "is not an even number of hexadecimal digits") from None
 
     def typed(self, node: Any) -> Any:
-        """DATE '..', TIME '..', TIMESTAMP '..'; null for a TRY_CAST of a text that is none."""
+        """The value of DATE '..', TIME '..' or TIMESTAMP '..'. Null for a TRY_CAST of another text."""
         kinds = exp.DataType.Type
         kind = kinds.DATE if isinstance(node, exp.Date) else node.to.this
         if kind.name not in _TIMES:
@@ -313,11 +321,11 @@ class _Translator:
             raise self.refuse(node, "has a precision, which is not supported in where; leave it out")
         instant = parse_time(f"1970-01-01 {node.this.this.strip()}" if kind == kinds.TIME else node.this.this)
         if instant is None:
-            return _null_if_tried(node, self.refuse(node, "is no date or time in ISO 8601 form"))
+            return _null_if_tried(node, self.refuse(node, "is not a date or time in ISO 8601 form"))
         nanos, zoned = instant
         if kind == kinds.DATE:
             if zoned or nanos % (86_400 * 10**9):
-                return _null_if_tried(node, self.refuse(node, "is no date"))
+                return _null_if_tried(node, self.refuse(node, "is not a date"))
             return (_EPOCH + datetime.timedelta(microseconds=nanos // 1_000)).date()
         if kind == kinds.TIME:
             if zoned:

@@ -31,7 +31,7 @@ _BINARY = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe)
 
 
 def _function_name(node: Any) -> str | None:
-    """The SQL name of a function of one value; None of anything else."""
+    """The SQL name of a function of one value. None for any other node."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return name if name in FUNCTIONS and len(node.expressions) == 1 else None
@@ -46,12 +46,12 @@ def _function_name(node: Any) -> str | None:
 
 
 def _is_whole(node: Any, others: list[str]) -> bool:
-    """Whether a number is rounded to no digits, said or not."""
+    """Whether round() has 0 digits, written explicitly."""
     return others == ["decimals"] and node.args["decimals"] == exp.Literal.number(0)
 
 
 def is_computed(node: exp.Expr) -> bool:
-    """Whether a part of the tree is a value computed from columns, and not a column or a literal."""
+    """Whether a part of the tree is a value computed from columns, not a column or a literal."""
     if isinstance(node, exp.Paren):
         return is_computed(node.this)
     if isinstance(node, (exp.Cast, exp.Neg)):
@@ -81,7 +81,8 @@ def value_of(
         return Computed(pc.field(*column(node)))
     if not is_computed(node):
         found = literal(node)
-        return float(found) if isinstance(found, Decimal) else found  # computed with doubles, as most columns are
+        # the arithmetic uses doubles, as most columns do
+        return float(found) if isinstance(found, Decimal) else found
     if isinstance(node, exp.Neg):
         return -value(node.this)
     if isinstance(node, exp.Coalesce):
@@ -90,8 +91,8 @@ def value_of(
     if isinstance(node, exp.Cast):
         kind = _CASTS.get(node.to.this.name)
         if kind is None:
-            raise refuse(node, f"casts to a type that is not one of {', '.join(_CASTS)}")
-        if node.to.expressions:  # engines differ in whether they cut texts
+            raise refuse(node, f"casts to a type that is not supported; the types are {', '.join(_CASTS)}")
+        if node.to.expressions:  # engines differ in whether a cast truncates texts
             raise refuse(node, "casts to a type with a length or a precision, which is not supported in where")
         inner = _as_computed(value(node.this))
         return inner.try_cast(kind) if isinstance(node, exp.TryCast) else inner.cast(kind)

@@ -1,8 +1,8 @@
-"""TRY_CAST: a cast that gives null where a value does not fit the type.
+"""TRY_CAST: a cast that gives null if a value does not fit the type.
 
-pyarrow has no such function. In an Expression it is a call of ``try_cast`` with the value and a null of the type:
-pyarrow builds, compares and pickles it, but cannot evaluate it. So binding takes these calls out (``taken_out``), and
-the evaluation computes them before the Expression, to which they are columns.
+pyarrow has no such function. In an Expression it is a call of ``try_cast`` with the value and a null of the type.
+pyarrow builds, compares and pickles this call, but cannot evaluate it. So binding takes these calls out
+(``taken_out``). The evaluation computes them first and adds them as columns for the Expression.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _POSSIBLE = (
     (pa.types.is_boolean, "^(?i:true|false|0|1)$"),
     (pa.types.is_temporal, "^[0-9][0-9TZ:. +-]*$"),
 )
-"""Patterns of all texts that pyarrow may take for a type. A text that fails in a cast takes 25 us, as it is searched
-for and an error is made of it; one that does not match is found among many at once."""
+"""Patterns that match all texts that pyarrow may accept for a type. A text that fails in a cast takes 25 us, because
+the text is searched for and an error is created. Matching a pattern rejects such texts much faster, many at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class TriedCast:
-    """A column ``name`` that holds ``value`` in another type, null where it does not fit."""
+    """A column ``name`` that contains ``value`` in another type, null if the value does not fit."""
 
     name: str
     value: pc.Expression
@@ -37,13 +37,13 @@ class TriedCast:
 
 
 def tried_cast(value: pc.Expression, kind: pa.DataType) -> pc.Expression:
-    """The Expression of TRY_CAST; see above."""
+    """The Expression of TRY_CAST; see the docstring of the module."""
     return pc.Expression._call(TRIED, [value, pc.scalar(pa.scalar(None, kind))])
 
 
 def taken_out(expression: pc.Expression, names: Collection[str]) -> tuple[pc.Expression, tuple[TriedCast, ...]]:
     """The Expression with columns in place of TRY_CAST, and these columns in the order in which they can be computed.
-    ``names``: those of the other columns."""
+    ``names`` are the names of the other columns."""
     reader = pa.ipc.open_file(expression.__reduce__()[1][0])
     batch = reader.get_batch(0)
     start, end = (b"call", TRIED.encode()), (b"end", TRIED.encode())
@@ -66,7 +66,7 @@ def taken_out(expression: pc.Expression, names: Collection[str]) -> tuple[pc.Exp
 
 
 def _expression(tokens: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> pc.Expression:
-    """The Expression of these nodes, whose literals are in the batch (see ``arrow_expression``)."""
+    """The Expression of these nodes. Their literals are in the batch (see ``arrow_expression``)."""
     batch = batch.replace_schema_metadata(pa.KeyValueMetadata(tokens))
     form = pa.BufferOutputStream()
     with pa.ipc.new_file(form, batch.schema) as file:
@@ -75,8 +75,8 @@ def _expression(tokens: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> pc.
 
 
 def values_that_fit(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values in another type, null where they do not fit. Raises pyarrow's error where no value of their type has a
-    form in the other."""
+    """The values in another type, null if they do not fit. Raises pyarrow's error if no value of their type can be
+    converted."""
     text = values.type
     if pa.types.is_string(text) or pa.types.is_large_string(text):
         pattern = next((pattern for has, pattern in _POSSIBLE if has(kind)), None)
@@ -88,7 +88,7 @@ def values_that_fit(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _parts_that_fit(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:
-    """The halves are cast each by itself where the whole cannot be, down to single values."""
+    """Casts each half separately if the whole array cannot be cast, down to single values."""
     try:
         return [values.cast(kind)]
     except pa.ArrowInvalid:

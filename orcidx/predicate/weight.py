@@ -1,4 +1,4 @@
-"""``weight_of``: the bytes of memory of a predicate, for caches that keep predicates alive."""
+"""``weight_of`` returns the bytes of memory of a predicate, for caches that keep predicates alive."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from orcidx.predicate.nodes import BoundLeaf, External, Leaf, Predicate
 __all__ = ["weight_of"]
 
 NODE_BYTES = 512
-"""Bytes of a leaf with its path, unbound and bound."""
+"""Bytes of a leaf with its path, in its unbound and its bound form."""
 SLOTS_BYTES = 32
-"""Bytes of a literal besides its value: its places among the given, the bound and the sorted literals."""
+"""Bytes of a literal in addition to its value: its slots among the given, the bound and the sorted literals."""
 
 
 def weight_of(predicate: Predicate | None) -> int:
-    """Bytes of a predicate, including what binding and evaluating it add."""
+    """Bytes of a predicate. They include the memory that binding and evaluation add."""
     return sum(map(_weight_of_part, parts(predicate)))
 
 
@@ -27,7 +27,7 @@ def _weight_of_part(node: Part) -> int:
         compared = 0 if node.comparisons is None else NODE_BYTES
         return compared + _weight_of_expression(node) + weight_of(node.may) + weight_of(node.may_not)
     if isinstance(node, BoundLeaf | Leaf):
-        # Binding converts some values: text becomes bytes, a time becomes an integer. Other values are shared.
+        # Binding converts some values: a text becomes bytes, and a time becomes an integer. Other values are shared.
         sizes = sum(map(sys.getsizeof, node.literals))
         shared = {int, bool, bytes}.issuperset(map(type, node.literals))
         return NODE_BYTES + (1 if shared else 2) * sizes + SLOTS_BYTES * len(node.literals)
@@ -35,10 +35,10 @@ def _weight_of_part(node: Part) -> int:
 
 
 def _weight_of_expression(node: External) -> int:
-    """Bytes of a pyarrow Expression with the arrays in it, which only its stored form shows; counted twice, as it is
-    bound too."""
+    """Bytes of a pyarrow Expression with the arrays in it. Only the stored form shows their size. They are counted
+    twice, because the Expression is also bound."""
     try:
         _, (stored,) = node.expression.__reduce__()
-    except pa.ArrowException:  # it cannot be serialised: it calls a function of the user
+    except pa.ArrowException:  # the expression cannot be serialised, because it calls a function of the user
         return NODE_BYTES
     return 2 * len(stored)

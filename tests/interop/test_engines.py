@@ -197,7 +197,7 @@ def test_a_dataset_is_written_by_pyarrow(rows, table, tmp_path):
 
 
 def test_what_a_dataset_refuses(folder, rows):
-    with pytest.raises(InvalidQuery, match="not a condition"):
+    with pytest.raises(InvalidQuery, match="a condition must be boolean"):
         rows.to_table(filter=pc.field("id") + 1)
     with pytest.raises(InvalidQuery, match="head"):
         rows.head(-1)

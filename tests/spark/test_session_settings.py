@@ -105,7 +105,7 @@ def rows(frame: Any) -> Any:
 
 
 TOLD = (
-    "is no literal",  # of the SQL that an option takes
+    "is not a literal",  # of the SQL that an option takes
     "did you mean",  # by the case rule at register, which planning knows alone
     "cannot be compared",
     "pyarrow cannot evaluate",
