@@ -1,9 +1,8 @@
-"""Options of a table that a scan does not support: they are refused where Paimon's Java would give other rows, else
-noted.
+"""Checks the options of a table before a scan. Options with which Paimon's Java would return other rows are refused.
+Unknown options are noted.
 
-A change has an allow-list (``option_gates``). A scan refuses only options that are known to change rows, so that a
-table of a newer Paimon stays readable.
-"""
+A change accepts only the options in its allow-list (``option_gates``). A scan refuses only options that are known to
+change rows. So orcidx can read tables of newer versions of Paimon."""
 
 from __future__ import annotations
 
@@ -16,20 +15,20 @@ from orcidx.pruning.findings import Note
 
 __all__ = ["check_reading", "unknown_notes"]
 
-_BRANCHES = "its rows come from another branch as well"
+_BRANCHES = "the table also has rows of another branch"
 _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "type": (("table", "materialized-table"), "it has no rows of its own"),
-    "branch": (("main", ""), "its rows are those of the branch: open the directory branch/branch-NAME"),
-    "data-evolution.enabled": (("false",), "rows are spread over several files"),
+    "type": (("table", "materialized-table"), "a table of this type stores no rows of its own"),
+    "branch": (("main", ""), "the table shows the rows of that branch; open the directory branch/branch-NAME"),
+    "data-evolution.enabled": (("false",), "the columns of a row are spread over several files"),
     "chain-table.enabled": (("false",), _BRANCHES),
-    "query-auth.enabled": (("false",), "a catalog decides who may see which rows; go through it"),
+    "query-auth.enabled": (("false",), "a catalog decides who may see which rows; read the table through it"),
     "scan.fallback-branch": ((), _BRANCHES),
     "scan.primary-branch": ((), _BRANCHES),
     "scan.fallback-snapshot-branch": ((), _BRANCHES),
     "scan.fallback-delta-branch": ((), _BRANCHES),
 }
-"""Options that change the rows, unless they have one of these values."""
-_CHOOSES = "queries of the table then read other rows than those of the newest snapshot; choose one by snapshot_id="
+"""Each of these options changes the rows unless it has one of the values. The text is the reason in the error."""
+_CHOOSES = "queries of the table then do not read the newest snapshot; choose a snapshot by snapshot_id="
 _OF_NEWEST: Mapping[str, tuple[str, ...]] = {
     "scan.mode": ("default", "latest", "latest-full", "full"),
     **dict.fromkeys(
@@ -42,22 +41,21 @@ _OF_NEWEST: Mapping[str, tuple[str, ...]] = {
 
 
 def check_reading(schema: TableSchema, *, latest: bool) -> None:
-    """Raises ``Unsupported`` naming an option with which Paimon's Java gives other rows. ``latest``: the caller
-    has not chosen a snapshot."""
+    """Raises ``Unsupported`` for an option with which Paimon's Java returns other rows. ``latest``: the caller has not
+    chosen a snapshot."""
     for option, value in schema.options.items():
         wanted, why = _OTHERS.get(option, (None, ""))
         if wanted is None and latest:
             wanted, why = _OF_NEWEST.get(option), _CHOOSES
         if wanted is not None and value.strip().lower() not in wanted:
-            raise Unsupported(f"the table has the option {option} = {value!r:.60}: {why}")
+            raise Unsupported(f"the table option {option} = {value!r:.60} is not supported: {why}")
 
 
 def unknown_notes(schema: TableSchema, keys: Iterable[str]) -> list[Note]:
-    """A note that names what orcidx does not know: options, keys of the schema, and ``keys`` of snapshot and
-    manifests."""
+    """A note with the unknown names: options, keys of the schema, and ``keys`` of the snapshot and the manifests."""
     options = [f"option {name!r}" for name in schema.options if not is_known(name)]
     found = [*options, *(f"key {key!r} of schema {schema.id}" for key in schema.unknown), *keys]
     if not found:
         return []
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return [Note("table", "distrusted", f"not known, and ignored: {', '.join(found[:5])}{more}")]
+    return [Note("table", "distrusted", f"orcidx does not know and ignores: {', '.join(found[:5])}{more}")]

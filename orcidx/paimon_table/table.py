@@ -1,7 +1,7 @@
-"""Whole Paimon tables: one snapshot with its data files, indexes and deletion vectors, and scans of it.
+"""``Table``: one snapshot of a Paimon table with its data files, indexes and deletion vectors. It is scanned and
+changed by its methods.
 
-Supports append tables, and primary-key tables whose files need no merging. Planning reads metadata only.
-"""
+Append tables are supported, and primary-key tables whose files need no merging. Planning reads only metadata."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["Table", "open_table"]
 
 
 class Table:
-    """One snapshot of a table; made by ``open_table``. Its metadata is read when it is needed, once."""
+    """One snapshot of a table, made by ``open_table``. Its metadata is read when it is first needed, and then kept."""
 
     def __init__(self, view: TableView) -> None:
         self._view = view
@@ -66,12 +66,12 @@ class Table:
 
     @property
     def is_latest(self) -> bool:
-        """Whether the table was opened at its newest snapshot, and not at one that the caller chose."""
+        """Whether the table was opened at its newest snapshot, not at a snapshot that the caller chose."""
         return self._view.is_latest
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot; None when nothing has been written yet."""
+        """The snapshot. None if nothing has been written yet."""
         return self._view.snapshot
 
     @property
@@ -98,7 +98,7 @@ class Table:
     # ------------------------------------------------------------------ metadata
 
     def files(self) -> list[TableFile]:
-        """The live data files, in the manifests' order; also those that a scan would not read as they are.
+        """The live data files in the order of the manifests. Files that a scan cannot read on their own are included.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class Table:
         return self._view.index_files()
 
     def schema_of(self, schema_id: int) -> TableSchema:
-        """A schema of the table by number, as its data files name it.
+        """The schema with this number. Each data file names the number of its schema.
 
         Parameters
         ----------
@@ -144,17 +144,17 @@ class Table:
         case_sensitive: bool = True,
         jvm_zone: str | None = None,
     ) -> TablePlan:
-        """Plans which files a scan reads, by partition, bucket and the manifests' statistics, which files it leaves
-        out, and why.
+        """Plans which files a scan reads. It uses their partitions, buckets and the statistics in the manifests. The
+        plan also has the files that the scan skips, with reasons.
 
         Parameters
         ----------
         where : predicate, optional
             The condition, in any form that ``orcidx.scan`` takes.
         nan : {"ieee", "largest"}
-            How NaN compares: as no number, or above every number.
+            How NaN compares. "ieee": by the rules of IEEE 754. "largest": above every number.
         case_sensitive : bool
-            Whether names of columns compare with their case.
+            Whether names of columns are case-sensitive.
         jvm_zone : str, optional
             As for ``scan``.
 
@@ -167,7 +167,7 @@ class Table:
         InvalidQuery
             The condition does not fit the schema.
         Unsupported
-            Files cannot be read one by one; the message says why.
+            The files cannot be read independently of each other. The message says why.
         """
         with located(file=self.path):
             check_reading(self.table_schema, latest=self.is_latest)
@@ -188,11 +188,11 @@ class Table:
         jvm_zone: str | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> TableScan:
-        """A scan of the rows of the snapshot, in the table's schema. It is planned now, and reads data when it is
-        iterated.
+        """Returns a scan of the snapshot's rows in the table's schema. The scan is planned immediately, and reads data
+        when it is iterated.
 
-        If a compaction and an expiry have deleted files that the scan was going to read, and the table was opened
-        without ``snapshot_id``, the scan is planned again on the newest snapshot, and a note says so.
+        A compaction and an expiry may delete files that the scan was going to read. If the table was opened without
+        ``snapshot_id``, the scan is then planned again on the newest snapshot, and a note says so.
 
         Parameters
         ----------
@@ -201,17 +201,17 @@ class Table:
         where : predicate, optional
             The condition, in any form that ``orcidx.scan`` takes.
         top : sequence, optional
-            The first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction,
-            place of nulls.
+            The order in which the first ``limit`` rows are returned, such as ``[("score", "desc", "last"), "id"]``. An
+            item is a column, or a tuple of column, direction and position of nulls.
         limit : int, optional
-            The most rows.
+            The largest number of rows to return.
         options : ReadOptions, optional
             How rows are read. Timestamps come in the unit of their column's precision, and ``strings="dictionary"``
             gives plain strings.
         jvm_zone : str, optional
-            The zone of every JVM that wrote TIMESTAMP WITH LOCAL TIME ZONE to ORC files, such as "America/New_York":
-            Paimon's Java moves such instants by it, and they are put back; "UTC" says that none was moved. None: they
-            are returned as the files have them, and a note says so.
+            The time zone of the JVMs that wrote TIMESTAMP WITH LOCAL TIME ZONE to the ORC files, such as
+            "America/New_York". Paimon's Java shifts these instants by its zone, and the scan shifts them back. "UTC"
+            says that no instant was shifted. None: the instants are returned as stored, and a note says so.
         **option_overrides
             Fields of ``ReadOptions`` by name.
 
@@ -226,7 +226,7 @@ class Table:
         Unsupported
             Rows of several files must be merged.
         FileGone
-            A file was deleted, and the scan has already given rows, or the table was opened by ``snapshot_id``.
+            A file was deleted after the scan had returned rows, or the table was opened by ``snapshot_id``.
         """
         options = (options or ReadOptions()).override(**option_overrides)
         names = asked_columns(columns, case_sensitive=options.case_sensitive)
@@ -263,7 +263,7 @@ class Table:
         jvm_zone: str | None = None,
         **options: Unpack[OptionsByName],
     ) -> pa.Table:
-        """Totals of the snapshot's rows, from metadata and statistics where those prove them.
+        """Computes totals of the snapshot's rows. Where metadata and statistics prove a total, no rows are read for it.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class Table:
         where : predicate, optional
             The condition, in any form that ``orcidx.scan`` takes.
         by : str or sequence of str, optional
-            The columns whose values make the groups.
+            The columns by whose values the rows are grouped.
         jvm_zone : str, optional
             As for ``scan``.
         **options
@@ -305,20 +305,20 @@ class Table:
     ) -> Changed:
         """Builds file indexes for data files of the newest snapshot, and commits them as one COMPACT snapshot.
 
-        Files that disappear or change meanwhile are left out and named in the result. This object stays at its
-        snapshot.
+        Files that disappear or change in the meantime are left out, and the result names them. This ``Table`` object
+        stays at its snapshot.
 
         Parameters
         ----------
         where : predicate, optional
             A condition on partition keys.
         spec : mapping, optional
-            Kinds, columns and options as for ``build_file_index``, by the newest schema's names; None for the table's
-            own ``file-index`` options.
+            Kinds, columns and options as for ``build_file_index``. Columns have the names of the newest schema. None:
+            the ``file-index`` options of the table.
         only_missing : bool
-            Leave files unchanged that already have every index.
+            Do not rebuild the indexes of files that already have every index.
         dry_run : bool
-            Return the plan, and change nothing.
+            Only return the plan; change nothing.
         **commit
             Options of ``CommitOptions`` by name.
 
@@ -329,7 +329,7 @@ class Table:
         Raises
         ------
         Unsupported
-            The table has an option or a field that the change could not keep.
+            orcidx does not support an option or a metadata field of the table in this change.
         CommitConflict, CommitUncertain
             See ``CommitOptions``.
         """
@@ -345,21 +345,22 @@ class Table:
         dry_run: bool = False,
         **commit: Unpack[CommitOptionsByName],
     ) -> Changed:
-        """Deletes the rows for which ``where`` is true, by deletion vectors, as one OVERWRITE snapshot.
+        """Deletes the rows for which ``where`` is true. The deletion vectors are committed as one OVERWRITE snapshot.
 
-        For append tables with ``deletion-vectors.enabled``. If there is nothing to delete, no snapshot is made. This
-        object stays at its snapshot.
+        The table must be an append table with ``deletion-vectors.enabled``. If no row matches, no snapshot is made.
+        This ``Table`` object stays at its snapshot.
 
         Parameters
         ----------
         where : predicate, optional
             The rows to delete.
         everything : bool
-            Delete every row, in place of ``where``.
+            Delete every row. Then ``where`` must not be given.
         isolation : {"snapshot", "serializable"}
-            "serializable" searches rows too that others append meanwhile; "snapshot" leaves them.
+            With "serializable", matching rows that others append in the meantime are deleted too. With "snapshot" they
+            are kept.
         dry_run : bool
-            Only count the rows.
+            Only count the matching rows.
         **commit
             Options of ``CommitOptions`` by name.
 
@@ -370,7 +371,7 @@ class Table:
         Raises
         ------
         Unsupported
-            The table has an option or a field that the change could not keep.
+            orcidx does not support an option or a metadata field of the table in this change.
         CorruptFile
             A deletion vector is damaged.
         CommitConflict, CommitUncertain
@@ -380,18 +381,18 @@ class Table:
 
     @lists_options(CommitOptions)
     def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
-        """Appends rows as one APPEND snapshot, to tables without a primary key, with or without buckets.
+        """Appends rows as one APPEND snapshot. The table must not have a primary key; it may have buckets.
 
-        Statistics and the file indexes that the table's options name are written with the data files. This object stays
+        The data files get statistics, and the file indexes that the table's options name. This ``Table`` object stays
         at its snapshot.
 
         Parameters
         ----------
         data : Arrow data
-            A Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``. Columns are taken by name;
-            those that are missing are null. Values must fit the table's types.
+            A Table, record batch, RecordBatchReader or anything with ``__arrow_c_stream__``. Columns are found by name.
+            Missing columns become null. Values must fit the table's types.
         dry_run : bool
-            Read and check every row, and write nothing.
+            Read and check every row, but write nothing.
         **commit
             Options of ``CommitOptions`` by name.
 
@@ -404,7 +405,7 @@ class Table:
         InvalidQuery, ValueOutOfRange
             Rows do not fit the table.
         Unsupported
-            The table has an option or a field that the change could not keep.
+            orcidx does not support an option or a metadata field of the table in this change.
         CommitConflict, CommitUncertain
             See ``CommitOptions``.
         """
@@ -427,7 +428,7 @@ def _whole_column(name: str | tuple[str, ...], schema: pa.Schema, options: ReadO
     asked = (name,) if isinstance(name, str) else name
     path, _ = resolve_column(asked, schema, case_sensitive=options.case_sensitive)
     if len(path) > 1:
-        raise InvalidQuery(f"a table's scan gives whole columns: ask for {path[0]!r}", column=".".join(path))
+        raise InvalidQuery(f"the scan of a table returns only whole columns; select {path[0]!r}", column=".".join(path))
     return path[0]
 
 
@@ -441,7 +442,7 @@ def open_table(
     filesystem: object = None,
     **unknown: Never,
 ) -> Table:
-    """Opens a table at its latest snapshot, or at ``snapshot_id`` with the schema of that time.
+    """Opens a table at its latest snapshot, or at ``snapshot_id`` with the schema of that snapshot.
 
     Parameters
     ----------
@@ -451,9 +452,9 @@ def open_table(
         The snapshot; None for the latest.
     external_paths : sequence of str
         Directories and URL prefixes outside of the table's own store (scheme and bucket or host) in which its manifests
-        may name files. They are read with ``storage_options`` like the rest.
+        may name files. ``storage_options`` are used for these files too.
     storage_options : mapping, optional
-        Options of the file system of a URL.
+        Options of the file system to which a URL belongs.
     filesystem : object, optional
         A file system of fsspec, pyarrow.fs or obstore, in which ``path`` is a path.
 
@@ -468,7 +469,7 @@ def open_table(
     InvalidQuery
         The snapshot does not exist.
     CorruptFile, Unsupported
-        The metadata is damaged, or asks for something that orcidx does not do.
+        The metadata is damaged, or the table uses a feature that orcidx does not support.
 
     Examples
     --------
@@ -491,7 +492,7 @@ def _newest(files: TableFiles) -> Table:
     latest = files.latest_snapshot()
     schema = files.latest_schema(0 if latest is None else latest.schema_id)
     if schema is None:
-        raise FileNotFoundError(f"{files.root.name} is no Paimon table: it has no schema")
+        raise FileNotFoundError(f"{files.root.name} is not a Paimon table: it has no schema")
     return Table(TableView(files, latest, schema))
 
 

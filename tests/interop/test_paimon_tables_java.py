@@ -227,7 +227,7 @@ def test_key_hashes_and_merging(paimon_java: Any) -> None:
         hashes = key_hash(rows, ["INT", "STRING"])
         assert set(bucket_of_hash(hashes, 2).tolist()) == {bucket}
     paimon_java.write(name, pa.table({**data, "v": pa.array([2] * 100, pa.int32())}))
-    with pytest.raises(Unsupported, match="needs merging by primary key"):
+    with pytest.raises(Unsupported, match="must be merged by primary key"):
         open_table(folder).scan()
 
 

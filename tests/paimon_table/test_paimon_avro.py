@@ -90,19 +90,19 @@ def nested(depth: int) -> Any:
     [
         ("long", "JSON"),
         ({"type": "array", "items": "long"}, "not a record"),
-        ({"type": "record", "name": "r", "fields": []}, "records of no bytes"),
-        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]}, "records of no bytes"),
+        ({"type": "record", "name": "r", "fields": []}, "records that take no bytes"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]}, "records that take no bytes"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "r"}]}, "contains itself"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]}, "contains itself"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": nested(60)}]}, "levels deep"),
-        ({**SCHEMA, "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}, "items without bytes"),
+        ({**SCHEMA, "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}, "items that take no bytes"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": []}]}, "union"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": [["null"]]}]}, "union"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "enum"}}]}, "not allowed in"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": 3}]}, "not an Avro type"),
         ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}] * 2}, "twice"),
-        ({"type": "record", "name": "r", "fields": [3]}, "without a name"),
-        ({"type": "record", "fields": []}, "without a name"),
+        ({"type": "record", "name": "r", "fields": [3]}, "field has no name"),
+        ({"type": "record", "fields": []}, "type has no name"),
     ],
 )
 def test_schemas_that_are_refused(schema: Any, message: str) -> None:
@@ -115,7 +115,7 @@ def test_schemas_that_are_refused(schema: Any, message: str) -> None:
     [
         (b"", 1, "null", "cannot hold 1 records"),
         (varint(1), 2**60, "null", "cannot hold"),
-        (varint(1) + varint(0) + b"x", 1, "null", "behind its records"),
+        (varint(1) + varint(0) + b"x", 1, "null", "after its last record"),
         (varint(1) + varint(3), 1, "null", "Avro record"),
         (varint(1) + varint(1) + varint(2**50), 1, "null", "Avro record"),
         (b"nonsense", 1, "deflate", "Avro block"),

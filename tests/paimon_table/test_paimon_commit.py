@@ -621,7 +621,7 @@ def test_refusals_say_what_to_do(tmp_path: Path, folder: Path) -> None:
     plain = empty_table(tmp_path / "plain", deletion_vectors__enabled="false")
     with pytest.raises(Unsupported, match=r"deletion-vectors\.enabled"):
         open_table(plain).delete(col("id") < 5)
-    with pytest.raises(Unsupported, match="no file index is configured"):
+    with pytest.raises(Unsupported, match="no option for file indexes"):
         open_table(folder).rewrite_file_index()
     with pytest.raises(InvalidQuery, match="partition"):
         open_table(folder).rewrite_file_index(where=col("id") < 5, spec=SPEC)

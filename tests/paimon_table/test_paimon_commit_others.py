@@ -94,7 +94,7 @@ def test_a_schema_that_changes_between_planning_and_commit(
             open_table(folder).append(rows(5000, 1))
 
     run = while_it_runs(operation, monkeypatch, altered)
-    with pytest.raises(CommitConflict, match="schema changed"):
+    with pytest.raises(CommitConflict, match="schema has changed"):
         run(open_table(folder))
     assert snapshot_numbers(folder) == ([1, 2] if another_snapshot else [1])
     names = {record["_FILE"]["_FILE_NAME"] for record in files_of(folder).live.values()}
@@ -263,7 +263,7 @@ def test_a_rename_that_comes_after_the_snapshot_was_read_back(
     result = OPERATIONS[operation](open_table(folder))
     assert (result.snapshot_id, result.attempts, snapshot_numbers(folder)) == (3, 2, [1, 2, 3])
     assert "snapshot 2 was overwritten by java, and the change was made again" in result.notes[-1]
-    named = result.notes[-1].partition("named by no snapshot: ")[2].split(", ")
+    named = result.notes[-1].partition("names these files any more: ")[2].split(", ")
     assert named
     for name in named:
         (folder / name).unlink()
@@ -303,7 +303,9 @@ def test_a_change_that_others_built_on_before_it_was_overwritten_is_not_made_twi
         put(self, name, data)
 
     monkeypatch.setattr(Folder, "put", late)
-    with pytest.raises(CommitUncertain, match=r"overwritten by java when snapshot 3 .* do not run it again") as caught:
+    with pytest.raises(
+        CommitUncertain, match=r"overwritten by java after snapshot 3 .* do not run this change again"
+    ) as caught:
         OPERATIONS[operation](open_table(folder))
     assert (seen, caught.value.snapshot_id) == ([3], 2)
     assert ids(folder) == sorted([*AFTER[operation], 6000]), "what others built on is whole"

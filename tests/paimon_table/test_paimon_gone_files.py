@@ -59,7 +59,7 @@ def test_a_scan_is_planned_again_where_its_files_are_gone(table: PaimonTable, ki
         batches = one.to_batches()
         assert sum(batch.num_rows for batch in batches) == 2
         (note,) = batches.notes
-        assert (note.kind, note.text) == ("gone", "planned again on snapshot 2: files of snapshot 1 are gone")
+        assert (note.kind, note.text) == ("gone", "planned again on snapshot 2, because files of snapshot 1 are gone")
     part = replace(scan, plan=replace(scan.plan, notes=()))  # as a task of Spark's has one
     with pytest.raises(FileGone, match=GONE):
         part.to_table()
@@ -76,7 +76,7 @@ def test_a_scan_that_has_given_rows_does_not_go_on_on_another_snapshot(table: Pa
     table.add("data-3.orc", ints(a=[1, 2]))
     table.commit()
     (table.path / "bucket-0" / "data-1.orc").unlink()
-    with pytest.raises(FileGone, match=r"open the table again\. Rows of the snapshot were already given.*data-1"):
+    with pytest.raises(FileGone, match=r"open the table again\. Rows of the snapshot were already returned.*data-1"):
         list(batches)
 
 
@@ -158,5 +158,5 @@ def test_a_file_that_the_newest_snapshot_names_is_no_reason_to_plan_again(
     overtaken(table, monkeypatch, kind, "find" if kind is DeleteTask else "build", commits=False)
     opened = open_table(table.path)
     change = opened.delete if kind is DeleteTask else partial(opened.rewrite_file_index, spec={"bitmap": {"a": {}}})
-    with pytest.raises(FileGone, match=r"is missing, although .*snapshot 1.* names it.*data-1"):
+    with pytest.raises(FileGone, match=r"is missing, although .*snapshot 1.* refers to it.*data-1"):
         change("a >= 3" if kind is DeleteTask else None)

@@ -96,7 +96,7 @@ def test_java_tables_are_planned_without_losing_a_file_with_rows(root: Path) -> 
     for recorded in recorded_tables(root):
         table = open_table(root / "tables" / "db.db" / recorded["table"])
         if not all(split["raw_convertible"] for split in recorded["splits"]):
-            with pytest.raises(Unsupported, match=r"bucket 4 needs merging by primary key: keys of .* overlap"):
+            with pytest.raises(Unsupported, match=r"bucket 4 must be merged by primary key: keys of .* overlap"):
                 table.plan()
             continue
         everything = table.plan()
@@ -192,7 +192,7 @@ def names(plan: Any) -> list[str]:
 
 
 def test_no_table_and_no_snapshot(table: PaimonTable, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no Paimon table"):
+    with pytest.raises(FileNotFoundError, match="not a Paimon table"):
         open_table(tmp_path / "nothing")
     table.schema({0: ("a", "INT")})
     empty = open_table(table.path)
@@ -295,7 +295,7 @@ def test_files_in_other_stores_need_trust(table: PaimonTable, place: str, what: 
         assert trusted.files()[0].path == place or what == "deletions"
         with pytest.raises(InvalidQuery, match="another store"):
             open_table(table.path, external_paths=["s3://sec", place]).files()
-    with pytest.raises(InvalidQuery, match="is a list"):
+    with pytest.raises(InvalidQuery, match="must be a list"):
         open_table(table.path, external_paths="s3://secret")
 
 
@@ -418,7 +418,7 @@ def test_statistics_prune_through_schema_evolution(table: PaimonTable) -> None:
         ("b", "b", True),
     ]
     table.schema({0: ("a2", "STRING")})
-    with pytest.raises(Unsupported, match="needs a cast"):
+    with pytest.raises(Unsupported, match="cannot cast between"):
         open_table(table.path).plan()
 
 
@@ -515,7 +515,7 @@ def key_table(table: PaimonTable, files: list[tuple[int, int, int, int]], **opti
             "overlap",
         ),
         ([(4, 1, 9, 0), (5, 3, 4, 0), (0, 1, 9, 0)], {"merge-engine": "first-row"}, None),
-        ([(0, 9, 1, 0)], {}, "above its largest"),
+        ([(0, 9, 1, 0)], {}, "greater than its largest"),
     ],
 )
 def test_which_key_tables_need_merging(
@@ -549,7 +549,7 @@ def test_which_key_tables_need_merging(
 def test_options_that_change_rows_are_refused(table: PaimonTable, option: str, value: str) -> None:
     table.schema({0: ("a", "INT")}, options={option: value})
     table.commit()
-    with pytest.raises(Unsupported, match=f"has the option {option} = '{value}'"):
+    with pytest.raises(Unsupported, match=f"option {option} = '{value}'"):
         open_table(table.path).plan()
     if option.startswith(("scan.mode", "scan.snapshot", "incremental")):
         assert open_table(table.path, snapshot_id=1).scan().count_rows() == 0
@@ -565,7 +565,7 @@ def test_what_is_not_known_is_noted(table: PaimonTable) -> None:
     snapshot.write_text(json.dumps(json.loads(snapshot.read_text()) | {"fieldOfTomorrow": 1, "nothing": None}))
     scan = open_table(table.path).scan()
     assert [note.text for note in scan.notes] == [
-        "not known, and ignored: option 'option.of.tomorrow', key 'keyOfTomorrow' of schema 0, "
+        "orcidx does not know and ignores: option 'option.of.tomorrow', key 'keyOfTomorrow' of schema 0, "
         "field 'fieldOfTomorrow' of snapshot 1"
     ]
     assert scan.to_table()["a"].to_pylist() == [1]
@@ -612,7 +612,7 @@ def test_partition_directories(text: str, value: Any, legacy: str, plain: str | 
 def test_instants_are_named_like_local_times_by_the_legacy_names_alone() -> None:
     field, value = DataField(0, "p", parse_type("TIMESTAMP_LTZ(3)")), 1704067200_000_000000
     assert partition_path([field], [value], default_name="x", legacy=True) == "p=2024-01-01T00%3A00/"
-    with pytest.raises(Unsupported, match="it uses the time of its own zone"):
+    with pytest.raises(Unsupported, match="the time of its own zone"):
         partition_path([field], [value], default_name="x", legacy=False)
 
 
@@ -657,7 +657,7 @@ def test_a_column_of_a_type_that_is_not_carried_does_not_block_the_others(
         opened.append(pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}))
     document["partitionKeys"] = ["v"]
     schema.write_text(json.dumps(document))
-    with pytest.raises(Unsupported, match="partition by"):
+    with pytest.raises(Unsupported, match="partitions by a column of type"):
         open_table(table.path)
 
 
@@ -665,7 +665,7 @@ def test_a_file_with_another_type_than_its_schema_says_is_damaged(table: PaimonT
     table.schema({0: ("a", "MAP<INT, INT>")})
     table.add("data-1.orc", pa.table({"a": [b"x"]}))
     table.commit()
-    with pytest.raises(CorruptFile, match="the file has binary, where its schema says MAP<INT, INT>"):
+    with pytest.raises(CorruptFile, match="the file has the type binary, but its schema says MAP<INT, INT>"):
         open_table(table.path).scan().to_table()
 
 
@@ -881,7 +881,7 @@ def test_names_stay_inside_the_table(table: PaimonTable) -> None:
     for name in ("../data-0.orc", "..", "", "a\x00b"):
         table.entries = [{**entry, "_FILE": {**entry["_FILE"], "_FILE_NAME": name}}]
         table.commit()
-        with pytest.raises(CorruptFile, match="file name"):
+        with pytest.raises(CorruptFile, match="not the name of a file"):
             open_table(table.path).files()
     snapshot = table.path / "snapshot" / f"snapshot-{table.snapshot_id}"
     snapshot.write_text(snapshot.read_text().replace(f"base-{table.snapshot_id}", "../../x"))

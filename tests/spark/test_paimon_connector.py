@@ -255,7 +255,7 @@ def test_keys_that_need_merging(paimon_sql: Any) -> None:
     paimon_sql.create("merging", "k INT, v INT", options=options)
     paimon_sql.insert("merging", "SELECT int(id), 0 FROM range(100)")
     paimon_sql.insert("merging", "SELECT int(id), 1 FROM range(50, 150)")
-    with pytest.raises(Unsupported, match="needs merging by primary key"):
+    with pytest.raises(Unsupported, match="must be merged by primary key"):
         read(paimon_sql.spark, paimon_sql.path("merging"))
     paimon_sql.run("CALL paimon.sys.compact(table => 'db.merging')")
     assert paimon_sql.check("merging") == 150

@@ -104,7 +104,7 @@ def test_a_table_that_needs_merging_says_so(spark: Any, paimon_java: Any) -> Non
     folder = paimon_java.create(name, {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
     for _ in range(2):
         paimon_java.write(name, pa.table({"k": pa.array([1], pa.int32())}))
-    with pytest.raises(Unsupported, match="needs merging by primary key"):
+    with pytest.raises(Unsupported, match="must be merged by primary key"):
         read(spark, folder)
 
 

@@ -4,9 +4,9 @@ records.
     "Obj\\x01"  metadata map {"avro.schema": JSON, "avro.codec": text}  sync marker 16 bytes
     blocks: record count long, byte length long, bytes (compressed), sync marker
 
-The schema of an untrusted file must not make a few bytes cause endless work. So no type may be recursive, each item of
-an array or map must take at least one byte, and the memory of all values is computed before they are created
-(``values``). Logical types are dropped: values are returned as they are stored.
+A few bytes of an untrusted file must not cause endless work. So no type of its schema may be recursive, each item of an
+array or map must take at least one byte, and the memory of all values is computed before they are created (``values``).
+Logical types are dropped: values are returned as they are stored.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ SYNC = 16
 """Bytes of the marker after each block."""
 _LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
 _PIECE_BYTES = 1 << 18
-"""Bytes that are decompressed at once, so that decompressing a block stops when it becomes too large."""
+"""A block is decompressed in pieces of so many bytes, and decompression stops when the block becomes too large."""
 _LEAST_MEMORY = 64 << 20
 _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
-"""The most bytes of memory that the values of a file may take: so many for each byte of the file, so many for each
-decompressed byte, and in any case ``_LEAST_MEMORY``. An entry for a data file takes some 3 KiB. That is 14 bytes for
-each decompressed byte, and 140 to 830 for each byte of a compressed manifest. It is most if one writer has named all
-files (decision 0002)."""
+"""Limits of the memory that the values of a file may take: bytes for each byte of the file, and bytes for each
+decompressed byte. The smaller product counts, but ``_LEAST_MEMORY`` is always allowed. An entry for a data file takes
+some 3 KiB. That is 14 bytes for each decompressed byte, and 140 to 830 for each byte of a compressed manifest. The
+largest ratio occurs if one writer has named all files (decision 0002)."""
 _DEEPEST = 32
-"""How many types of a schema may nest in each other."""
+"""The largest depth of nested types in a schema."""
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
-"""How many parsed schemas are kept, and the most bytes of a schema's text. The schemas of manifests have 1 to 5 KB as
-text, and take twenty times as much when they are parsed."""
+"""How many parsed schemas are kept, and the largest text of a kept schema in bytes. The schemas of manifests have 1 to
+5 KB of text. A parsed schema takes twenty times as much."""
 _XZ_MEMORY = 1 << 27
-"""Bytes of memory that the decoder of xz may take."""
+"""Bytes of memory that the xz decoder may use."""
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, MemoryError)
 
 
 @dataclass(frozen=True)
 class AvroFile:
-    """A whole file as it is stored: the text of its schema, for writing another file with the same schema, and all
-    records with all fields.
+    """A whole Avro file: the text of its schema, and all records with all fields. The text is needed to write another
+    file with the same schema.
 
     The records must not be changed, because they may be shared."""
 
@@ -67,13 +67,13 @@ class AvroFile:
 
 
 def read_avro_file(data: memoryview) -> AvroFile:
-    """The file with its schema's text. Raises the errors of ``read_avro``."""
+    """Reads a file and the text of its schema. Raises the same errors as ``read_avro``."""
     header = _header(data)
     return AvroFile(header[0], header[1], tuple(_records_behind(header, data)))
 
 
 def parsed_schema(schema_text: bytes) -> Any:
-    """A checked schema for fastavro, without logical types. It must not be changed. Raises ``CorruptFile``. The last
+    """A checked schema for fastavro, without logical types. It must not be changed. Raises ``CorruptFile``. The latest
     schemas are kept, because all files of one kind from one writer have the same schema."""
     return (_parsed_schema if len(schema_text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__)(schema_text)
 
@@ -94,13 +94,13 @@ _Header = tuple[bytes, str, int]
 
 
 def _header(data: memoryview) -> _Header:
-    """The schema's text, the codec, and where the header ends (at the sync marker)."""
+    """The schema's text, the codec, and the position of the sync marker, which ends the header."""
     if data[:4] != MAGIC:
         raise CorruptFile("not an Avro file", offset=0)
     metadata, at = _metadata(data, 4)
     codec = metadata.get("avro.codec", b"null").decode("latin-1")
     if codec not in _CODECS:
-        raise Unsupported(f"Avro codec {codec!r:.40}; known are {', '.join(_CODECS)}")
+        raise Unsupported(f"Avro codec {codec!r:.40} is not supported; supported are {', '.join(_CODECS)}")
     return metadata.get("avro.schema", b""), codec, at
 
 
@@ -123,7 +123,7 @@ def _records_behind(header: _Header, data: memoryview) -> Iterator[dict[str, Any
         count, at = read_long(data, at)
         size, at = read_long(data, at)
         if size < 0 or count < 0 or at + size + SYNC > len(data) or data[at + size : at + size + SYNC] != sync:
-            raise CorruptFile(f"Avro block of {size} bytes does not end in its sync marker", offset=start)
+            raise CorruptFile(f"Avro block of {size} bytes is not followed by the file's sync marker", offset=start)
         block = _decompress(codec, data[at : at + size], start)
         if count > len(block):
             raise CorruptFile(f"Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
@@ -149,7 +149,7 @@ def _records(schema: Any, block: bytes, count: int, start: int) -> list[dict[str
         for _ in range(count):
             records.append(read(stream, schema, None))
     except _DECODE_ERRORS as error:
-        raise CorruptFile(f"Avro record: {type(error).__name__}: {error}", offset=start) from None
+        raise CorruptFile(f"Avro record cannot be decoded: {type(error).__name__}: {error}", offset=start) from None
     return records
 
 
@@ -159,7 +159,7 @@ def _metadata(data: memoryview, at: int) -> tuple[dict[str, bytes], int]:
         count, at = read_long(data, at)
         if count == 0:
             return metadata, at
-        if count < 0:  # after a negative count comes the block's size in bytes
+        if count < 0:  # a negative count is followed by the block's size in bytes
             count = -count
             _, at = read_long(data, at)
         if count > len(data) - at:
@@ -178,23 +178,23 @@ def _checked_schema(text: bytes) -> dict[str, Any]:
     if not isinstance(schema, dict) or schema["type"] != "record":
         raise CorruptFile("Avro schema is not a record")
     if not smallest:
-        raise CorruptFile("Avro schema has records of no bytes")
+        raise CorruptFile("Avro schema has records that take no bytes, which is not allowed")
     return schema
 
 
 _Checked = tuple[Any, int, int]
-"""Returns the schema, rebuilt from known parts only; the least bytes of a value; and how deep its types are nested."""
+"""The schema rebuilt from known parts only, the smallest size of a value in bytes, and the depth of nested types."""
 
 
 def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
-    """``named``: least bytes and depth of the named types that are complete. ``depth``: how many more levels are
+    """``named``: smallest size and depth of the named types that are complete. ``depth``: how many more levels are
     allowed."""
     if depth <= 0:
         raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
     if isinstance(schema, list):
         branches = [_checked(branch, named, depth - 1) for branch in schema]
         if not branches or any(isinstance(branch, list) for branch, _, _ in branches):
-            raise CorruptFile("Avro union of nothing, or of unions")
+            raise CorruptFile("Avro union is empty or contains another union")
         smallest = 1 + min(smallest for _, smallest, _ in branches)
         return [branch for branch, _, _ in branches], smallest, 1 + max(levels for _, _, levels in branches)
     if isinstance(schema, str):
@@ -215,7 +215,7 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
         part = "items" if kind == "array" else "values"
         inner, smallest, levels = _checked(schema.get(part), named, depth - 1)
         if not smallest and kind == "array":
-            raise CorruptFile("Avro array of items without bytes")
+            raise CorruptFile("Avro array has items that take no bytes, which is not allowed")
         return {"type": kind, part: inner}, 1, 1 + levels
     if isinstance(kind, str) and kind in _PRIMITIVES:
         return kind, _PRIMITIVES[kind], 1
@@ -225,17 +225,17 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
 def _checked_record(schema: dict[str, Any], named: dict[str, tuple[int, int]], depth: int) -> _Checked:
     name, fields = schema.get("name"), schema.get("fields")
     if not isinstance(name, str) or not isinstance(fields, list):
-        raise CorruptFile("Avro record without a name or fields")
+        raise CorruptFile("Avro record type has no name or no fields")
     rebuilt, total, deepest = [], 0, 0
     for part in fields:
         if not isinstance(part, dict) or not isinstance(part.get("name"), str):
-            raise CorruptFile("Avro field without a name")
+            raise CorruptFile("Avro field has no name")
         inner, smallest, levels = _checked(part.get("type"), named, depth - 1)
         rebuilt.append({"name": part["name"], "type": inner})
         total += smallest
         deepest = max(deepest, levels)
     if name in named or len({part["name"] for part in rebuilt}) != len(rebuilt):
-        raise CorruptFile(f"Avro name {name!r:.60} or one of its fields' is there twice")
+        raise CorruptFile(f"Avro schema defines {name!r:.60} or one of its fields twice")
     named[name] = total, 1 + deepest
     return {"type": "record", "name": name, "fields": rebuilt}, total, 1 + deepest
 
@@ -247,7 +247,7 @@ def _decompress(codec: str, block: memoryview, start: int) -> bytes:
     try:
         data = _CODECS[codec](block)
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError, cramjam.DecompressionError, OSError, EOFError) as error:
-        raise CorruptFile(f"Avro block: {error}", offset=start) from None
+        raise CorruptFile(f"Avro block cannot be decompressed: {error}", offset=start) from None
     if len(data) > _LARGEST_BLOCK:
         raise CorruptFile(f"Avro block is larger than {_LARGEST_BLOCK} bytes", offset=start)
     return data
@@ -260,7 +260,7 @@ def _deflate(block: memoryview) -> bytes:
 def _zstandard(block: memoryview) -> bytes:
     pieces, size = [], 0
     with zstandard.ZstdDecompressor().stream_reader(bytes(block)) as stream:
-        # a read allocates as many bytes as it may return
+        # stream.read(n) allocates n bytes, so the pieces are small
         while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE_BYTES)):
             pieces.append(piece)
             size += len(piece)
@@ -268,7 +268,7 @@ def _zstandard(block: memoryview) -> bytes:
 
 
 def _snappy(block: memoryview) -> bytes:
-    """One raw Snappy block and the big-endian CRC-32 of its content."""
+    """Decompresses a raw Snappy block that is followed by the big-endian CRC-32 of its content."""
     length = shift = 0
     for byte in block[:5]:
         length |= (byte & 0x7F) << shift
@@ -276,10 +276,10 @@ def _snappy(block: memoryview) -> bytes:
         if byte < 0x80:
             break
     if len(block) < 5 or length > _LARGEST_BLOCK:
-        raise CorruptFile(f"Snappy block claims {length} bytes")
+        raise CorruptFile(f"Snappy block is too short or claims too many bytes: {length}")
     data = bytes(cramjam.snappy.decompress_raw(bytes(block[:-4])))
     if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
-        raise CorruptFile("Snappy block fails its CRC")
+        raise CorruptFile("the CRC of a Snappy block does not match its content")
     return data
 
 

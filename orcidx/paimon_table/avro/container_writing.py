@@ -1,8 +1,7 @@
-"""Writes Avro object container files with the given text of a schema, unchanged.
+"""Writes Avro object container files with a given schema, whose text is stored unchanged.
 
-``fastavro`` encodes the records. They are read back before anything is stored. If a record differs then (because the
-schema lacks a field, or a union is read differently), an error is raised, so that nothing is lost.
-"""
+``fastavro`` encodes the records. The records are read back before anything is stored. If one of them then differs
+(because the schema lacks a field, or a union is read differently), an error is raised."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from orcidx.paimon_table.avro.container import MAGIC, SYNC, parsed_schema, read_
 __all__ = ["write_avro"]
 
 _BLOCK = 64_000
-"""The bytes after which a block ends. Other writers use the same number."""
+"""A block ends after so many bytes. Other writers use the same number."""
 
 
 def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]) -> bytes:
-    """A whole file. Raises ``Unsupported`` if the records would not be equal when they are read back."""
+    """The bytes of a whole file. Raises ``Unsupported`` if the records would differ when they are read back."""
     if codec not in _CODECS:
-        raise Unsupported(f"orcidx does not write the Avro codec {codec!r}, but {', '.join(_CODECS)}")
+        raise Unsupported(f"orcidx cannot write the Avro codec {codec!r}; it can write {', '.join(_CODECS)}")
     records = list(records)
     sync = os.urandom(SYNC)
     texts = b"avro.schema", schema_text, b"avro.codec", codec.encode()
@@ -40,7 +39,8 @@ def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]
     data = b"".join(parts)
     if list(read_avro(memoryview(data))) != records:
         raise Unsupported(
-            "a manifest's records read back differently from what was written; orcidx does not know its Avro schema"
+            "the records of a manifest differ when they are read back: orcidx does not support the manifest's Avro "
+            "schema"
         )
     return data
 

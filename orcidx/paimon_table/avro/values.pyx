@@ -1,8 +1,8 @@
 """Computes how much memory the values of an Avro block will take as Python objects, before they are created.
 
-A few bytes can become many objects: a record of one byte becomes a dict, a null takes no byte, and nested records can
-double with each level. So the block is first walked by its schema without creating objects. The walk ends when the
-values would take more memory than a limit.
+A few bytes can become many objects: a record of one byte becomes a dict, a null takes no byte, and with each level of
+nested records the number of objects can double. So ``ValueSizes`` first walks over the block by its schema, without
+creating objects. The walk ends when the values would take more memory than a limit.
 
     null nothing | boolean a byte | int, long varint | float 4 | double 8 | bytes, string: long length, bytes
     array, map: blocks of long count (negative: its byte size, a long, follows), items; a count of 0 ends it
@@ -31,7 +31,7 @@ cdef enum:  # outcomes
     WRONG = 2
     TOO_MUCH = 3
 
-# Sizes of objects of CPython 3.11 in bytes. Each value counts at least as a pointer.
+# Sizes of objects of CPython 3.11 in bytes. Each value is counted with at least the size of a pointer.
 cdef enum:
     POINTER = 8
     NUMBER = 32
@@ -47,15 +47,15 @@ _PRIMITIVES = {
 
 
 def read_bytes(const unsigned char[::1] data, Py_ssize_t at):
-    """The bytes after a length, and the position of their end. Raises ``CorruptFile``."""
+    """The bytes behind a length at position ``at``, and the position of their end. Raises ``CorruptFile``."""
     length, at = read_long(data, at)
     if not 0 <= length <= data.shape[0] - at:
-        raise CorruptFile(f"Avro text of {length} bytes does not fit the file", offset=at)
+        raise CorruptFile(f"Avro text of {length} bytes does not fit into the file", offset=at)
     return bytes(data[at:at + length]), at + length
 
 
 def read_long(const unsigned char[::1] data, Py_ssize_t at):
-    """A zigzag varint of at most 64 bits, and the position of its end. Raises ``CorruptFile``."""
+    """The value of a zigzag varint of at most 64 bits, and the position of its end. Raises ``CorruptFile``."""
     cdef unsigned long long raw = 0
     cdef Py_ssize_t start = at
     cdef int shift = 0
@@ -110,9 +110,9 @@ cdef class ValueSizes:
         if outcome == TOO_MUCH:
             return -1
         if outcome != SOUND:
-            raise CorruptFile("Avro record is cut off" if outcome == CUT else "Avro record of wrong values")
+            raise CorruptFile("Avro record is cut off" if outcome == CUT else "Avro record has a union branch or a length that is not valid")
         if self.at != self.end:
-            raise CorruptFile(f"Avro block has {self.end - self.at} bytes behind its records")
+            raise CorruptFile(f"Avro block has {self.end - self.at} bytes after its last record")
         return most - self.left
 
     cdef int _value(self, int node) noexcept nogil:
@@ -205,7 +205,7 @@ cdef class ValueSizes:
 
 
 def _node(schema, list nodes, list children, dict named):
-    """The number of a type's node. A named type has only one, however often it is named."""
+    """The number of the node of a type. All mentions of a named type share one node."""
     if isinstance(schema, str):
         if schema in named:
             return named[schema]

@@ -1,1 +1,1 @@
-"""Changes of a table: the table's state, the next snapshot, the commit, and each kind of change."""
+"""Changes a table: reads the table's state, writes the next snapshot and commits it, for each kind of change."""

@@ -1,7 +1,7 @@
 """Writes the files of the next snapshot: manifests, manifest lists, the index manifest and the snapshot's JSON.
 
-In a manifest the entry that deletes a file comes right before the entry that adds it again. Paimon's expiry reads
-entries in order and by path, and would delete a data file whose ADD comes first.
+In a manifest the entry that deletes a file comes right before the entry that adds the file again. Paimon's expiry reads
+entries in order and by path. It would delete a data file whose ADD comes first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Candidate", "Change", "NewFile", "write_candidate"]
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file that the change wrote in addition to the manifests: its path in the table and its size."""
+    """A file that the change wrote besides the manifests: its path in the table and its size."""
 
     path: str
     size: int
@@ -46,8 +46,8 @@ class NewFile:
 @dataclass(frozen=True)
 class Change:
     """What a snapshot changes. ``replaced``: live files and their new records. ``added``: records of new data files,
-    and the schema of these records. ``index_records``: all records of the new index manifest; None if it does not
-    change. ``new_files``: files that the change wrote and the records name."""
+    and the schema of these records. ``index_records``: all records of the new index manifest, or None if it does not
+    change. ``new_files``: files that the change wrote and that the records name."""
 
     kind: str
     replaced: tuple[tuple[LiveFile, dict[str, Any]], ...] = ()
@@ -58,13 +58,13 @@ class Change:
 
     @property
     def delta_rows(self) -> int:
-        """How many rows are added. Deletion vectors do not count."""
+        """How many rows are added. Rows that deletion vectors delete are not subtracted."""
         return sum(record["_FILE"]["_ROW_COUNT"] for record in self.added)
 
 
 @dataclass
 class Candidate:
-    """A snapshot that is not created yet: its JSON, and the files below ``manifest/`` that were written for it."""
+    """A snapshot that is not created yet: its JSON, and the files in ``manifest/`` that were written for it."""
 
     document: dict[str, Any]
     written: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Candidate:
 def write_candidate(
     state: TableState, change: Change, folder: Folder, written: list[str], *, user: str, identifier: int
 ) -> Candidate:
-    """Writes all files that the snapshot names. A path is added to ``written`` before its file is written."""
+    """Writes all files that the snapshot names. Each path is added to ``written`` before its file is written."""
     writer = _Writer(state, folder, written)
     added = [*writer.replacements(change), *writer.additions(change)]
     base = writer.merged(state.infos)
@@ -119,7 +119,7 @@ def _kept_statistics(state: TableState) -> str | None:
     try:
         found = state.files.parsed(f"statistics/{name}", lambda data: parse_json_object(data, "statistics"))
     except FileNotFoundError as error:
-        raise CorruptFile(f"the newest snapshot names statistics that are missing: {error}") from error
+        raise CorruptFile(f"the newest snapshot names a statistics file that is missing: {error}") from error
     return name if found.get("schemaId") == state.schema.id else None
 
 
@@ -158,8 +158,8 @@ class _Writer:
         return write_avro(index.schema_text, index.codec, records)
 
     def replacements(self, change: Change) -> list[dict[str, Any]]:
-        """Manifests of the replaced files. Each has the schema of the manifest from which its entries come, so that no
-        field is lost."""
+        """Writes the manifests of the replaced files. Each has the schema of the manifest from which its entries come,
+        so no field is lost."""
         groups: dict[tuple[bytes, str], list[list[dict[str, Any]]]] = {}
         for old, record in change.replaced:
             pair = [{**old.record, "_KIND": DELETE}, record]
@@ -184,7 +184,7 @@ class _Writer:
         return [self.info(name, size, records)]
 
     def info(self, name: str, size: int, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The manifest's record in a list."""
+        """The record of the manifest in a manifest list."""
         deletes = sum(record["_KIND"] == DELETE for record in records)
         buckets = [record["_BUCKET"] for record in records]
         levels = [record["_FILE"]["_LEVEL"] for record in records]
@@ -203,8 +203,8 @@ class _Writer:
         return completed(self.list_schema, known | present)
 
     def merged(self, infos: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The previous snapshot's manifests. A long run of small adjacent ones with the same schema is written as one,
-        because otherwise they would accumulate in tables that only orcidx writes to."""
+        """The previous snapshot's manifests. A long run of small adjacent manifests with the same schema is written as
+        one manifest. Otherwise they would accumulate in tables that only orcidx writes to."""
         out: list[dict[str, Any]] = []
         for (small, _, _), run in itertools.groupby(infos, key=self._mergeable):
             members = list(run)
@@ -229,7 +229,7 @@ class _Writer:
 
 
 def partition_stats(types: Sequence[DataType], partitions: Sequence[bytes]) -> dict[str, Any]:
-    """Minima, maxima and null counts of partitions (one for each entry), as a manifest list stores them."""
+    """Minima, maxima and null counts of the entries' partitions, in the form of a manifest list."""
     rows = [BinaryRow(partition).values(types) for partition in partitions]
     columns = list(zip(*rows)) if types else []
     known = [[value for value in column if value is not None] for column in columns]

@@ -1,5 +1,5 @@
-"""Reads a candidate snapshot back from the storage before it is committed, and checks that every file that it names
-exists and has the intended contents. After a mismatch nothing is committed."""
+"""Checks a candidate snapshot before it is committed. The candidate is read back from the storage. Every file that it
+names must exist and have the intended contents. After a mismatch nothing is committed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["check_candidate"]
 
 
 def check_candidate(state: TableState, change: Change, candidate: Candidate) -> None:
-    """Raises ``StorageError`` saying what differs from what was written."""
+    """Raises ``StorageError`` if the storage does not have what was written. The message says what differs."""
     document = candidate.document
     lists = [_read_list(state, document, name) for name in ("baseManifestList", "deltaManifestList")]
     infos = [info for found in lists for info in found.records]
@@ -35,7 +35,7 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
         if name not in manifests:
             manifests[name] = state.files.parsed(f"manifest/{name}", read_manifest_file)
         if manifests[name].size != info["_FILE_SIZE"]:
-            raise StorageError(f"manifest {name} was written with {info['_FILE_SIZE']} bytes and has another size")
+            raise StorageError(f"manifest {name} was written with {info['_FILE_SIZE']} bytes, but has another size")
     _check_order([manifests[info["_FILE_NAME"]] for info in lists[1].records])
     live, _ = live_entries([manifests[info["_FILE_NAME"]] for info in infos])
     found = {identity: file.record for identity, file in live.items()}
@@ -51,20 +51,22 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
 
 
 def check_size(state: TableState, path: str, size: int) -> None:
-    """Raises ``StorageError`` unless a file of the table is there with that size."""
+    """Raises ``StorageError`` unless the table has a file of this size at ``path``."""
     try:
         with closing(state.files.source(path).open()) as reader:
             found = reader.size()
     except FileNotFoundError:
-        raise StorageError(f"{path} is gone: a cleaning of orphan files may have taken it; run again") from None
+        raise StorageError(
+            f"{path} is gone: a cleaning of orphan files may have deleted it; run the change again"
+        ) from None
     if found != size:
-        raise StorageError(f"{path} has {found} bytes, where {size} were written")
+        raise StorageError(f"{path} has {found} bytes, but {size} were written")
 
 
 def _read_list(state: TableState, document: Mapping[str, Any], name: str) -> AvroFile:
     size, found = state.files.parsed(f"manifest/{document[name]}", lambda data: (len(data), read_avro_file(data)))
     if size != document[f"{name}Size"]:
-        raise StorageError(f"{document[name]} has {size} bytes, where {document[f'{name}Size']} were written")
+        raise StorageError(f"{document[name]} has {size} bytes, but {document[f'{name}Size']} were written")
     return found
 
 
@@ -78,8 +80,8 @@ def _expected(state: TableState, change: Change) -> dict[tuple[Any, ...], dict[s
 
 
 def _check_order(delta: list[ManifestFile]) -> None:
-    """Checks the order of entries. The entry that deletes a file must come before the entry that adds it, because
-    expiry reads entries in order and by path."""
+    """Checks that the entry that deletes a file comes before the entry that adds it, because expiry reads entries in
+    order and by path."""
     for manifest in delta:
         added = set()
         for entry in manifest.entries:
@@ -107,7 +109,7 @@ def _check_index(state: TableState, change: Change, document: Mapping[str, Any],
         for name, _ in entry.deletion_ranges:
             place = (entry.partition, entry.bucket, name)
             if place in covered:
-                raise StorageError(f"two deletion vectors for {name}; nothing is committed")
+                raise StorageError(f"{name} has two deletion vectors; nothing is committed")
             covered.add(place)
         if entry not in known:
             _check_vectors(state, entry, live, index_path(state.schema, entry))
@@ -119,9 +121,9 @@ def _check_vectors(state: TableState, entry: IndexEntry, live: Mapping[Any, Live
         vector = read_deletion_vector(state.files.source(path), where.offset, where.length)
         data_file = live.get((entry.partition, entry.bucket, name))
         if data_file is None:
-            raise StorageError(f"a deletion vector for {name}, which is no file of the table; nothing is committed")
+            raise StorageError(f"a deletion vector belongs to {name}, which is not in the table; nothing is committed")
         positions = vector.positions
-        # manifests before 1.0 do not have it
+        # manifests of Paimon before 1.0 do not have the cardinality
         cardinality = len(vector) if where.cardinality is None else where.cardinality
         if len(vector) != cardinality or (len(positions) and int(positions[-1]) >= data_file.entry.rows):
             raise StorageError(f"the deletion vector of {name} reads back differently; nothing is committed")

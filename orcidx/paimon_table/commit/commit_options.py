@@ -1,4 +1,4 @@
-"""``CommitOptions``: who commits to a table, how often a commit is tried, and what the caller guarantees."""
+"""``CommitOptions``: the user of a commit, how often the commit is tried, and what the caller guarantees."""
 
 from __future__ import annotations
 
@@ -29,53 +29,54 @@ class CommitOptions:
     """
 
     commit_user: str | None = None
-    """The user that snapshots record; None means ``commit.user-prefix`` or "orcidx", and a random UUID."""
+    """The user that snapshots record. None: ``commit.user-prefix`` or "orcidx", and a random UUID."""
     identifier: int | None = None
-    """Together with ``commit_user`` it makes a change happen only once: a second call with the same two returns the
-    first commit. Where snapshots have expired, ``since`` must say at which one to start looking."""
+    """With ``commit_user`` and ``identifier``, a change happens only once: a second call with both values returns the
+    first commit. If snapshots have expired, ``since`` must say from which snapshot on the commit is searched."""
     since: int | None = None
     """The newest snapshot before the first call with this ``commit_user`` and ``identifier`` (0: there was none)."""
     retries: int | None = None
-    """How often a commit is tried again after another writer was first; None means the table's ``commit.max-retries``,
-    by default 10."""
+    """How often a commit is tried again after another writer was faster. None: the table's ``commit.max-retries``, by
+    default 10."""
     timeout: float | None = None
-    """Seconds after which no other try begins; None means the table's ``commit.timeout``, by default no limit."""
+    """Seconds after which no further try starts. None: the table's ``commit.timeout``, by default no limit."""
     lock: AbstractContextManager[Any] | None = None
     """A lock that is held while the snapshot is written, for a storage that cannot create a file exclusively."""
     single_writer: bool = False
-    """The caller guarantees that nobody else commits meanwhile. Then a storage that cannot create a file exclusively
-    needs no lock."""
+    """The caller guarantees that nobody else commits in the meantime. Then a storage that cannot create a file
+    exclusively needs no lock."""
     allow_options: tuple[str, ...] = ()
-    """Names of table options and snapshot fields that orcidx does not know and that the caller knows to be harmless."""
+    """Names of table options and snapshot fields that orcidx does not know, but that the caller knows to be
+    harmless."""
     jvm_zone: str | None = None
     """"UTC": the caller guarantees that every JVM that writes or reads the table's ORC files with TIMESTAMP WITH LOCAL
-    TIME ZONE runs in UTC. Elsewhere their instants depend on its zone, unless ``orc.timestamp-ltz.legacy.type`` is
-    false."""
+    TIME ZONE runs in UTC. In another zone, the stored instants depend on the zone, unless the table option
+    ``orc.timestamp-ltz.legacy.type`` is false."""
 
     progress: Callable[[int, int], Any] | None = None
-    """A function that an index rewrite or a delete calls after each file, with the number of files that are done and of
-    all."""
+    """A function that an index rewrite or a delete calls after each file. Its arguments are the number of finished
+    files and the number of all files."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow_options", tuple(self.allow_options))
         if self.identifier is not None and not self.commit_user:
-            raise InvalidQuery("identifier needs commit_user: only the two together name a commit")
+            raise InvalidQuery("identifier needs commit_user: only both together identify a commit")
         if self.identifier is not None and not 0 <= self.identifier < LARGEST_IDENTIFIER:
             raise InvalidQuery(f"identifier is {self.identifier}, not in 0 to {LARGEST_IDENTIFIER - 1}")
         if self.since is not None and (self.identifier is None or self.since < 0):
-            raise InvalidQuery("since must be the number of a snapshot, or 0, and needs an identifier")
+            raise InvalidQuery("since must be the number of a snapshot or 0, and it needs identifier")
         if self.retries is not None and self.retries < 0:
             raise InvalidQuery(f"retries must not be negative, but is {self.retries}")
         object.__setattr__(self, "jvm_zone", check_zone(self.jvm_zone))
         if self.jvm_zone not in (None, "UTC"):
             raise InvalidQuery(
-                f'jvm_zone is {self.jvm_zone!r}, but must be "UTC": for other zones it is not known which '
-                "instants are stored"
+                f'jvm_zone is {self.jvm_zone!r}, but must be "UTC": orcidx does not know which instants a JVM of '
+                "another zone would store"
             )
 
     @classmethod
     def of(cls, given: CommitOptionsByName) -> CommitOptions:
-        """The options from keywords.
+        """Makes the options from keywords.
 
         Parameters
         ----------
@@ -97,7 +98,7 @@ class CommitOptions:
         return cls(**given)
 
     def counted(self, tasks: Sequence[T]) -> Iterator[T]:
-        """Yields the tasks in turn, and calls ``progress`` when each is done.
+        """Yields the tasks in turn, and calls ``progress`` when each task is done.
 
         Parameters
         ----------
@@ -115,7 +116,7 @@ class CommitOptions:
                 self.progress(number, len(tasks))
 
     def named(self, user: str) -> CommitOptions:
-        """The options with a user.
+        """The options with a user. A user that the options already have is kept.
 
         Parameters
         ----------
@@ -130,7 +131,7 @@ class CommitOptions:
 
 
 class CommitOptionsByName(TypedDict, total=False):
-    """The fields of ``CommitOptions`` as keywords; a test checks that the two agree."""
+    """The fields of ``CommitOptions`` as keywords. A test checks that both have the same fields."""
 
     commit_user: str | None
     identifier: int | None

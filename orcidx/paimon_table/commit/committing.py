@@ -1,6 +1,6 @@
-"""The commit: creates one more snapshot on top of the newest one, completely or not at all.
+"""The commit: creates the next snapshot on top of the newest one, completely or not at all.
 
-All files that the snapshot names are written and read back first. Then the snapshot is created (``snapshot_creation``).
+First all files that the snapshot names are written and read back. Then the snapshot is created (``snapshot_creation``).
 If another writer was faster, the commit is tried again on the new newest snapshot.
 """
 
@@ -57,11 +57,11 @@ class Committer:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether an error occurred while a snapshot was being created. Its files may then be in use."""
+        """Whether an error occurred during the creation of a snapshot. The snapshot's files may then be in use."""
         return self._creation.in_doubt
 
     def read(self) -> TableState:
-        """The newest snapshot."""
+        """Reads the newest snapshot."""
         return read_state(self.files, self.cache, admitted=self.given.allow_options, known=self.state)
 
     # ------------------------------------------------------------------ exactly once
@@ -69,8 +69,8 @@ class Committer:
     def earlier(self, kind: str) -> Committed | None:
         """The snapshot that an earlier call with the same user and identifier made.
 
-        Raises ``CommitUncertain`` if expired snapshots may have been that commit, and ``InvalidQuery`` if its kind
-        differs.
+        Raises ``CommitUncertain`` if that commit may be one of the expired snapshots. Raises ``InvalidQuery`` if its
+        kind differs.
         """
         if self.options.identifier is None:
             return None
@@ -85,14 +85,14 @@ class Committer:
                 continue
             if document.get("commitKind") != kind:
                 raise InvalidQuery(
-                    f"snapshot {number} was made by {self.name.user} with identifier {self.name.identifier}, and is "
+                    f"snapshot {number} of {self.name.user} with identifier {self.name.identifier} has the kind "
                     f"{document.get('commitKind')}, not {kind}: another change has used this user and identifier"
                 )
             return Committed(document, 0, repeated=True)
         if missing is not None:
             raise CommitUncertain(
-                f"snapshots up to {missing} have expired, and one of them may be this change; give since= the newest "
-                "snapshot before the first call, or check whether the rows are there and use a new identifier",
+                f"snapshots up to {missing} have expired, and one of them may have been this change; give since= the "
+                "newest snapshot before the first call, or check whether the rows are there and use a new identifier",
                 commit_user=self.name.user,
                 identifier=self.name.identifier,
                 snapshot_id=missing,
@@ -103,19 +103,19 @@ class Committer:
     # ------------------------------------------------------------------ the loop
 
     def commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
-        """Commits the change that ``change`` makes from the newest snapshot, with the commit kind ``kind``. None if
-        there is nothing to change.
+        """Commits the change that ``change`` makes from the newest snapshot. ``kind`` is the commit kind. Returns None
+        if there is nothing to change.
 
         ``change`` is called again after another writer was faster, after another writer's rename replaced the snapshot,
         and after ``change`` itself raised ``CommitConflict``. Raises ``CommitConflict`` when no tries are left, and
         ``CommitUncertain`` if it is unknown whether the commit succeeded.
         """
-        self.state = self.read()  # others may have committed, or changed the schema, since the change was planned
+        self.state = self.read()  # other writers may have committed or changed the schema in the meantime
         retries, deadline = _limits(self.options, self.state.schema.options)
         number = 0
         while True:
             number += 1
-            # also finds a snapshot that another process has created with our name since the last try
+            # also finds a snapshot that another process has created under our name since the last try
             if found := self.earlier(kind):
                 return found
             attempt = Attempt(self.state, self.folder, number)
@@ -137,8 +137,8 @@ class Committer:
             return Committed(document, number, overwritten=tuple(self._creation.overwritten))
 
     def _check_not_carried(self) -> None:
-        """Raises ``CommitUncertain`` if our snapshot was replaced after another one was built on it. The table then has
-        the change, and another try would make it twice."""
+        """Raises ``CommitUncertain`` if our snapshot was replaced after another snapshot was built on it. The table
+        then has the change, and another try would make the change twice."""
         for one in self._creation.overwritten:
             if one.carried(self.state):
                 raise self.name.signed(one.uncertain(self.state))
@@ -166,7 +166,8 @@ class Committer:
 
 
 def _limits(asked: CommitOptions, options: Mapping[str, str]) -> tuple[int, float | None]:
-    """How often and how long a commit is tried again. The caller's values come first, then the table's ``options``."""
+    """How often, and until when, a commit is tried again. The caller's values have priority over the table's
+    options."""
     retries = asked.retries
     if retries is None:
         retries = parse_whole("commit.max-retries", options.get("commit.max-retries", "10"), least=0)

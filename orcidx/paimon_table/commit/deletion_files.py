@@ -1,7 +1,7 @@
-"""Index files of deletion vectors: merges new positions with existing ones, and makes the new index manifest.
+"""Index files of deletion vectors. Merges new positions with existing ones, and makes the new index manifest.
 
-In append tables without buckets, every index file with a vector of a changed data file is replaced, and its other
-vectors are written again. In tables with buckets, each bucket has one index file with all its vectors.
+In append tables without buckets, every index file with a vector of a changed data file is replaced, and the other
+vectors in the file are written again. In tables with buckets, each bucket has one index file with all its vectors.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Place = tuple[bytes, int, str]
 
 @dataclass(frozen=True)
 class Merged:
-    """Returns the records of the new index manifest, the data files that have more deletions than before, and the
-    number of added deletions."""
+    """The records of the new index manifest, the data files that have more deletions than before, and the number of
+    added deletions."""
 
     records: tuple[dict[str, Any], ...]
     new_files: tuple[NewFile, ...]
@@ -40,7 +40,7 @@ class Merged:
 
 
 def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Merged | None:
-    """Writes the index files. None if every position is already deleted."""
+    """Writes the index files. Returns None if every position is already deleted."""
     state = attempt.state
     bitmap64 = state.schema.is_on("deletion-vectors.bitmap64")
     before = _vectors_of(state)
@@ -64,26 +64,29 @@ def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Me
 
 
 def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
-    """Where the vector of each data file is."""
+    """Finds the vector of each data file."""
     found: dict[Place, tuple[IndexEntry, Any]] = {}
     for entry in state.index_entries:
         for name, where in entry.deletion_ranges if entry.index_type == DELETION_VECTORS else ():
             place = (entry.partition, entry.bucket, name)
-            if place in found:  # using only one of them would bring back rows that the other deletes
-                raise CorruptFile(f"two deletion vectors for {name}: in {found[place][0].name} and {entry.name}")
+            if place in found:  # if only one of them were used, rows that the other vector deletes would come back
+                raise CorruptFile(f"{name} has two deletion vectors: in {found[place][0].name} and {entry.name}")
             found[place] = (entry, where)
     return found
 
 
 def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
-    """Reads an existing vector. Damage is an error, because the deleted rows would come back."""
+    """Reads an existing vector. A damaged vector is an error, because the deleted rows would come back."""
     if entry.external_path is not None:
-        raise Unsupported(f"index file {entry.name} is outside the table; delete with Paimon's Java")
+        raise Unsupported(
+            f"index file {entry.name} is outside the table, which orcidx cannot change; delete with Paimon's Java"
+        )
     source = state.files.source(index_path(state.schema, entry))
     vector = read_deletion_vector(source, where.offset, where.length)
     if where.cardinality is not None and where.cardinality != len(vector):
         raise CorruptFile(
-            f"deletion vector of {len(vector)} positions, where the manifest says {where.cardinality}", file=source.name
+            f"the deletion vector has {len(vector)} positions, but the manifest says {where.cardinality}",
+            file=source.name,
         )
     return vector
 
@@ -107,7 +110,7 @@ class _Writer:
     def replace(self, partition: bytes, bucket: int, grown: Mapping[str, DeletionVector], *, unaware: bool) -> None:
         """Writes new index files of one bucket, which replace the old ones.
 
-        Paimon's compaction sometimes leaves vectors of data files that no longer exist. These are dropped.
+        Paimon's compaction sometimes leaves vectors of data files that no longer exist. Such vectors are dropped.
         """
         vectors: dict[str, DeletionVector] = {}
         for number, entry in enumerate(self.state.index_entries):

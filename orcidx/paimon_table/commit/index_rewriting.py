@@ -1,9 +1,9 @@
 """``Table.rewrite_file_index``: builds file indexes for existing data files and commits them as COMPACT.
 
-Tasks build the indexes (here one after the other, in Spark on several machines), and one commit gives every file its
-new entry. The entry names the same data file, with an index in the manifest or in a sidecar. The sidecar's name is
-computed from its content, so that no file is ever overwritten. If compaction or another rewrite has replaced a file
-meanwhile, it is left out and the rest is committed.
+Tasks build the indexes. Here they run one after the other; in Spark they run on several machines. Then one commit gives
+every file its new entry. The entry names the same data file, with an index in the manifest or in a sidecar. The
+sidecar's name is computed from its content, so no file is ever overwritten. Files that a compaction or another rewrite
+has replaced in the meantime are left out, and the rest is committed.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ KIND = "COMPACT"
 Unit = Literal["s", "ms", "us", "ns"]
 _UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns")
 _BATCH_ROWS = 65536
-"""Rows that are read at once. This is the default of a scan."""
+"""Rows per batch. A scan has the same default."""
 
 
 @dataclass(frozen=True)
 class BuiltIndex:
-    """The index of one data file: ``container`` to be embedded, or the ``sidecar`` that was written. It has ``size``
-    bytes."""
+    """The index of one data file. ``container`` is embedded in the manifest; otherwise ``sidecar`` was written. The
+    index has ``size`` bytes."""
 
     identity: tuple[Any, ...]
     container: bytes | None = field(repr=False)
@@ -85,8 +85,8 @@ class IndexTask:
     threshold: int
 
     def build(self) -> BuiltIndex | None:
-        """Reads the file's columns, builds the index, and writes a sidecar if the index is too large for the manifest.
-        Returns None if the file was deleted by a compaction and an expiry."""
+        """Reads the file's columns and builds the index. Writes a sidecar if the index is too large for the manifest.
+        Returns None if a compaction and an expiry have deleted the file."""
         try:
             with located(file=self.source.name):
                 data = self._container()
@@ -105,7 +105,7 @@ class IndexTask:
         if self.name.lower().endswith(".orc"):
             with open_file(self.source) as opened:
                 if opened.num_rows != self.rows:
-                    raise CorruptFile(f"has {opened.num_rows} rows, where the manifest says {self.rows}")
+                    raise CorruptFile(f"has {opened.num_rows} rows, but the manifest says {self.rows}")
                 with opened.scan([(name,) for name in columns], timestamp_unit=unit).to_batches() as batches:
                     return self._built(batches)
         return self._built(read_parquet(self.source, columns, RowSelection.all(self.rows), batch_size=_BATCH_ROWS))
@@ -116,7 +116,7 @@ class IndexTask:
             builder = builder or FileIndexBuilder(self.spec, batch.schema, self.types)
             builder.add(batch)
         if builder is None or builder.rows != self.rows:
-            raise CorruptFile(f"gave {builder.rows if builder else 0} rows, where the manifest says {self.rows}")
+            raise CorruptFile(f"returned {builder.rows if builder else 0} rows, but the manifest says {self.rows}")
         return builder.finish().to_bytes()
 
 
@@ -144,7 +144,9 @@ def plan_index_rewrite(
     options = FileIndexOptions.parse(state.schema.options)
     wanted = for_every_reader(options.spec if spec is None else spec)
     if not any(wanted.values()):
-        raise Unsupported("no file index is configured: set file-index.<kind>.columns in the table, or give spec=")
+        raise Unsupported(
+            "the table has no option for file indexes: set file-index.<kind>.columns in the table, or give spec="
+        )
     _check_columns(wanted, state.schema)
     current = view_of(table, state)
     chosen: list[TableFile] = current.data_files()
@@ -168,7 +170,7 @@ def plan_index_rewrite(
 def _check_columns(spec: Spec, schema: TableSchema) -> None:
     for column in columns_of(spec):
         if column not in schema.by_name:
-            raise InvalidQuery(f"no column {column!r}; the columns are {', '.join(schema.by_name)}", column=column)
+            raise InvalidQuery(f"the table has no column {column!r}; it has {', '.join(schema.by_name)}", column=column)
 
 
 def _in_partitions(table: TableView, where: Any) -> tuple[list[TableFile], list[SkippedFile]]:
@@ -176,18 +178,20 @@ def _in_partitions(table: TableView, where: Any) -> tuple[list[TableFile], list[
     bound = bind(parse(where), schema.arrow_schema, char_lengths=char_lengths(schema.fields))
     if other := [path[0] for path in bound.columns if path[0] not in schema.partition_keys]:
         keys = ", ".join(schema.partition_keys) or "none"
-        raise InvalidQuery(f"where chooses partitions, and {other[0]!r} is no partition key; they are: {keys}")
+        raise InvalidQuery(
+            f"where may only use partition keys, but {other[0]!r} is not one; the partition keys are: {keys}"
+        )
     return files_in_partitions(table.data_files(), schema, table.schema_of, bound)
 
 
 def _task(
     committer: Committer, table: TableView, file: TableFile, wanted: Spec, options: FileIndexOptions
 ) -> IndexTask | None:
-    """None if the file has none of the columns."""
+    """The task for a file. None if the file has none of the columns."""
     check_own_file(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(
-            f"orcidx builds no index for data files of format {file.format!r}; use Paimon", file=file.path
+            f"orcidx cannot build an index for data files of format {file.format!r}; use Paimon", file=file.path
         )
     written_with = table.schema_of(file.schema_id)
     spec, types = _in_file(wanted, table.schema, written_with)
@@ -212,8 +216,8 @@ def _task(
 
 
 def _in_file(wanted: Spec, table: TableSchema, file: TableSchema) -> tuple[Spec, dict[str, DataType]]:
-    """The spec with the column names in the file's schema (found by field id), and the types there. Columns that the
-    file lacks are left out."""
+    """The spec and the types with the column names of the file's schema. Columns are found by field id. Columns that
+    the file lacks are left out."""
     by_id = {entry.id: entry for entry in file.fields}
     spec: dict[str, dict[str, Any]] = {}
     types: dict[str, DataType] = {}
@@ -244,8 +248,8 @@ def _is_complete(file: TableFile, task: IndexTask) -> bool:
 
 
 def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None]) -> Changed:
-    """Commits the indexes that tasks built. Files that are gone or have changed meanwhile are left out and named in the
-    result."""
+    """Commits the indexes that tasks built. Files that have disappeared or changed in the meantime are left out, and
+    the result names them."""
     built = [index for index in results if index is not None]
     status: dict[str, list[str]] = {}
     rows: list[int] = []
@@ -254,7 +258,8 @@ def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None])
         check_table(attempt.state, "rewrite_file_index", plan.committer.options)
         if attempt.state.schema.id != plan.schema_id:
             raise CommitConflict(
-                "the table's schema changed meanwhile; plan again", snapshot_id=attempt.state.snapshot_id
+                "the table's schema has changed since the rewrite was planned; plan it again",
+                snapshot_id=attempt.state.snapshot_id,
             )
         made = _change(attempt, plan, built, status)
         rows[:] = [old.entry.rows for old, _ in made.replaced]
@@ -271,8 +276,8 @@ def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None])
 
 @contextmanager
 def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
-    """Adds the names of the remaining sidecars to an error. They are not deleted: their names are computed from their
-    content, so another job may have committed the same ones."""
+    """Adds the names of the remaining sidecars to an error. The sidecars are not deleted: their names are computed from
+    their content, so another job may have committed the same sidecars."""
     try:
         yield
     except BaseException as error:
@@ -285,13 +290,14 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
         if left and isinstance(error, (CommitConflict, CommitUncertain)):
             error.left_behind = (*error.left_behind, *left)
         elif left:
-            error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
+            error.add_note(f"left behind, and no snapshot names them unless another job uses them: {', '.join(left)}")
         raise
 
 
 @contextmanager
 def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
-    """Adds to an error the names of the sidecars that tasks in other processes left. They are found by listing."""
+    """Adds to an error the names of the sidecars that tasks in other processes left. The sidecars are found by
+    listing."""
     try:
         yield
     except BaseException as error:
@@ -300,12 +306,12 @@ def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
         except (OrcidxError, OSError):
             left = ["the sidecars cannot be listed, because the storage fails"]
         if left:
-            error.add_note(f"left behind, named by no snapshot unless another job uses them: {', '.join(left)}")
+            error.add_note(f"left behind, and no snapshot names them unless another job uses them: {', '.join(left)}")
         raise
 
 
 def _sidecars_there(plan: IndexRewritePlan) -> list[str]:
-    """Sidecars of the planned files that are not named by the snapshot on which the rewrite was planned."""
+    """The sidecars of the planned files that the planned snapshot does not name."""
     named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}
     planned = {f"{task.directory}/{task.name}" for task in plan.tasks}
     found = []
@@ -345,7 +351,7 @@ def _change(
     for task in plan.tasks:
         if task.identity not in made:
             if _place(task.identity) in by_name:
-                text = f"is missing, although the newest snapshot {attempt.state.snapshot_id} names it"
+                text = f"is missing, although the newest snapshot {attempt.state.snapshot_id} refers to it"
                 raise FileGone(text, file=task.source.name)
             status["gone"].append(task.name)
     status["new"] = [place[2] for place in by_name if place not in planned]
@@ -358,10 +364,9 @@ def _place(identity: tuple[Any, ...]) -> tuple[bytes, int, str]:
 
 
 def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[dict[str, Any], NewFile | None]:
-    """The file's new record, with either an embedded index or a sidecar; other extra files stay the same.
+    """The file's new record, with either an embedded index or a sidecar. Other extra files stay the same.
 
-    An identity that a manifest deletes can never be added again. So an index that the file had before gets another
-    name.
+    An identity that a manifest deletes can never be added again. So an index that the file had before gets a new name.
     """
     schema = attempt.state.schema
     others = [name for name in old["_FILE"]["_EXTRA_FILES"] if not name.endswith(".index")]

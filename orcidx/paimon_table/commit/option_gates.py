@@ -1,10 +1,8 @@
-"""An allow-list of table options: those that a change honours, those without influence on it, and those that it
-refuses.
+"""Lists of table options: those that a change uses, those that do not influence it, and those that it refuses.
 
-Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below. An option that is in
-none of them may change what a commit has to do, so it is refused by name. A gate gives the values that an option must
-have for certain operations. docs/guides/paimon-tables.md shows the lists.
-"""
+Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below. Any other option is
+refused by name, because it may change what a commit has to do. A gate gives the values that an option must have for
+certain operations. docs/guides/paimon-tables.md shows the lists."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ APPEND, DELETE, ROWS = ("append",), ("delete",), ("delete", "append")
 
 @dataclass(frozen=True)
 class Gate:
-    """An option that the ``operations`` accept only with one of ``values`` (or unset), and the reason."""
+    """The ``operations`` accept an option only if it has one of ``values`` or is not set. ``why`` is the reason."""
 
     operations: tuple[str, ...]
     values: tuple[str, ...]
@@ -33,55 +31,63 @@ class Gate:
 
 _JAVA = "commit with Paimon's Java (Spark, Flink)"
 GATES: dict[str, Gate] = {
-    "type": Gate(ALL, ("table",), f"only ordinary tables are changed here; {_JAVA}"),
-    "branch": Gate(ALL, ("main",), f"branches are not changed here; {_JAVA}"),
-    "metadata.iceberg.storage": Gate(ALL, ("disabled",), f"Iceberg metadata would fall behind; {_JAVA}"),
-    "metastore.partitioned-table": Gate(ALL, ("false",), f"partitions are kept in a metastore, too; {_JAVA}"),
-    "metastore.tag-to-partition": Gate(ALL, (), f"tags are kept in a metastore, too; {_JAVA}"),
+    "type": Gate(ALL, ("table",), f"orcidx changes only ordinary tables; {_JAVA}"),
+    "branch": Gate(ALL, ("main",), f"orcidx does not change branches; {_JAVA}"),
+    "metadata.iceberg.storage": Gate(ALL, ("disabled",), f"Iceberg metadata would become outdated; {_JAVA}"),
+    "metastore.partitioned-table": Gate(ALL, ("false",), f"a metastore also lists the partitions; {_JAVA}"),
+    "metastore.tag-to-partition": Gate(ALL, (), f"a metastore also lists the tags; {_JAVA}"),
     "commit.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
     "commit.custom-listeners": Gate(ALL, ("",), "its listeners would not be called; commit with Flink"),
     "tag.callbacks": Gate(ALL, ("",), f"its callbacks would not be called; {_JAVA}"),
     "tag.automatic-creation": Gate(ALL, ("none",), f"no tag would be made with the commit; {_JAVA}"),
     "tag.batch.customized-name": Gate(ALL, (), f"no tag would be made with the commit; {_JAVA}"),
-    "commit.strict-mode.last-safe-snapshot": Gate(ALL, (), f"its check is not made here; {_JAVA}"),
-    "data-file.external-paths": Gate(ALL, ("",), f"data files outside the table are not written here; {_JAVA}"),
-    "global-index.external-path": Gate(ALL, ("",), f"global indexes would fall behind; {_JAVA}"),
-    "data-evolution.enabled": Gate(ALL, ("false",), "rows are spread over files; use Spark or pypaimon"),
+    "commit.strict-mode.last-safe-snapshot": Gate(ALL, (), f"orcidx does not make its check; {_JAVA}"),
+    "data-file.external-paths": Gate(ALL, ("",), f"orcidx does not write data files outside the table; {_JAVA}"),
+    "global-index.external-path": Gate(ALL, ("",), f"global indexes would become outdated; {_JAVA}"),
+    "data-evolution.enabled": Gate(
+        ALL, ("false",), "the columns of a row are spread over files; use Spark or pypaimon"
+    ),
     "chain-table.enabled": Gate(ALL, ("false",), f"chain tables have branches; {_JAVA}"),
-    "query-auth.enabled": Gate(ALL, ("false",), "a catalog decides who may see what; go through it"),
+    "query-auth.enabled": Gate(
+        ALL, ("false",), "a catalog decides who may see which rows; change the table through it"
+    ),
     "visibility-callback.enabled": Gate(ALL, ("false",), f"its callback would not be called; {_JAVA}"),
-    "sequence.snapshot-ordering": Gate(ALL, ("false",), f"snapshots carry sequence numbers; {_JAVA}"),
-    "manifest.format": Gate(ALL, ("avro",), "manifests are written as Avro; compact them with a newer Paimon"),
-    "lock.enabled": Gate(ALL, ("false",), "a catalog's lock guards commits: hold it, and pass it as lock="),
-    "scan.fallback-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
-    "scan.primary-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
-    "scan.fallback-snapshot-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
-    "scan.fallback-delta-branch": Gate(ALL, (), f"the table reads another branch, too; {_JAVA}"),
+    "sequence.snapshot-ordering": Gate(ALL, ("false",), f"snapshots have sequence numbers; {_JAVA}"),
+    "manifest.format": Gate(ALL, ("avro",), "orcidx writes manifests only as Avro; compact them with a newer Paimon"),
+    "lock.enabled": Gate(ALL, ("false",), "commits need the lock of a catalog: pass the lock as lock="),
+    "scan.fallback-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
+    "scan.primary-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
+    "scan.fallback-snapshot-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
+    "scan.fallback-delta-branch": Gate(ALL, (), f"the table also reads another branch; {_JAVA}"),
     **{
-        f"pk-{kind}.index.columns": Gate(ALL, ("",), f"an index that goes with the commit would fall behind; {_JAVA}")
+        f"pk-{kind}.index.columns": Gate(
+            ALL, ("",), f"an index that belongs to the commit would become outdated; {_JAVA}"
+        )
         for kind in ("bitmap", "btree", "full-text", "multivalue", "vector")
     },
     **{
-        name: Gate(ALL, ("",), f"such fields are kept in files of their own; {_JAVA}")
+        name: Gate(ALL, ("",), f"such fields are stored in files of their own; {_JAVA}")
         for name in ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
     },
-    "changelog-producer": Gate(ROWS, ("none",), f"no changelog is written here; {_JAVA}"),
-    "delete.force-produce-changelog": Gate(DELETE, ("false",), f"no changelog is written here; {_JAVA}"),
-    "row-tracking.enabled": Gate(APPEND, ("false",), f"row ids are not given here; {_JAVA}"),
-    "commit.force-compact": Gate(APPEND, ("false",), f"nothing is compacted here; {_JAVA}"),
-    "full-compaction.delta-commits": Gate(APPEND, (), f"nothing is compacted here; {_JAVA}"),
-    "partition.end-input-to-done": Gate(APPEND, ("false",), f"no partition is marked as done here; {_JAVA}"),
-    "bucket-function.type": Gate(APPEND, ("default",), f"rows are put into buckets by another function; {_JAVA}"),
-    "rowkind.field": Gate(APPEND, (), f"rows would be deletions; {_JAVA}"),
-    "sequence.field": Gate(APPEND, (), f"rows have an order of their own; {_JAVA}"),
-    "file.format": Gate(APPEND, ("orc", "parquet"), f"data files are written as ORC and Parquet; {_JAVA}"),
-    "file.format.per.level": Gate(APPEND, ("",), f"one format is written; {_JAVA}"),
-    "file.compression.per.level": Gate(APPEND, ("",), f"one compression is written; {_JAVA}"),
-    "metadata.stats-mode.per.level": Gate(APPEND, ("",), f"one mode of statistics is written; {_JAVA}"),
-    "variant.inferShreddingSchema": Gate(APPEND, ("false",), f"VARIANT is not written here; {_JAVA}"),
-    "orc.write.format": Gate(APPEND, ("0.12",), f"files are written as 0.12; {_JAVA}"),
-    "file.suffix.include.compression": Gate(APPEND, ("false",), f"files are named without it here; {_JAVA}"),
-    "write.sequence-number-init-mode": Gate(APPEND, ("scan",), f"sequence numbers start elsewhere; {_JAVA}"),
+    "changelog-producer": Gate(ROWS, ("none",), f"orcidx does not write a changelog; {_JAVA}"),
+    "delete.force-produce-changelog": Gate(DELETE, ("false",), f"orcidx does not write a changelog; {_JAVA}"),
+    "row-tracking.enabled": Gate(APPEND, ("false",), f"orcidx does not assign row ids; {_JAVA}"),
+    "commit.force-compact": Gate(APPEND, ("false",), f"orcidx does not compact; {_JAVA}"),
+    "full-compaction.delta-commits": Gate(APPEND, (), f"orcidx does not compact; {_JAVA}"),
+    "partition.end-input-to-done": Gate(APPEND, ("false",), f"orcidx does not mark partitions as done; {_JAVA}"),
+    "bucket-function.type": Gate(APPEND, ("default",), f"another function assigns rows to buckets; {_JAVA}"),
+    "rowkind.field": Gate(APPEND, (), f"rows can be deletions; {_JAVA}"),
+    "sequence.field": Gate(APPEND, (), f"a column decides which of several rows is the newest; {_JAVA}"),
+    "file.format": Gate(APPEND, ("orc", "parquet"), f"orcidx writes only ORC and Parquet; {_JAVA}"),
+    "file.format.per.level": Gate(APPEND, ("",), f"orcidx writes one format; {_JAVA}"),
+    "file.compression.per.level": Gate(APPEND, ("",), f"orcidx writes one compression; {_JAVA}"),
+    "metadata.stats-mode.per.level": Gate(APPEND, ("",), f"orcidx writes one mode of statistics; {_JAVA}"),
+    "variant.inferShreddingSchema": Gate(APPEND, ("false",), f"orcidx does not write VARIANT; {_JAVA}"),
+    "orc.write.format": Gate(APPEND, ("0.12",), f"orcidx writes ORC version 0.12; {_JAVA}"),
+    "file.suffix.include.compression": Gate(
+        APPEND, ("false",), f"orcidx does not put the compression into file names; {_JAVA}"
+    ),
+    "write.sequence-number-init-mode": Gate(APPEND, ("scan",), f"orcidx starts sequence numbers by scanning; {_JAVA}"),
 }
 
 
@@ -101,7 +107,7 @@ HONOURED = _names(
     orc.row.index.stride orc.stripe.size orc.timestamp-ltz.legacy.type partition.default-name
     partition.legacy-name target-file-row-num target-file-size"""
 )
-"""Options that a change honours."""
+"""Options that a change uses."""
 
 HARMLESS = _names(
     """add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled
@@ -211,7 +217,7 @@ HARMLESS = _names(
     parquet.block.size parquet.bloom.filter.enabled parquet.compression parquet.compression.codec.zstd.level
     parquet.dictionary.page.size parquet.page.row.count.limit parquet.page.size parquet.writer.version"""
 )
-"""Options without influence on a change. They concern reading, compaction, expiry, engines, or speed."""
+"""Options that do not influence a change. They concern reading, compaction, expiry, engines, or speed."""
 
 _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
     (re.compile(r"file-index\.(bloom-filter|bitmap|bsi|range-bitmap)\..+"), None),
@@ -222,19 +228,19 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
         re.compile(
             r"fields\..+\.(aggregate-function|sequence-group|default-value|list-agg-delimiter|distinct|ts-field)"
         ),
-        Gate(APPEND, (), f"values would be made or merged by it; {_JAVA}"),
+        Gate(APPEND, (), f"the option creates or merges values; {_JAVA}"),
     ),
     (
         re.compile(
             r"fields\..+\.(ignore-retract|nested-key|nested-key-null-strategy|nested-sequence-field|count-limit)"
         ),
-        Gate(APPEND, (), f"values would be merged by it; {_JAVA}"),
+        Gate(APPEND, (), f"the option merges values; {_JAVA}"),
     ),
 )
 
 
 def gate_of(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
-    """How an operation treats an option with a given value."""
+    """How an operation treats an option that has this value."""
     gate = GATES.get(option)
     if gate is None:
         if option in HONOURED:
@@ -256,17 +262,17 @@ def is_known(option: str) -> bool:
 
 
 def check_options(options: Mapping[str, str], operation: Operation, admitted: Sequence[str] = ()) -> None:
-    """Raises ``Unsupported`` naming the first option that an operation refuses or does not know."""
+    """Raises ``Unsupported`` with the name of the first option that the operation refuses or does not know."""
     for option, value in options.items():
         if option in admitted:
             continue
         found = gate_of(option, value, operation)
         if found == "unknown":
             raise Unsupported(
-                f"orcidx does not know the table option {option!r}, which may change what a commit has to do; if it "
-                f"does not, pass allow_options=[{option!r}]"
+                f"orcidx does not know the table option {option!r}, which may change what a commit has to do; if the "
+                f"option is harmless, pass allow_options=[{option!r}]"
             )
         if found == "refused":
             gate = GATES.get(option) or next(g for p, g in _PATTERNS if g is not None and p.fullmatch(option))
             allowed = f" (only {' or '.join(map(repr, gate.values))})" if gate.values else ""
-            raise Unsupported(f"{operation} does not take {option} = {value!r}{allowed}: {gate.why}")
+            raise Unsupported(f"{operation} does not support {option} = {value!r}{allowed}: {gate.why}")

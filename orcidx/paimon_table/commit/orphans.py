@@ -1,4 +1,4 @@
-"""Files that were written for a change but are in no snapshot. They are deleted, or reported to the caller."""
+"""Files that were written for a change but that no snapshot names. They are deleted, or reported to the caller."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
 
 
 def take_back(folder: Folder, paths: Sequence[str], error: BaseException) -> None:
-    """Deletes the files that were written before the error. Adds to the error which of them could not be deleted."""
+    """Deletes the files that were written before the error. Adds the files that could not be deleted to the error."""
     if left := discard(folder, paths):
-        error.add_note(f"left behind, named by no snapshot: {', '.join(left)}")
+        error.add_note(f"files that no snapshot names and that could not be deleted: {', '.join(left)}")
 
 
 @contextmanager
 def taking_back(folder: Folder, written: Sequence[str]) -> Iterator[None]:
-    """Deletes the files in ``written`` if the block fails."""
+    """Deletes the files in ``written`` if the ``with`` block fails."""
     try:
         yield
     except BaseException as error:

@@ -1,9 +1,8 @@
 """``Table.append``: adds rows to an append table and commits them as APPEND.
 
-Data files are written once, however often the commit is tried; what depends on the other files of the table, such as
-the
-numbers that order the rows of a bucket, is taken from the newest snapshot on each try. Where the change is known not to
-have happened, the data files are deleted again.
+Data files are written once, even if the commit is tried several times. Values that depend on other files of the table,
+such as the sequence numbers of the rows in a bucket, are taken from the newest snapshot on each try. If it is certain
+that the change was not committed, the data files are deleted again.
 """
 
 from __future__ import annotations
@@ -35,32 +34,34 @@ __all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_r
 KIND = "APPEND"
 _LARGEST_ROW_ID = (1 << 63) - 1
 _NO_KEY = bytes(12)
-"""A row without fields, as keys of files without a primary key are stored."""
+"""A row without fields. Files without a primary key store it as their keys."""
 
 
 @dataclass
 class AppendPlan:
-    """The plan of an append. Rows of ``schema`` go into ``buckets`` buckets (-1: the table has none)."""
+    """The plan of an append. Rows of ``schema`` are written to ``buckets`` buckets (-1: the table has no buckets)."""
 
     committer: Committer
     schema: TableSchema
     buckets: int
     dense: bool
-    """Whether columns without statistics are left out of the statistics' record."""
+    """Whether the record of a file's statistics leaves out columns without statistics."""
 
 
 def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
-    """Checks that the table allows appends by orcidx. Only metadata is read."""
+    """Checks that orcidx can append to the table. Only metadata is read."""
     committer = begin(table, "append", given)
     state = committer.state
     schema = state.schema
     if schema.primary_keys:
-        raise Unsupported("rows of a primary-key table must be merged by their keys; append with Spark or Flink")
+        raise Unsupported(
+            "orcidx cannot append to a primary-key table, whose rows must be merged by key; append with Spark or Flink"
+        )
     buckets = schema.buckets
     if buckets != UNAWARE and buckets < 1:
-        raise Unsupported(f"orcidx does not append rows to tables with bucket = {buckets}; append with Paimon")
+        raise Unsupported(f"orcidx cannot append to tables with bucket = {buckets}; append with Paimon")
     if buckets > 0 and not schema.bucket_fields:
-        raise CorruptFile("the table has buckets, but no bucket-key", file=committer.files.root.name)
+        raise CorruptFile("the table has buckets, but no option bucket-key", file=committer.files.root.name)
     form = check_writable(schema)
     check_instants(schema, list(schema.by_name), form, committer.options, "appending to ORC files")
     dense = schema.is_on("metadata.stats-dense-store", default=True)
@@ -74,8 +75,8 @@ def _newest_schema(state: TableState) -> bytes:
 
 
 def write_rows(plan: AppendPlan, data: object, files: DataFiles | None) -> tuple[int, list[WrittenFile]]:
-    """Writes rows to data files that no snapshot names yet (with None it only checks the rows). Returns the number of
-    rows and the files."""
+    """Writes rows to data files that no snapshot names yet. If ``files`` is None, it only checks the rows. Returns the
+    number of rows and the files."""
     given, batches = arrow_batches(data)
     check_columns(given, plan.schema)
     count = 0
@@ -90,12 +91,12 @@ def write_rows(plan: AppendPlan, data: object, files: DataFiles | None) -> tuple
 
 
 def commit_append(plan: AppendPlan, written: Sequence[WrittenFile]) -> Changed:
-    """Commits data files that were written."""
+    """Commits data files that ``write_rows`` has written."""
 
     def change(attempt: Attempt) -> Change | None:
         check_table(attempt.state, "append", plan.committer.options)
         if attempt.state.schema.id != plan.schema.id:
-            said = "the table's schema changed while rows were written; run the append again"
+            said = "the table's schema has changed while the rows were written; run the append again"
             raise CommitConflict(said, snapshot_id=attempt.state.snapshot_id)
         return _change(attempt.state, plan, written)
 
@@ -119,7 +120,9 @@ def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile])
     for file in written:
         first = following.get((file.partition, file.bucket), 0)
         if first + file.rows - 1 > _LARGEST_ROW_ID:
-            raise CorruptFile(f"bucket {file.bucket} has the sequence number {first - 1}, and no room for more")
+            raise CorruptFile(
+                f"bucket {file.bucket} has the sequence number {first - 1}, and the new rows would exceed the limit"
+            )
         if plan.buckets > 0:
             following[file.partition, file.bucket] = first + file.rows
         added.append(_record(newest, plan, file, first))
@@ -130,13 +133,14 @@ def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile])
 
 
 def _check_buckets(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile]) -> None:
-    """Checks that the files of each partition have the table's number of buckets."""
+    """Checks that the existing files of each partition have the table's number of buckets."""
     touched = {file.partition for file in written}
     for live in state.live.values():
         if live.entry.partition in touched and live.entry.total_buckets != plan.buckets:
             raise Unsupported(
-                f"a partition has {live.entry.total_buckets} buckets and the table says {plan.buckets}; rescale the "
-                "partition first (INSERT OVERWRITE)"
+                f"a partition has {live.entry.total_buckets} buckets, but the table option says {plan.buckets}; "
+                "rescale "
+                "the partition first (INSERT OVERWRITE)"
             )
 
 

@@ -1,8 +1,8 @@
 """``Table.delete``: deletes rows of an append table by deletion vectors and commits them as OVERWRITE.
 
-Each file is scanned at most once for any number of tries, because its rows never change. On each try the vectors are
-merged with the existing ones, so that an earlier delete is never undone. If a file was compacted meanwhile, its rows
-are in other files. The whole delete is then planned again on the newest snapshot.
+Each file is scanned at most once, even if the commit is tried several times, because the rows of a file never change.
+On each try the vectors are merged with the existing ones, so an earlier delete is never undone. If a file has been
+compacted in the meantime, its rows are in other files, and the whole delete is planned again on the newest snapshot.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ __all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_del
 
 KIND = "OVERWRITE"
 LARGEST_FILE = (1 << 31) - 1
-"""The most rows of a file for which a vector can have positions. Java's readers store positions in an int."""
+"""The most rows of a file that can have a deletion vector. Java's readers store positions in an int."""
 
 _AS_READ = ReadOptions()
 Place = tuple[bytes, int, str]
 Isolation = Literal["snapshot", "serializable"]
 Find = Callable[[list["DeleteTask"]], Iterable[tuple[Place, DeletionVector | None]]]
-"""The function that gives a delete the existing vector of each file."""
+"""A function that searches files. It yields each file with its matching rows, or None if the file is gone."""
 _DRY_RUN_PLANS = 4
-"""The most plans of a dry run. It plans again if files have expired."""
+"""The largest number of plans of a dry run. A dry run is planned again if files have expired."""
 
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """A task that finds the rows to delete in one file. It can be pickled. ``scan``: None if every row is deleted."""
+    """A task that finds the rows to delete in one file. It can be pickled. ``scan`` is None if every row is deleted."""
 
     place: Place
     rows: int
@@ -55,8 +55,8 @@ class DeleteTask:
     scan: TableScan | None = field(repr=False)
 
     def find(self) -> DeletionVector | None:
-        """Positions of the rows for which the predicate is true, including rows that are already deleted. None if the
-        file was deleted by a compaction and an expiry."""
+        """Positions of the rows for which the predicate is true, including rows that are already deleted. None if a
+        compaction and an expiry have deleted the file."""
         if self.scan is None:
             return DeletionVector(np.arange(self.rows))
         try:
@@ -65,7 +65,10 @@ class DeleteTask:
             return None
         positions = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
         if len(positions) and int(positions.max()) >= self.rows:
-            raise CorruptFile(f"row {positions.max()} of a file of {self.rows} rows", file=self.file.file.path)
+            raise CorruptFile(
+                f"the scan returned row {positions.max()}, but the manifest says that the file has {self.rows} rows",
+                file=self.file.file.path,
+            )
         return DeletionVector(positions)
 
 
@@ -90,7 +93,7 @@ class DeletePlan:
 def plan_delete(
     table: TableView, where: Where, *, everything: bool, given: CommitOptionsByName, options: ReadOptions = _AS_READ
 ) -> DeletePlan:
-    """Plans which files can have rows to delete. Only metadata is read. ``options``: how values and names are
+    """Plans which files can have rows to delete. Only metadata is read. ``options`` say how values and names are
     compared."""
     if (where is None) != everything:
         raise InvalidQuery("give either where, which selects the rows, or everything=True for all rows")
@@ -110,8 +113,8 @@ def _check(state: TableState, plan: DeletePlan) -> None:
         raise Unsupported("orcidx deletes only from append tables; delete from a primary-key table with Spark or Flink")
     if not state.schema.is_on("deletion-vectors.enabled"):
         raise Unsupported(
-            "the table has no deletion vectors, without which files would have to be rewritten: set "
-            "deletion-vectors.enabled (ALTER TABLE ... SET TBLPROPERTIES), or delete with Spark"
+            "the table has no deletion vectors, and orcidx cannot delete without them: set deletion-vectors.enabled "
+            "(ALTER TABLE ... SET TBLPROPERTIES), or delete with Spark"
         )
     if plan.where is not None:
         _check_instants(state, plan, plan.where)
@@ -137,13 +140,13 @@ def _check_instants(state: TableState, plan: DeletePlan, where: Predicate) -> No
 
 
 def _deterministic(where: Predicate) -> Predicate:
-    """Raises ``Unsupported`` for an expression that may give another result when it is evaluated again."""
+    """Raises ``Unsupported`` if an expression may give another result when it is evaluated again."""
     waiting: list[Any] = [where]
     while waiting:
         node = waiting.pop()
         waiting.extend(getattr(node, "children", ()))
         if isinstance(node, External) and "random" in str(node.expression):
-            raise Unsupported(f"{node.expression} is random: a delete that is tried again would delete other rows")
+            raise Unsupported(f"{node.expression} is random: if the delete is tried again, it would delete other rows")
     return where
 
 
@@ -154,7 +157,10 @@ def _tasks(table: TableView, where: Predicate | None, options: ReadOptions, jvm_
     for task in plan.tasks:
         check_own_file(task.file.entry)
         if task.file.rows > LARGEST_FILE:
-            raise Unsupported(f"a file of {task.file.rows} rows takes no deletions", file=task.file.path)
+            raise Unsupported(
+                f"the file has {task.file.rows} rows, more than the {LARGEST_FILE} for which deletions are possible",
+                file=task.file.path,
+            )
         entry = task.file.entry
         tasks.append(DeleteTask((entry.partition, entry.bucket, entry.name), entry.rows, task, scan))
     return tasks
@@ -177,7 +183,7 @@ def commit_delete(
     isolation: Isolation,
     find: Find,
 ) -> Changed:
-    """Commits vectors with the rows that were ``found``, by file; ``find`` is called for files that other writers
+    """Commits vectors with the rows that were ``found`` in each file. ``find`` is called for files that other writers
     add."""
     outcome = _Outcome()
 
@@ -202,10 +208,11 @@ def _renew(
     isolation: Isolation,
     find: Find,
 ) -> None:
-    """Searches files that are in the newest snapshot but not in the plan, if the delete must include them."""
+    """Searches the files of the newest snapshot that are not in the plan, if the delete must include them."""
     if state.schema.id != plan.schema_id:
         raise CommitConflict(
-            "the table's schema changed meanwhile; run the delete again", snapshot_id=state.snapshot_id
+            "the table's schema has changed since the delete was planned; run the delete again",
+            snapshot_id=state.snapshot_id,
         )
     live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in state.live.values()}
     gone = any(task.place not in live for task in plan.tasks if task.place not in found or found[task.place])
@@ -219,14 +226,15 @@ def _renew(
 
 
 def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
-    """The rows that were found, without files that a compaction and an expiry deleted. For these the commit plans the
-    delete again."""
+    """The rows that were found, without the files that a compaction and an expiry have deleted. For those files the
+    commit plans the delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
 
 def _gone(task: DeleteTask, snapshot_id: int | None) -> FileGone:
     text = (
-        f"is missing, although snapshot {snapshot_id} names it; if that was the newest snapshot, run the delete again"
+        f"is missing, although snapshot {snapshot_id} refers to it; if that was the newest snapshot, run the delete "
+        "again"
     )
     return FileGone(text, file=task.file.file.path)
 
@@ -238,9 +246,13 @@ def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _
     }
     for place, vector in wanted.items():
         if place not in rows:
-            raise CommitConflict(f"data file {place[2]} was compacted or overwritten meanwhile", files=(place[2],))
+            raise CommitConflict(
+                f"data file {place[2]} has been compacted or overwritten in the meantime", files=(place[2],)
+            )
         if int(vector.positions[-1]) >= rows[place]:
-            raise ValueOutOfRange(f"row {vector.positions[-1]} of {place[2]}, which has {rows[place]} rows")
+            raise ValueOutOfRange(
+                f"row {vector.positions[-1]} is to be deleted from {place[2]}, which has only {rows[place]} rows"
+            )
     merged = merged_index(attempt, wanted)
     if merged is None:
         return None
@@ -258,7 +270,7 @@ def delete_rows(
     given: CommitOptionsByName,
     options: ReadOptions = _AS_READ,
 ) -> Changed:
-    """See ``Table.delete``. For ``options`` see ``plan_delete``."""
+    """Does what ``Table.delete`` says. ``plan_delete`` describes ``options``."""
     if isolation not in ("snapshot", "serializable"):
         raise InvalidQuery(f'isolation must be "snapshot" or "serializable", not {isolation!r}')
     for left in reversed(range(_DRY_RUN_PLANS if dry_run else 1)):
@@ -281,7 +293,7 @@ def delete_rows(
 
 
 def _count(task: DeleteTask, found: DeletionVector) -> int:
-    """Rows of the file that are not deleted yet."""
+    """The number of found rows that are not deleted yet."""
     deletion = task.file.file.deletion
     if deletion is None or not found:
         return len(found)

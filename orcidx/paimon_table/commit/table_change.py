@@ -1,4 +1,4 @@
-"""The first step of every change of a table: reads the newest snapshot and checks whether orcidx may change such a
+"""The first step of every change of a table: reads the newest snapshot and checks whether orcidx may change the
 table."""
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ _BRANCH = re.compile(r"(?:^|/)branch/branch-[^/]+/?$")
 
 
 def begin(table: TableView, operation: Operation, given: CommitOptionsByName) -> Committer:
-    """A committer at the newest snapshot, after checking that the operation is allowed on the table. ``given``: commit
-    options by keyword."""
+    """Checks that the operation is allowed on the table, and returns a committer at the newest snapshot. ``given``:
+    commit options by keyword."""
     files = table.files
     place = files.root.name
     if files.root.kind == "path":
         place = os.path.realpath(str(files.root.location))
     if _BRANCH.search(place.replace("\\", "/")):
-        raise Unsupported(f"{files.root.name} is a branch, and orcidx changes only the main branch")
+        raise Unsupported(f"{files.root.name} is a branch, but orcidx can change only the main branch")
     committer = Committer(files, CommitOptions.of(given))
     if not table.is_latest and table.snapshot_id != committer.state.snapshot_id:
         raise Unsupported(
-            f"the table was opened at snapshot {table.snapshot_id}, and only the newest, "
-            f"{committer.state.snapshot_id}, can be changed; open it without snapshot_id"
+            f"the table was opened at snapshot {table.snapshot_id}, but only the newest, "
+            f"{committer.state.snapshot_id}, "
+            "can be changed; open the table without snapshot_id"
         )
     check_table(committer.state, operation, committer.options)
     return committer
 
 
 def check_table(state: TableState, operation: Operation, options: CommitOptions) -> None:
-    """Raises ``Unsupported`` if an option of the newest schema forbids the operation, and for unknown keys of the
-    schema, because they may change what a commit has to do."""
+    """Raises ``Unsupported`` if an option of the newest schema forbids the operation. Also raises it for unknown keys
+    of the schema, because they may change what a commit has to do."""
     admitted = [*options.allow_options, *(["lock.enabled"] if options.lock is not None else [])]
     if unknown := [key for key in state.schema.unknown if key not in admitted]:
         raise Unsupported(
             f"schema {state.schema.id} has the key {unknown[0]!r}, which orcidx does not know; change the table with "
-            f"the Paimon that wrote it, or, if it does not concern {operation}, pass allow_options=[{unknown[0]!r}]"
+            f"its version of Paimon, or, if the key does not concern {operation}, pass allow_options=[{unknown[0]!r}]"
         )
     check_options(state.schema.options, operation, admitted)
 
@@ -57,13 +58,14 @@ def check_table(state: TableState, operation: Operation, options: CommitOptions)
 def check_own_file(entry: FileEntry) -> None:
     """Raises ``Unsupported`` for a data file outside the table."""
     if entry.external_path is not None:
-        raise Unsupported(f"data file {entry.name} is outside the table; change it with Paimon's Java")
+        raise Unsupported(f"data file {entry.name} is outside the table, which orcidx cannot change; use Paimon's Java")
 
 
 def check_instants(
     schema: TableSchema, columns: Sequence[str], data_format: str, options: CommitOptions, doing: str
 ) -> None:
-    """Raises ``Unsupported`` if ORC files hold instants that depend on a JVM's zone, unless the caller says "UTC".
+    """Raises ``Unsupported`` if ORC files contain instants that depend on a JVM's zone, unless the caller guarantees
+    "UTC" by ``options.jvm_zone``.
 
     ``schema``: the schema of the files. ``columns``: names in that schema."""
     if data_format != "orc" or options.jvm_zone == "UTC" or not schema.moves_instants:
@@ -71,14 +73,14 @@ def check_instants(
     zoned = [name for name in columns if name in schema.by_name and schema.by_name[name].type.has_instants]
     if zoned:
         raise Unsupported(
-            f"{doing}: Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE of ORC files by the zone of its JVM; if all "
-            'of them run in UTC pass jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
+            f"{doing}: Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM; if all "
+            'JVMs run in UTC, pass jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
             column=zoned[0],
         )
 
 
 def changed(committer: Committer, committed: Committed | None, kind: str, planned_on: int, **facts: Any) -> Changed:
-    """The result of a change that was committed or had nothing to do."""
+    """The result of a change. ``committed`` is None if there was nothing to do."""
     named: dict[str, Any] = {"commit_user": committer.name.user, "identifier": committer.options.identifier}
     if committed is None:
         return Changed(None, kind, planned_on=planned_on, **named, **facts)
@@ -99,7 +101,7 @@ def changed(committer: Committer, committed: Committed | None, kind: str, planne
 
 
 def _rollback(committer: Committer, number: int) -> str | None:
-    """Paimon's own call that undoes the commit."""
+    """The Paimon procedure call that undoes the commit."""
     parts = committer.files.root.name.rstrip("/").replace("\\", "/").split("/")
     named = len(parts) > 1 and parts[-2].endswith(".db")
     name = f"{parts[-2].removesuffix('.db')}.{parts[-1]}" if named else "database.table"

@@ -1,7 +1,7 @@
-"""The state of a table for a change: its newest snapshot with all records of all manifests, including unknown fields.
+"""The state of a table before a change: its newest snapshot with all records of all manifests, and unknown fields.
 
 Everything that is read here is copied into the next snapshot, so nothing may be ignored. An unknown snapshot field,
-manifest version or index type is ``Unsupported``. Contradictory metadata is ``CorruptFile``.
+manifest version or index type raises ``Unsupported``. Contradictory metadata raises ``CorruptFile``.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = [
 _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 _VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
-"""The versions of snapshots, manifests and index manifests that are written."""
+"""The versions of snapshots, manifests and index manifests that orcidx writes."""
 
 _MOST_READS = 5
-"""How often the newest snapshot is searched and read. It may expire while it is read."""
+"""How often the newest snapshot is searched and read. The snapshot may expire while it is read."""
 
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest: its records as stored, and as parsed. ``size``: its bytes. For ``unknown`` see ``Manifest``."""
+    """A manifest: its records as stored, and its parsed entries. ``size``: its bytes. ``unknown``: see ``Manifest``."""
 
     avro: AvroFile
     entries: tuple[FileEntry, ...]
@@ -58,8 +58,8 @@ class ManifestFile:
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A live data file: its entry, the record from which the entry was read, and the schema of that record's
-    manifest."""
+    """A live data file: its entry, the record from which the entry was read, and the schema of the manifest with that
+    record."""
 
     entry: FileEntry
     record: dict[str, Any] = field(repr=False)
@@ -69,9 +69,9 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class TableState:
-    """All metadata of one snapshot. ``document``: its JSON (None: nothing was written yet). ``schema``: the table's
-    newest schema. ``infos``: the records of both manifest lists, in order. ``deleted``: identities of files that a
-    manifest of the snapshot deletes. ``index``: the index manifest."""
+    """All metadata of one snapshot. ``document``: its JSON (None: nothing has been written yet). ``schema``: the
+    table's newest schema. ``infos``: the records of both manifest lists, in order. ``deleted``: identities of files
+    that a manifest of the snapshot deletes. ``index``: the index manifest."""
 
     files: TableFiles
     document: Mapping[str, Any] | None
@@ -86,7 +86,7 @@ class TableState:
 
     @property
     def snapshot_id(self) -> int:
-        """The snapshot's number; 0 before the first snapshot."""
+        """The snapshot's number. It is 0 before the first snapshot."""
         return 0 if self.document is None else int(self.document["id"])
 
     @property
@@ -113,12 +113,12 @@ def read_state(
     admitted: Sequence[str] = (),
     known: TableState | None = None,
 ) -> TableState:
-    """The newest snapshot. The directory is listed too, because the hint may point below a gap. A change there would be
-    hidden by the snapshots above the gap. ``cache``: manifests that were read before, which never change; manifests
-    that are read now are added.
+    """Reads the newest snapshot. The directory is listed too, because the hint may point below a gap. A change below
+    the gap would be hidden by the snapshots above it. ``cache``: manifests that were read before, which never change.
+    Manifests that are read now are added to it.
 
     ``admitted``: names of unknown fields of snapshots and manifests that the caller permits. ``known``: a state that
-    was read before; it is returned if it is still the newest. Raises ``CorruptFile`` and ``Unsupported``.
+    was read before. It is returned if it is still the newest. Raises ``CorruptFile`` and ``Unsupported``.
     """
     for _ in range(_MOST_READS):
         latest = files.newest_snapshot()
@@ -128,7 +128,7 @@ def read_state(
             now = files.latest_snapshot()
             if latest is None or now is None or now.id == latest.id:
                 raise CorruptFile(f"snapshot {latest and latest.id} names a file that is missing: {error}") from error
-    raise CorruptFile(f"snapshots of {files.root.name} expire faster than they can be read")
+    raise CorruptFile(f"the snapshots of {files.root.name} expire before they can be read")
 
 
 def _read(
@@ -141,7 +141,7 @@ def _read(
     if snapshot is None:
         schema = files.latest_schema(0)
         if schema is None:
-            raise FileNotFoundError(f"{files.root.name} is no Paimon table: it has no schema")
+            raise FileNotFoundError(f"{files.root.name} is not a Paimon table: it has no schema")
         return TableState(files, None, schema, None, (), {}, {}, frozenset(), None, ())
     document, snapshot_id = _checked_document(snapshot, admitted), snapshot.id
     schema = files.latest_schema(document["schemaId"])
@@ -152,7 +152,7 @@ def _read(
     lists = [_read_list(files, document, name) for name in ("baseManifestList", "deltaManifestList")]
     if lists[0].records and lists[1].records and lists[0].schema_text != lists[1].schema_text:
         raise Unsupported(
-            "the manifest lists of the newest snapshot have two schemas; compact its manifests with Paimon"
+            "the manifest lists of the newest snapshot have two schemas; compact the manifests with Paimon"
         )
     list_file = lists[1] if lists[1].records else lists[0]
     infos = (*lists[0].records, *lists[1].records)
@@ -164,9 +164,9 @@ def _read(
     state = TableState(files, document, schema, list_file, infos, manifests, live, deleted, index, index_entries)
     total = document.get("totalRecordCount")
     if state.rows >= LONG_LIMIT:
-        raise CorruptFile(f"the manifests of snapshot {snapshot_id} have {state.rows} rows")
+        raise CorruptFile(f"the manifests of snapshot {snapshot_id} have {state.rows} rows, more than a long can hold")
     if total is not None and total != state.rows:
-        raise CorruptFile(f"snapshot {snapshot_id} counts {total} rows, where its manifests have {state.rows}")
+        raise CorruptFile(f"snapshot {snapshot_id} says {total} rows, but its manifests have {state.rows}")
     return state
 
 
@@ -174,36 +174,40 @@ def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> 
     if names := sorted({name for found in unknown for name in found} - set(admitted)):
         raise Unsupported(
             f"a manifest has the field {names[0]!r}, which orcidx does not know, so new entries would have no value "
-            f"for it; change the table with the Paimon that wrote it, or pass allow_options=[{names[0]!r}]"
+            "for "
+            f"the field; change the table with its version of Paimon, or pass allow_options=[{names[0]!r}]"
         )
 
 
 def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[str, Any]:
     document, snapshot_id = snapshot.document, snapshot.id
     if document.get("version", _VERSION) != _VERSION:
-        raise Unsupported(f"snapshot {snapshot_id} is of version {document['version']!r}; {_VERSION} is known")
+        raise Unsupported(f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports {_VERSION}")
     unknown = sorted(name for name in document.keys() - FIELDS - set(admitted) if document[name] is not None)
     if unknown:
         raise Unsupported(
             f"snapshot {snapshot_id} has the field {unknown[0]!r}, which orcidx does not know; change the table with "
-            "the Paimon that wrote it, or, if dropping the field is harmless, name it in allow_options"
+            f"its version of Paimon, or, if the field can be dropped, pass allow_options=[{unknown[0]!r}]"
         )
     for name in ("watermark", "nextRowId"):
         value = document.get(name)
         if value is not None and not (type(value) is int and -LONG_LIMIT <= value < LONG_LIMIT):
-            raise CorruptFile(f"snapshot {snapshot_id} has {name} {value!r:.60}")
+            raise CorruptFile(f"snapshot {snapshot_id} has an invalid {name}: {value!r:.60}")
     statistics = document.get("statistics")
     if statistics is not None and not (isinstance(statistics, str) and is_file_name(statistics)):
-        raise CorruptFile(f"snapshot {snapshot_id} has statistics {statistics!r:.60}, which is no name of a file")
+        raise CorruptFile(f"snapshot {snapshot_id} has statistics {statistics!r:.60}, which is not the name of a file")
     properties = document.get("properties") or {}
     if not isinstance(properties, dict):
-        raise CorruptFile(f"snapshot {snapshot_id} has properties {properties!r:.60}")
+        raise CorruptFile(f"snapshot {snapshot_id} has properties that are not an object: {properties!r:.60}")
     if foreign := sorted(set(properties) - set(admitted)):
         raise Unsupported(
-            f"snapshot {snapshot_id} has the property {foreign[0]!r}, which may have to be copied to the next snapshot"
+            f"snapshot {snapshot_id} has the property {foreign[0]!r}, which orcidx does not know and which the next "
+            f"snapshot may need; if it does not, pass allow_options=[{foreign[0]!r}]"
         )
     if document.get("commitKind") not in _KINDS:
-        raise Unsupported(f"snapshot {snapshot_id} is of kind {document.get('commitKind')!r}, which is not known")
+        raise Unsupported(
+            f"snapshot {snapshot_id} has the kind {document.get('commitKind')!r}, which orcidx does not know"
+        )
     return document
 
 
@@ -211,7 +215,7 @@ def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> Avr
     size, found = files.parsed(f"manifest/{document[name]}", lambda data: (len(data), read_avro_file(data)))
     expected = document.get(f"{name}Size")
     if expected is not None and expected != size:
-        raise CorruptFile(f"{document[name]} has {size} bytes, where the snapshot says {expected}")
+        raise CorruptFile(f"{document[name]} has {size} bytes, but the snapshot says {expected}")
     _check_versions(found, document[name], _MANIFEST_VERSION)
     for record in found.records:
         manifest_info(record)
@@ -219,13 +223,13 @@ def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> Avr
 
 
 def read_manifest_file(data: memoryview) -> ManifestFile:
-    """Reads a manifest, with every record as it is stored."""
+    """Reads a manifest and keeps every record as it is stored."""
     avro = read_avro_file(data)
     _check_versions(avro, "manifest", _MANIFEST_VERSION)
     entries = tuple(file_entry(record) for record in avro.records)
     if avro.records and "_EMBEDDED_FILE_INDEX" not in avro.records[0]["_FILE"]:
         raise Unsupported(
-            "manifests of Paimon before 0.8 have no field for file indexes; compact the table's manifests"
+            "a manifest is older than Paimon 0.8 and has no field for file indexes; compact the manifests with Paimon"
         )
     return ManifestFile(avro, entries, len(data), unknown_fields(avro.records))
 
@@ -239,15 +243,15 @@ def _read_manifests(
     cache.update(zip(missing, read))
     for info in infos:
         if info.get("_FILE_SIZE") != cache[info["_FILE_NAME"]].size:
-            raise CorruptFile(f"manifest {info['_FILE_NAME']} is not as long as its list says")
+            raise CorruptFile(f"manifest {info['_FILE_NAME']} does not have the size that its manifest list says")
     return {name: cache[name] for name in names}
 
 
 def live_entries(
     manifests: Sequence[ManifestFile],
 ) -> tuple[dict[tuple[Any, ...], LiveFile], frozenset[tuple[Any, ...]]]:
-    """The live files by identity, and the deleted identities. An identity that was ever deleted is not live. Paimon's
-    scan reads the manifests in the same way."""
+    """The live files by identity, and the deleted identities. An identity that was ever deleted is not live, as in
+    Paimon's scan."""
     deleted = frozenset(e.identity for manifest in manifests for e in manifest.entries if e.kind == DELETE)
     live: dict[tuple[Any, ...], LiveFile] = {}
     for manifest in manifests:
@@ -267,11 +271,11 @@ def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, t
     _check_versions(index, name, _INDEX_MANIFEST_VERSION)
     entries = tuple(index_entry(record) for record in index.records)
     if unknown := sorted({entry.index_type for entry in entries} - set(_INDEX_TYPES)):
-        raise Unsupported(f"the table has an index of type {unknown[0]!r}, which orcidx would not update")
+        raise Unsupported(f"the table has an index of type {unknown[0]!r}, which orcidx cannot update")
     return index, entries
 
 
 def _check_versions(avro: AvroFile, name: str, wanted: int) -> None:
     for record in avro.records:
         if record.get("_VERSION") != wanted:
-            raise Unsupported(f"{name} has records of version {record.get('_VERSION')!r}; {wanted} is known")
+            raise Unsupported(f"{name} has records of version {record.get('_VERSION')!r}; orcidx supports {wanted}")

@@ -1,1 +1,1 @@
-"""Writes data files of a table: rows are converted to its schema and encoded, with statistics."""
+"""Writes data files of a table. Rows are converted to the table's schema and encoded, with statistics."""

@@ -1,9 +1,9 @@
 """Statistics of a data file's columns in the form of manifests: minima, maxima and null counts, truncated as the
 table's options say.
 
-The option ``metadata.stats-mode`` is none, counts, truncate(n) or full; ``fields.<column>.stats-mode`` is for one
-column. Text is cut to n characters. In a maximum that was cut, the last character that can be raised is then raised. If
-none can be raised, both bounds are unknown.
+The option ``metadata.stats-mode`` is none, counts, truncate(n) or full. ``fields.<column>.stats-mode`` sets it for one
+column. Text is cut to n characters. If a maximum was cut, the last character that can be increased is increased. If no
+character can be increased, both bounds are unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LAST_CHARACTER = 0x10FFFF
 
 @dataclass(frozen=True)
 class StatsMode:
-    """``kind``: none, counts, full or truncate, then ``length`` in characters."""
+    """``kind`` is none, counts, full or truncate. ``length``: the number of characters for truncate."""
 
     kind: str
     length: int = 0
@@ -48,8 +48,8 @@ class StatsMode:
 
 
 def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict[str, StatsMode]:
-    """The mode of each column. With ``metadata.stats-keep-first-n-columns`` = n, columns after the first n have
-    none."""
+    """The mode of each column. With ``metadata.stats-keep-first-n-columns`` = n, columns after the first n have the
+    mode none."""
     default = StatsMode.parse("metadata.stats-mode", options.get("metadata.stats-mode", "truncate(16)"))
     name = "metadata.stats-keep-first-n-columns"
     most = parse_whole(name, options.get(name, "-1"), least=-1)
@@ -64,7 +64,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict
 
 
 class ColumnStatistics:
-    """Computes bounds and null count of one column from its arrays, in order."""
+    """Computes the bounds and the null count of one column from its arrays, which are added in order."""
 
     def __init__(self, data_type: DataType, mode: StatsMode) -> None:
         self.type = data_type
@@ -79,7 +79,7 @@ class ColumnStatistics:
         if self._unordered or array.null_count == len(array):
             return
         if self.type.root in ("FLOAT", "DOUBLE") and pc.any(pc.is_nan(array)).as_py():
-            self._unordered = True  # readers do not agree on the order of NaN, so bounds do not include it
+            self._unordered = True  # readers order NaN differently, so such a column gets no bounds
             return
         found = pc.min_max(array)
         least, most = (physical(found[name], self.type) for name in ("min", "max"))
@@ -90,7 +90,7 @@ class ColumnStatistics:
 
     @property
     def bounds(self) -> tuple[Any, Any]:
-        """Minimum and maximum in the physical domain, truncated as the mode says. None means unknown."""
+        """Minimum and maximum in the physical domain, truncated as ``mode`` says. None means unknown."""
         if self._unordered or self._least is None:
             return None, None
         if self.mode.kind == "full" or self.type.root not in _TEXTS:
@@ -102,8 +102,8 @@ class ColumnStatistics:
 def stored_stats(
     fields: Sequence[DataField], columns: Mapping[str, ColumnStatistics], *, dense: bool
 ) -> tuple[dict[str, Any], list[str] | None]:
-    """The record of a file's statistics, and the columns in it (None: all). ``dense``: leave out columns without
-    statistics."""
+    """The record of a file's statistics, and the names of the columns in it (None: all columns). ``dense``: leave out
+    columns without statistics."""
     kept = [field for field in fields if not dense or columns[field.name].mode.kind != "none"]
     types = [field.type for field in kept]
     bounds = [columns[field.name].bounds for field in kept]
@@ -117,7 +117,7 @@ def stored_stats(
 
 
 def physical(scalar: pa.Scalar, data_type: DataType) -> Any:
-    """An Arrow value in the form of ``BinaryRow``; None for null."""
+    """Converts an Arrow value to the form of ``BinaryRow``. Null becomes None."""
     if not scalar.is_valid:
         return None
     if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"):
@@ -129,13 +129,13 @@ def physical(scalar: pa.Scalar, data_type: DataType) -> Any:
 
 
 def _order(value: Any) -> Any:
-    """-0.0 below 0.0, as Java orders them."""
+    """A sort key. -0.0 sorts below 0.0, as in Java."""
     return (value, math.copysign(1.0, value)) if isinstance(value, float) else value
 
 
 def _signed_zeros(array: pa.Array, least: float, most: float) -> tuple[float, float]:
-    """Arrow treats both zeros as equal. If a column has both, a minimum of zero is -0.0 and a maximum of zero is
-    0.0."""
+    """Bounds with the right signs of zeros. Arrow treats both zeros as equal. If a column has both, a minimum of zero
+    is -0.0 and a maximum of zero is 0.0."""
     if least != 0.0 and most != 0.0:
         return least, most
     zeros = pc.filter(array, pc.equal(array, 0.0))
@@ -150,9 +150,9 @@ def _cut(value: bytes, length: int) -> bytes:
 
 
 def _raised(value: bytes, length: int) -> bytes | None:
-    """A text of at most so many characters that is not less than ``value``. None if there is none.
+    """A text of at most ``length`` characters that is not less than ``value``. None if there is no such text.
 
-    Surrogates are skipped: they cannot be stored as UTF-8 (Java would store "?", which is not a bound).
+    Surrogates are skipped, because UTF-8 cannot store them (Java would store "?", which is not a bound).
     """
     text = value.decode()
     if len(text) <= length:

@@ -1,7 +1,7 @@
-"""How rows of a table are encoded in data files: ORC by the project's own writer, Parquet by pyarrow.
+"""Encodes rows of a table in data files. The project's own writer makes ORC files, and pyarrow makes Parquet files.
 
-ORC types, ids and options are those of Paimon's Java: CHAR is padded, times of day are milliseconds, every type has
-``paimon.id``, and the table's ``orc.*`` options are used. Parquet files have what their reader needs.
+ORC types, ids and options are those of Paimon's Java. CHAR is padded, times of day are milliseconds, every type has
+``paimon.id``, and the table's ``orc.*`` options are used. Parquet files have the types and field ids of Paimon's Java.
 """
 
 from __future__ import annotations
@@ -38,38 +38,40 @@ class Encoder(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes so far, including bytes that are not encoded yet."""
+        """The number of bytes so far, including those that are not encoded yet."""
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Appends rows from ``as_stored``."""
+        """Appends rows that ``as_stored`` has converted."""
 
     def finish(self) -> bytes:
         """The whole file."""
 
 
 def check_writable(schema: TableSchema) -> str:
-    """The format of new data files. Raises ``Unsupported`` for a format, codec or type that is not written."""
+    """The format of new data files. Raises ``Unsupported`` for a format, codec or type that orcidx does not write."""
     options = schema.options
     form = options.get("file.format", "parquet").strip().lower()
     _codec(form, options)
     for column in schema.fields:
         if column.type.root not in _WRITTEN_TYPES:
-            raise Unsupported(f"{column.type} is not written here; append with Paimon", column=column.name)
+            raise Unsupported(f"orcidx cannot write the type {column.type}; append with Paimon", column=column.name)
         fine = column.type.root.startswith("TIMESTAMP") and column.type.precision > _FINEST_IN_PARQUET
         if form == "parquet" and fine:
-            raise Unsupported(f"{column.type} is not written to parquet; append with Paimon", column=column.name)
+            raise Unsupported(
+                f"orcidx cannot write the type {column.type} to parquet; append with Paimon", column=column.name
+            )
     if form == "orc":
         orc_options(schema)
     return form
 
 
 def open_encoder(schema: TableSchema, form: str) -> Encoder:
-    """A new data file."""
+    """Opens the encoder of a new data file."""
     return _Orc(schema) if form == "orc" else _Parquet(schema)
 
 
 def as_stored(rows: pa.RecordBatch, schema: TableSchema, form: str) -> pa.RecordBatch:
-    """The rows in the form of the file and its statistics. CHAR is padded in ORC."""
+    """Converts rows to the form of the file and its statistics. CHAR is padded in ORC."""
     arrays = []
     for array, field in zip(rows.columns, schema.fields):
         if form == "orc" and field.type.root == "CHAR":
@@ -84,7 +86,9 @@ def _codec(form: str, options: Mapping[str, str]) -> str:
         name = options.get("orc.compress", name).strip().lower()
     codecs = _ORC_CODECS if form == "orc" else _PARQUET_CODECS
     if name not in codecs:
-        raise Unsupported(f"{form} files are not written with compression {name!r}; {', '.join(codecs)} are")
+        raise Unsupported(
+            f"orcidx cannot write {form} files with compression {name!r}; it supports {', '.join(codecs)}"
+        )
     return codecs[name]
 
 
@@ -120,7 +124,7 @@ class _Orc:
 
 
 def _orc_field(field: DataField) -> pa.Field:
-    """Paimon looks columns up by name; the id is for readers that use it (Iceberg's)."""
+    """A field with its id. Paimon finds columns by name; other readers, such as Iceberg's, use the id."""
     metadata = {"paimon.id": str(field.id)}
     if field.type.root in ("CHAR", "VARCHAR") and field.type.length <= _LONGEST_IN_ORC:
         metadata["orc.type"] = f"{field.type.root.lower()}({field.type.length})"
@@ -128,7 +132,7 @@ def _orc_field(field: DataField) -> pa.Field:
 
 
 def _orc_type(data_type: DataType) -> pa.DataType:
-    """ORC has no times of day. Paimon stores them as milliseconds."""
+    """The type in the ORC file. ORC has no times of day, so Paimon stores them as milliseconds."""
     return pa.int32() if data_type.root == "TIME" else data_type.arrow_type
 
 
@@ -137,8 +141,8 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def orc_options(schema: TableSchema) -> WriteOptions:
-    """The table's ``orc.*`` options. As in Paimon's Java they have priority over ``file.*``, except over
-    ``file.block-size``."""
+    """The write options from the table's options. As in Paimon's Java, ``orc.*`` has priority over ``file.*``, except
+    over ``file.block-size``."""
     options = schema.options
     given: dict[str, Any] = {"compression": _codec("orc", options)}
     if given["compression"] == "zstd":
@@ -154,7 +158,7 @@ def orc_options(schema: TableSchema) -> WriteOptions:
     if "orc.dictionary.key.threshold" in options:
         given["dictionary_key_size_threshold"] = _share(options, "orc.dictionary.key.threshold")
     names = [name.strip() for name in options.get("orc.bloom.filter.columns", "").split(",") if name.strip()]
-    # Java accepts the option for every column, but makes no filter for these types.
+    # Java accepts the option for every column, but makes no bloom filter for these types.
     bare = {field.name for field in schema.fields if field.type.root in _UNFILTERED}
     if names := [name for name in names if name not in bare]:
         given["bloom_filter_columns"] = names
@@ -163,7 +167,7 @@ def orc_options(schema: TableSchema) -> WriteOptions:
     try:
         return WriteOptions(**given)
     except InvalidQuery as error:
-        raise Unsupported(f"the table's orc.* options cannot be honoured: {error}; append with Paimon") from None
+        raise Unsupported(f"orcidx does not support the table's orc.* options: {error}; append with Paimon") from None
 
 
 def _whole(options: Mapping[str, str], name: str, default: int) -> int:
@@ -189,7 +193,8 @@ class _Parquet:
         fields = [pa.field(f.name, f.type.arrow_type, metadata={"PARQUET:field_id": str(f.id)}) for f in schema.fields]
         self._schema = pa.schema(fields)
         codec = _codec("parquet", schema.options)
-        # Java looks up a wide decimal in a dictionary with bytes of another width, and does not find it.
+        # Java looks up a wide decimal in a dictionary by bytes of another width and does not find it: no dictionary for
+        # it.
         wide = [f.name for f in schema.fields if f.type.root == "DECIMAL" and f.type.precision > 18]
         self._writer = pyarrow.parquet.ParquetWriter(
             self._sink,

@@ -1,5 +1,5 @@
-"""Writes the data files of an append table. Rows go into files of their partition and bucket, with statistics and a
-file index.
+"""Writes the data files of an append table. Each row is written to a file of its partition and bucket. Each file gets
+statistics and a file index.
 
 A file is encoded in memory and stored as a whole, under a unique name, before any manifest names it.
 """
@@ -27,13 +27,14 @@ from orcidx.storage.folder import Folder
 __all__ = ["DataFiles", "WrittenFile"]
 
 _MOST_BUFFERED = 256 << 20
-"""The most encoded bytes of all open files. Above this the largest file is finished, even if it is smaller than the
-target."""
+"""The most encoded bytes of all open files. Above this limit the largest open file is finished, even if it is smaller
+than the target size."""
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A data file that has been stored. ``stats``: in the form of manifests. It can be pickled."""
+    """A data file that has been stored. ``stats``: its statistics in the form of manifests. The object can be
+    pickled."""
 
     partition: bytes
     bucket: int
@@ -49,7 +50,8 @@ class WrittenFile:
 
 
 class DataFiles:
-    """The open files for rows of one schema. ``stored``: paths in the table of the files that were written so far."""
+    """The open files for rows of one schema. ``stored``: the paths, in the table, of the files that were written so
+    far."""
 
     def __init__(self, root: Source, schema: TableSchema, *, dense: bool) -> None:
         self.dense = dense
@@ -118,13 +120,13 @@ class _OpenFile:
 
     @property
     def bytes(self) -> int:
-        """Bytes that are encoded or will be."""
+        """The number of bytes, including those that are not encoded yet."""
         return self.encoder.size
 
     def write(self, rows: pa.RecordBatch) -> None:
         self.rows += rows.num_rows
         if self.index is not None:
-            self.index.add(rows)  # CHAR values without padding
+            self.index.add(rows)  # the index gets CHAR values without padding
         rows = as_stored(rows, self.files.schema, self.files.form)
         for name, statistics in self.statistics.items():
             statistics.add(rows.column(name))

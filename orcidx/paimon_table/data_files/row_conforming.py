@@ -1,4 +1,4 @@
-"""Turns Arrow rows into rows of a table. Columns are found by name, and values are checked against the table's types
+"""Converts Arrow rows to rows of a table. Columns are found by name, and values are checked against the table's types
 before anything is written."""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from orcidx.storage.given_rows import stream_of
 __all__ = ["arrow_batches", "conformed", "placed"]
 
 _BATCH_ROWS = 65536
-"""Rows of a batch of a table. This is the default of a scan."""
+"""The largest batch into which a pyarrow Table is split, in rows. A scan has the same default."""
 
 
 def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Schema and batches of a Table, a record batch, a reader, or anything with the Arrow stream interface."""
+    """The schema and the batches of a Table, a record batch, a reader, or an object with the Arrow stream interface."""
     if isinstance(data, pa.RecordBatch):
         return data.schema, iter([data])
     if isinstance(data, pa.Table):
@@ -42,12 +42,12 @@ def check_columns(given: pa.Schema, schema: TableSchema) -> None:
     """Raises ``InvalidQuery`` for columns that the table lacks and for missing columns that are required, and
     ``Unsupported`` for missing columns with a default value."""
     if len(set(given.names)) != len(given.names):
-        raise InvalidQuery("the rows have two columns of one name")
+        raise InvalidQuery("the rows have two columns with the same name")
     if surplus := [name for name in given.names if name not in schema.by_name]:
         raise InvalidQuery(f"the table has no column {surplus[0]!r}; it has {', '.join(schema.by_name)}")
     needed = [field for field in schema.fields if not field.type.nullable and field.name not in given.names]
     if needed:
-        raise InvalidQuery(f"column {needed[0].name!r} is NOT NULL, and the rows lack it")
+        raise InvalidQuery(f"column {needed[0].name!r} is NOT NULL, but the rows do not have it")
     for name in schema.defaults:
         if name not in given.names:
             raise _needs_default(schema, name)
@@ -55,7 +55,7 @@ def check_columns(given: pa.Schema, schema: TableSchema) -> None:
 
 def _needs_default(schema: TableSchema, name: str) -> Unsupported:
     return Unsupported(
-        f"Paimon's Java writes the default {schema.defaults[name]!r} where a row has no value, which is not done here: "
+        f"Paimon's Java writes the default {schema.defaults[name]!r} for a missing value, which orcidx does not do: "
         "give the value in each row",
         column=name,
     )
@@ -86,16 +86,16 @@ def _column(array: pa.Array, field: DataField) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise InvalidQuery(f"values are no {array.type}: {error}") from None
+        raise InvalidQuery(f"values are not valid for {array.type}: {error}") from None
     if not field.type.nullable and array.null_count:
-        raise InvalidQuery("is NOT NULL, and a row has no value")
+        raise InvalidQuery("is NOT NULL, but a row has no value")
     if not _is_alike(array.type, kind):
-        raise InvalidQuery(f"is {field.type}, and the values are {array.type}: cast them first")
+        raise InvalidQuery(f"has the type {field.type}, but the values have the type {array.type}: cast them first")
     if array.type != kind:
         try:
             array = array.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ValueOutOfRange(f"not every value is a {field.type}: {error}") from None
+            raise ValueOutOfRange(f"a value does not fit {field.type}: {error}") from None
     _check_length(array, field)
     return array
 
@@ -135,9 +135,10 @@ def _check_length(array: pa.Array, field: DataField) -> None:
 def placed(
     batch: pa.RecordBatch, schema: TableSchema, buckets: int
 ) -> Iterator[tuple[bytes, tuple[Any, ...], int, pa.RecordBatch]]:
-    """Groups the rows by partition and bucket. Gives the partition's row and values, the bucket, and its rows in order.
+    """Groups the rows by partition and bucket. Yields the partition's row and values, the bucket, and its rows in
+    order.
 
-    ``buckets``: the number of buckets. -1: all rows go to bucket 0.
+    ``buckets``: the number of buckets, or -1 if all rows go to bucket 0.
     """
     codes = [np.zeros(batch.num_rows, np.int64)]
     if buckets > 0:

@@ -1,5 +1,5 @@
-"""BinaryRow, in which manifests store partitions, keys, minima and maxima. Rows are read one field at a time, and
-written as a whole.
+"""The BinaryRow format, in which manifests store partitions, keys, minima and maxima. Rows are read one field at a
+time, and written as a whole.
 
 field count  i32 big-endian
 null area    ceil((fields + 8) / 64) * 8 bytes: row kind, then bit i + 8 set when field i is null
@@ -44,17 +44,17 @@ class BinaryRow:
 
     def __init__(self, data: bytes) -> None:
         if len(data) < 4:
-            raise CorruptFile("row is cut off")
+            raise CorruptFile("BinaryRow is cut off")
         (self.fields,) = struct.unpack_from(">i", data)
         self._data = memoryview(data)[4:]
         self._slots = (self.fields + 71) // 64 * 8
         if self.fields < 0 or self._slots + 8 * self.fields > len(self._data):
-            raise CorruptFile(f"row of {self.fields} fields does not fit {len(data)} bytes")
+            raise CorruptFile(f"BinaryRow of {self.fields} fields does not fit into {len(data)} bytes")
 
     def value(self, i: int, data_type: DataType) -> Any:
         """Field ``i``; ``None`` for null and for nested types. Raises ``CorruptFile``."""
         if not 0 <= i < self.fields:
-            raise CorruptFile(f"row of {self.fields} fields has no field {i}")
+            raise CorruptFile(f"BinaryRow of {self.fields} fields has no field {i}")
         if self._data[(i + 8) // 8] >> (i % 8) & 1:
             return None
         at = self._slots + 8 * i
@@ -74,20 +74,20 @@ class BinaryRow:
     def values(self, types: Sequence[DataType]) -> tuple[Any, ...]:
         """All fields. Raises ``CorruptFile`` if their number differs."""
         if len(types) != self.fields:
-            raise CorruptFile(f"row has {self.fields} fields, not {len(types)}")
+            raise CorruptFile(f"BinaryRow has {self.fields} fields, not {len(types)}")
         return tuple(self.value(i, data_type) for i, data_type in enumerate(types))
 
     def _bytes(self, at: int) -> bytes:
         if (inline := self._data[at + 7]) & 0x80:
             if inline & 0x7F > 7:
-                raise CorruptFile(f"row has {inline & 0x7F} bytes in a slot of 7")
+                raise CorruptFile(f"BinaryRow claims {inline & 0x7F} bytes in a slot, which can hold 7")
             return bytes(self._data[at : at + (inline & 0x7F)])
         length, offset = struct.unpack_from("<II", self._data, at)
         return bytes(self._part(offset, length))
 
     def _part(self, offset: int, length: int) -> memoryview:
         if offset + length > len(self._data):
-            raise CorruptFile(f"row points at {length} bytes at {offset}, but has {len(self._data)}")
+            raise CorruptFile(f"BinaryRow refers to {length} bytes at offset {offset}, but has {len(self._data)} bytes")
         return self._data[offset : offset + length]
 
     def _timestamp(self, at: int, precision: int) -> int:
@@ -103,7 +103,7 @@ class BinaryRow:
         else:
             length, offset = struct.unpack_from("<II", self._data, at)
             if length > 16:
-                raise CorruptFile(f"decimal of {length} bytes")
+                raise CorruptFile(f"BinaryRow has a decimal of {length} bytes; at most 16 are possible")
             unscaled = int.from_bytes(self._part(offset, length), "big", signed=True)
         return decimal.Decimal(unscaled).scaleb(-data_type.scale, _EXACT)
 
@@ -122,7 +122,7 @@ def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
         try:
             row[slots + 8 * i : slots + 8 * (i + 1)] = _slot(row, data_type, value)
         except (struct.error, OverflowError, TypeError, decimal.InvalidOperation) as error:
-            raise Unsupported(f"{value!r:.60} is no {data_type}: {error}") from None
+            raise Unsupported(f"{value!r:.60} is not a valid {data_type}: {error}") from None
     return struct.pack(">i", len(types)) + bytes(row)
 
 
@@ -152,7 +152,7 @@ def _slot(row: bytearray, data_type: DataType, value: Any) -> bytes:
     if root == "TIME":
         return struct.pack("<i", value // _NANOS_PER_MILLI).ljust(8, b"\x00")
     if root not in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
-        raise Unsupported(f"a {data_type} is not written into a row of a manifest")
+        raise Unsupported(f"orcidx cannot write values of type {data_type} into a manifest")
     if len(value) <= 7:
         return bytes(value).ljust(7, b"\x00") + bytes([0x80 | len(value)])
     slot = len(row) << 32 | len(value)

@@ -20,9 +20,9 @@ T = TypeVar("T")
 _READ_AT_ONCE = 8
 """How many files of metadata are read at the same time."""
 _HINT_READS = 3
-"""How often a hint is read. Another process may overwrite it meanwhile."""
+"""How often the reading of a hint file is tried. Another process may overwrite the file in the meantime."""
 _MOST_PROBES = 100_000
-"""The most snapshots that are searched one by one if no hint leads to them."""
+"""The largest number of snapshots or schemas that are tried one by one, beginning with a known number."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,15 @@ class TableFiles:
             raise InvalidQuery(f"{self.root.name}: a table is a directory; give its path or URL")
 
     def source(self, path: str) -> Source:
-        """A file by its path within the table, with slashes."""
+        """The source of a file, by its path within the table, with slashes."""
         return self.root.below(path)
 
     def external(self, path: str) -> Source:
-        """A file that a manifest names by an absolute path.
+        """The source of a file that a manifest names by an absolute path.
 
-        The table's writer chose the path, and it is opened with the reader's credentials. So it must be in the table's
-        own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery`` otherwise.
+        The table's writer chose the path, and the file is opened with the reader's credentials. So the file must be in
+        the table's own store (scheme and bucket or host), or in one of ``external_paths``. Raises ``InvalidQuery``
+        otherwise.
         """
         in_session = self.root.kind == "hadoop"  # a session's file systems accept URLs of many stores
         if self.root.filesystem is not None and not in_session:
@@ -56,23 +57,23 @@ class TableFiles:
         trusted = in_one_store(path, str(self.root.location))
         if in_session and not trusted:
             raise InvalidQuery(
-                f"a manifest names a file of another store, {path!r:.200}: through a Spark session's file systems a "
-                "table is read from its own scheme and bucket or host alone",
+                f"a manifest names a file of another store, {path!r:.200}: with the file systems of a Spark session, "
+                "all files of a table must have the table's scheme and its bucket or host",
                 file=self.root.name,
             )
         if in_session:
             return replace(self.root, name=path, location=path)
         if not trusted and not any(is_inside(path, one) for one in self.external_paths):
-            message = f"a manifest names a file of another store, {path!r:.200}; if you trust it, open the table"
+            message = f"a manifest names a file of another store, {path!r:.200}; if you trust the table, open it"
             raise InvalidQuery(
-                f"{message} with external_paths=[...] (in the shell --external-paths), the directories it may name",
+                f"{message} with external_paths=[...] (in the shell --external-paths), the directories of such files",
                 file=self.root.name,
             )
         found = describe_source(path, storage_options=self.root.storage_options)
         return replace(found, ships_secrets=self.root.ships_secrets)
 
     def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
-        """One file, parsed. Its name is added to errors."""
+        """Reads and parses a file. Errors get the file's name."""
         source = self.root.below(path)
         try:
             return parse(read_whole(source))
@@ -81,22 +82,23 @@ class TableFiles:
             raise
 
     def parsed_all(self, paths: Sequence[str], parse: Callable[[memoryview], T]) -> list[T]:
-        """Several files, read in parallel."""
+        """Reads and parses several files in parallel."""
         if len(paths) < 2:
             return [self.parsed(path, parse) for path in paths]
         return side_by_side(lambda path: self.parsed(path, parse), paths, _READ_AT_ONCE)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """A snapshot by number. ``FileNotFoundError`` if it does not exist (any more)."""
+        """The snapshot with this number. Raises ``FileNotFoundError`` if it does not exist or has expired."""
         snapshot = self.parsed(f"snapshot/snapshot-{snapshot_id}", parse_snapshot)
         if snapshot.id != snapshot_id:
-            raise CorruptFile(f"snapshot {snapshot_id} says that it is {snapshot.id}")
+            raise CorruptFile(f"the file of snapshot {snapshot_id} has the id {snapshot.id}")
         return snapshot
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot. None for a table without snapshots.
+        """The newest snapshot. None if the table has no snapshots.
 
-        LATEST is only a hint. Higher numbers are tried from it, and the directory is listed if it leads to no snapshot.
+        LATEST is only a hint. From its number on, higher numbers are tried. If the hint leads to no snapshot, the
+        directory is listed.
         """
         hint = self.hint("LATEST")
         latest = None if hint is None else self._last(self.snapshot, hint)
@@ -104,45 +106,45 @@ class TableFiles:
             return latest
         numbers = self._listed("snapshot", "snapshot-")
         if hint is not None and not numbers:
-            raise CorruptFile(f"LATEST names snapshot {hint}, but there is none", file=self.root.name)
+            raise CorruptFile(f"LATEST names snapshot {hint}, but the table has no snapshots", file=self.root.name)
         return self.snapshot(max(numbers)) if numbers else None
 
     def newest_snapshot(self) -> Snapshot | None:
-        """``latest_snapshot`` for writers. Raises ``CorruptFile`` if there are snapshots above it after a gap.
+        """The newest snapshot, for writers. Raises ``CorruptFile`` if there is a gap in the numbers and snapshots above
+        it.
 
-        If there is such a gap, some of Paimon's readers follow the hint and others the listing. Only a damaged table
-        has one.
+        After such a gap some of Paimon's readers follow the hint, and others use the listing. Only a damaged table has
+        a gap.
         """
         latest = self.latest_snapshot()
         most = max(self._listed("snapshot", "snapshot-"), default=0)
         if latest is not None and most > latest.id:
-            latest = self._last(self.snapshot, latest.id)  # committed meanwhile, or rolled back
+            latest = self._last(self.snapshot, latest.id)  # another writer may have committed, or rolled back
         if latest is not None and most > latest.id:
             raise CorruptFile(
                 f"snapshot {latest.id + 1} is missing, but {most} exists, and later commits would collide with it: "
-                "roll "
-                f"the table back to {most}, or delete the files of snapshot/ above {latest.id}",
+                f"roll the table back to {most}, or delete the files of snapshot/ above {latest.id}",
                 file=self.root.name,
             )
         return latest
 
     def nearest_below(self, number: int) -> int | None:
-        """The largest number of an existing snapshot below this one."""
+        """The largest number of an existing snapshot that is less than ``number``."""
         return max((one for one in self._listed("snapshot", "snapshot-") if one < number), default=None)
 
     def schema(self, schema_id: int) -> TableSchema:
-        """A schema by number."""
+        """The schema with this number."""
         schema = self.parsed(f"schema/schema-{schema_id}", parse_schema)
         if schema.id != schema_id:
-            raise CorruptFile(f"schema {schema_id} says that it is {schema.id}")
+            raise CorruptFile(f"the file of schema {schema_id} has the id {schema.id}")
         return schema
 
     def latest_schema(self, known: int) -> TableSchema | None:
-        """The newest schema, from number ``known`` on. None if that does not exist."""
+        """The newest schema, searched upwards from number ``known``. None if schema ``known`` does not exist."""
         return self._last(self.schema, known)
 
     def _listed(self, directory: str, prefix: str) -> list[int]:
-        """The numbers of the files of this name in a directory."""
+        """The numbers of the files in a directory whose names consist of ``prefix`` and a number."""
         try:
             sources = list_sources(self.source(directory))
         except FileNotFoundError:
@@ -154,7 +156,7 @@ class TableFiles:
     def hint(self, name: str) -> int | None:
         """The number in LATEST or EARLIEST. None if the file is missing or cannot be read.
 
-        Only these files of a table are overwritten in place, so a file that changes while it is read is read again.
+        Of a table's files only these are overwritten in place. If a file changes while it is read, it is read again.
         """
         for _ in range(_HINT_READS):
             try:
@@ -163,7 +165,7 @@ class TableFiles:
                 return None
             except StorageError:
                 continue
-        return None  # the caller then uses the listing, which reports a failing storage
+        return None  # the caller then lists the directory, which reports a failing storage
 
     def _last(self, read: Callable[[int], T], first: int) -> T | None:
         found: T | None = None
@@ -183,6 +185,6 @@ def table_files(
 ) -> TableFiles:
     """The table at a path or URL, or at a path in ``filesystem``."""
     if isinstance(external_paths, str):
-        raise InvalidQuery(f"external_paths is a list: give [{external_paths!r}]")
+        raise InvalidQuery(f"external_paths must be a list: give [{external_paths!r}]")
     root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
     return TableFiles(root, tuple(external_paths))

@@ -1,8 +1,8 @@
 """Manifests: the data files and index files of a snapshot.
 
 A manifest list (Avro) names manifests. A manifest (Avro) has entries that add or delete a data file. An index manifest
-(Avro) is the full list of the index files, with the ranges of the deletion vectors in them. Older files may lack fields
-that newer writers append.
+(Avro) lists all index files, with the ranges of the deletion vectors in them. Older files may lack fields that newer
+writers have added.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ DELETION_VECTORS = "DELETION_VECTORS"
 
 @dataclass(frozen=True)
 class RowStats:
-    """Minima and maxima as BinaryRow bytes, and null counts, of some columns."""
+    """Minima, maxima and null counts of some columns. Minima and maxima are the bytes of a BinaryRow."""
 
     minima: bytes
     maxima: bytes
@@ -71,7 +71,7 @@ class RowStats:
 
 @dataclass(frozen=True)
 class ManifestInfo:
-    """A manifest in a manifest list. ``partition_stats``: for the partitions of its entries."""
+    """A manifest in a manifest list. ``partition_stats``: statistics of the partitions of its entries."""
 
     name: str
     partition_stats: RowStats
@@ -79,8 +79,8 @@ class ManifestInfo:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes. For the other fields see
-    ``TableFile``."""
+    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes. ``TableFile`` describes the other
+    fields."""
 
     kind: int
     partition: bytes
@@ -105,8 +105,8 @@ class FileEntry:
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """The identity of a file. A delete has the same one as the add that it cancels. Rewriting the index changes
-        it."""
+        """The identity of the file in this entry. The entry that deletes a file has the same identity as the entry that
+        added it. Rewriting the index changes the identity."""
         return (
             self.partition,
             self.bucket,
@@ -153,20 +153,20 @@ def live_files(entries: Iterable[FileEntry]) -> list[FileEntry]:
 
 
 def read_manifest_list(data: memoryview) -> list[ManifestInfo]:
-    """The manifests of a list, in order."""
+    """The manifests in a manifest list, in order."""
     return [manifest_info(record) for record in read_avro(data)]
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The entries of a manifest, in order, and its unknown fields that have a value."""
+    """The entries of a manifest in order, and the names of its unknown fields that have a value."""
 
     entries: list[FileEntry]
     unknown: tuple[str, ...] = ()
 
 
 def read_manifest(data: memoryview) -> Manifest:
-    """A manifest."""
+    """Reads a manifest."""
     entries, unknown = [], dict[str, None]()
     strange: list[tuple[str, ...]] | None = None
     for record in read_avro(data):
@@ -178,10 +178,10 @@ def read_manifest(data: memoryview) -> Manifest:
 
 
 def unknown_fields(records: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """Fields of the records of one Avro file (which have one schema) that orcidx does not know and that have a value in
-    some record.
+    """Names of fields that orcidx does not know and that have a value in some record. All records are of one Avro file,
+    so they have one schema.
 
-    Those of Paimon 0.8 to 2.1 are known. An empty list counts as no value.
+    The fields of Paimon 0.8 to 2.1 are known. An empty list counts as no value.
     """
     strange = _strange(records[0]) if records else []
     return tuple(dict.fromkeys(name for record in records for name in _told(record, strange))) if strange else ()
@@ -204,20 +204,20 @@ def _told(record: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> Iterator[
 
 
 def read_index_manifest(data: memoryview) -> list[IndexEntry]:
-    """The live index files."""
+    """The live index files in an index manifest."""
     return [index_entry(record) for record in read_avro(data)]
 
 
 def manifest_info(record: dict[str, Any]) -> ManifestInfo:
-    """A record of a manifest list."""
+    """Converts a record of a manifest list."""
     return ManifestInfo(_checked_name(_get(record, "_FILE_NAME", str)), _stats(_record(record, "_PARTITION_STATS")))
 
 
 def index_entry(record: dict[str, Any]) -> IndexEntry:
-    """A record of an index manifest."""
+    """Converts a record of an index manifest."""
     kind, partition, bucket, index_type, name, size, rows = _required(record, _OF_INDEX)
     if kind == DELETE:
-        raise CorruptFile("index manifest holds a deletion")
+        raise CorruptFile("index manifest has an entry that deletes a file, but may only list existing files")
     _check_kind(kind, "an index manifest")
     ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
     return IndexEntry(
@@ -233,12 +233,12 @@ def index_entry(record: dict[str, Any]) -> IndexEntry:
 
 
 def file_entry(record: dict[str, Any]) -> FileEntry:
-    """A record of a manifest."""
+    """Converts a record of a manifest."""
     file, kind, partition, bucket, total_buckets = _required(record, _OF_ENTRY)
     name, size, rows, level, schema_id, min_key, max_key, key_stats, value_stats = _required(file, _OF_FILE)
     _check_kind(kind, "a manifest")
     if rows < 0:
-        raise CorruptFile(f"manifest entry with {rows} rows, which is no number of rows")
+        raise CorruptFile(f"manifest entry has the row count {rows}, which is negative")
     return FileEntry(
         kind=kind,
         partition=partition,
@@ -291,7 +291,7 @@ def _get(record: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _wrong(name: str, value: object) -> CorruptFile:
-    return CorruptFile(f"manifest has {name} {value!r:.60}")
+    return CorruptFile(f"manifest has an invalid {name}: {value!r:.60}")
 
 
 def _required(record: dict[str, Any], fields: Sequence[tuple[str, type]]) -> list[Any]:
@@ -329,12 +329,12 @@ def _optional(record: dict[str, Any], name: str, kind: type) -> Any:
 def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
     values = _optional(record, name, list)
     if values is not None and not _STRINGS.issuperset(map(type, values)):
-        raise CorruptFile(f"manifest has {name} that are not texts")
+        raise CorruptFile(f"manifest has {name} that are not strings")
     return None if values is None else tuple(values)
 
 
 def _checked_name(name: str) -> str:
-    """Checks a file name, which must not lead out of its directory."""
+    """Checks a file name, which must not contain a directory."""
     if not is_file_name(name):
-        raise CorruptFile(f"manifest has the file name {name!r:.120}")
+        raise CorruptFile(f"manifest has {name!r:.120}, which is not the name of a file in the directory")
     return name

@@ -1,8 +1,7 @@
-"""The Avro schemas of manifests, for a table that has no manifest yet. Also finds the fields that a new record needs in
-a schema.
+"""The Avro schemas of manifests, which are used if a table has no manifest yet. Also finds the fields that a schema
+requires of a new record.
 
-The schemas are those of Paimon 1.4. Every release finds the fields by their names.
-"""
+The schemas are those of Paimon 1.4. Every release of Paimon finds the fields by their names."""
 
 from __future__ import annotations
 
@@ -109,22 +108,22 @@ INDEX_MANIFEST_SCHEMA = _text(
 
 
 def new_codec(options: Mapping[str, str]) -> str:
-    """Avro's name of the table's ``manifest.compression``."""
+    """Avro's name of the codec in the table option ``manifest.compression``."""
     given = options.get("manifest.compression", "zstd").strip().lower()
     if given not in _CODECS:
-        raise Unsupported(f"manifest.compression is {given!r}; written are {', '.join(_CODECS)}")
+        raise Unsupported(f"manifest.compression is {given!r}, but orcidx can write only {', '.join(_CODECS)}")
     return _CODECS[given]
 
 
 def field_names(schema_text: bytes, *path: str) -> frozenset[str]:
-    """The fields of the record, or of the record in its field ``path``."""
+    """The names of the fields of the schema's record, or of the record in its field ``path``."""
     return frozenset(_fields(parse_json_object(schema_text, "Avro schema"), path))
 
 
 def completed(
     schema_text: bytes, record: Mapping[str, Any], *path: str, may_lose: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A new record with exactly the fields of a schema: the given ones, and Avro's default for the others.
+    """A new record with exactly the fields of a schema. Fields that are not given get Avro's default.
 
     Given fields that the schema lacks are left out; they must be None or in ``may_lose``. Raises ``Unsupported`` if a
     field has no default."""
@@ -132,7 +131,7 @@ def completed(
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
     if lost := sorted(set(lost) - set(may_lose)):
         raise Unsupported(
-            f"the table's manifests have no field {lost[0]}, which the change needs; compact its manifests"
+            f"the table's manifests have no field {lost[0]}, which the change needs; compact the manifests with Paimon"
         )
     made: dict[str, Any] = {}
     for name, field in fields.items():
@@ -141,7 +140,9 @@ def completed(
         elif "default" in field:
             made[name] = field["default"]
         else:
-            raise Unsupported(f"manifests of this table have the field {name}, which is not known and has no default")
+            raise Unsupported(
+                f"the manifests have the field {name}, which orcidx does not know and which has no default"
+            )
     return made
 
 

@@ -1,4 +1,4 @@
-"""Values of table options: durations such as "10 ms", "1 h", "3 min", and whole numbers."""
+"""Parses values of table options: durations such as "10 ms", "1 h", "3 min", and whole numbers."""
 
 from __future__ import annotations
 

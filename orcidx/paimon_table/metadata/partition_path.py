@@ -24,7 +24,7 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool) -> str:
     """The path of a partition with a slash at its end. Empty for a table without partitions.
 
-    ``values`` in the physical domain (``BinaryRow``). ``default_name`` is used for null and for blank text. With
+    ``values`` are in the physical domain (``BinaryRow``). ``default_name`` is used for null and for blank text. With
     ``legacy`` (the table option ``partition.legacy-name``) dates are day numbers and timestamps are ISO 8601. Raises
     ``Unsupported`` for a value whose text is not the same in every JVM (``depends_on_jvm``).
     """
@@ -32,7 +32,7 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, defaul
     for field, value in zip(fields, values):
         if value is not None and depends_on_jvm(field.type, legacy=legacy):
             raise Unsupported(
-                f"the name of the directory of a partition by {field.type} depends on the JVM that writes it: "
+                f"the directory name of a partition by {field.type} depends on the JVM that writes it: "
                 f"{_why(field.type)}",
                 column=field.name,
             )
@@ -43,7 +43,7 @@ def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, defaul
 def partition_pattern(
     fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool
 ) -> re.Pattern[str]:
-    """A pattern for the paths of a partition. A value whose text depends on the JVM matches any text."""
+    """A pattern for the paths of a partition. It accepts any text for a value whose text depends on the JVM."""
     parts = []
     for field, value in zip(fields, values):
         free = value is not None and depends_on_jvm(field.type, legacy=legacy)
@@ -53,8 +53,8 @@ def partition_pattern(
 
 
 def depends_on_jvm(data_type: DataType, *, legacy: bool) -> bool:
-    """Whether the text that Paimon's Java makes from a value depends on Java's version or time zone, or changes with
-    each call."""
+    """Whether the text of a value in Paimon's Java depends on Java's version or time zone, or changes with each
+    call."""
     root = data_type.root
     if root in ("BINARY", "VARBINARY"):
         return legacy
@@ -65,8 +65,8 @@ def _why(data_type: DataType) -> str:
     if data_type.root in ("FLOAT", "DOUBLE"):
         return "Java before 19 writes 2E23 as 1.9999999999999998E23; write such rows with Paimon's Java"
     if data_type.root == "TIMESTAMP_LTZ":
-        return "it uses the time of its own zone; write such rows with Paimon's Java"
-    return "with partition.legacy-name its Object.toString has another text in each call, which Java itself cannot find"
+        return "the JVM writes the time of its own zone; write such rows with Paimon's Java"
+    return "with partition.legacy-name Java uses Object.toString: its text differs in each call, so nobody can find it"
 
 
 def _part(data_type: DataType, value: Any, default_name: str, legacy: bool) -> str:
@@ -82,7 +82,7 @@ def _escape(text: str) -> str:
 def _text(data_type: DataType, value: Any, legacy: bool) -> str:
     root = data_type.root
     if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
-        # Writes one replacement character for a surrogate, as Java's decoder does; Python's writes three.
+        # Java's decoder writes one replacement character for a surrogate. Python's decoder would write three.
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}".encode(), bytes(value)).decode("utf-8", "replace")
     if root == "BOOLEAN":
         return "true" if value else "false"
@@ -96,7 +96,7 @@ def _text(data_type: DataType, value: Any, legacy: bool) -> str:
         return str(value // 1_000_000) if legacy else _time(value // 1_000_000, data_type.precision)
     if root == "TIMESTAMP" or (root == "TIMESTAMP_LTZ" and legacy):
         return _timestamp(data_type, value, legacy)
-    raise Unsupported(f"the directory of a partition by {data_type} is not known")
+    raise Unsupported(f"orcidx does not know the directory names of partitions by {data_type}")
 
 
 def _date(days: int, data_type: DataType) -> datetime.date:
@@ -107,7 +107,7 @@ def _date(days: int, data_type: DataType) -> datetime.date:
 
 
 def _time(millis: int, precision: int) -> str:
-    """The digits of the fraction without trailing zeros, at least one and at most ``precision``."""
+    """The text of a time of day. Its fraction has no trailing zeros, and between one and ``precision`` digits."""
     seconds, millis = divmod(millis, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if precision == 0:

@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 64 << 10
-"""How many parsed schemas are kept, and the most bytes of a schema's text. The text of 500 columns has 40 KB, and takes
-twenty times as much when it is parsed."""
+"""How many parsed schemas are kept, and the largest text of a kept schema in bytes. The text of 500 columns has 40 KB.
+A parsed schema takes twenty times as much."""
 UNAWARE = -1
-"""The option ``bucket`` of an append table without buckets."""
+"""The value of the option ``bucket`` for an append table without buckets."""
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
@@ -70,7 +70,7 @@ class TableSchema:
 
     @cached_property
     def uncarried(self) -> dict[str, DataType]:
-        """Columns of types that orcidx cannot convert to Arrow, such as VARIANT, by name. The other columns can be
+        """The columns whose types orcidx cannot convert to Arrow, such as VARIANT, by name. The other columns can be
         read."""
         return {field.name: field.type for field in self.fields if not is_carried(field.type)}
 
@@ -80,7 +80,7 @@ class TableSchema:
             if name in self.uncarried:
                 others = [field.name for field in self.fields if field.name not in self.uncarried]
                 raise Unsupported(
-                    f"is {self.uncarried[name]}, which is not read here; name the others by "
+                    f"has the type {self.uncarried[name]}, which orcidx cannot read; select the other columns by "
                     f"columns={others[:20]!r}{'...' if len(others) > 20 else ''}",
                     column=name,
                 )
@@ -101,29 +101,29 @@ class TableSchema:
         if named := self.options.get("bucket-key", "").strip():
             names = [name.strip() for name in named.split(",")]
             if unknown := [name for name in names if name not in self.by_name]:
-                raise CorruptFile(f"bucket-key names {unknown[0]!r}, which is no column")
+                raise CorruptFile(f"bucket-key names {unknown[0]!r}, which is not a column")
             return tuple(self.by_name[name] for name in names)
         return self.key_fields
 
     @property
     def buckets(self) -> int:
-        """The option ``bucket``: the number of buckets. -1 in an append table without buckets."""
+        """The option ``bucket``: the number of buckets. It is -1 for an append table without buckets."""
         return parse_whole("bucket", self.options.get("bucket", "-1"), least=-(1 << 31))
 
     @property
     def moves_instants(self) -> bool:
-        """Whether the values of TIMESTAMP WITH LOCAL TIME ZONE in the table's ORC files depend on the zone of the JVM
-        that wrote them."""
+        """Whether values of TIMESTAMP WITH LOCAL TIME ZONE in the table's ORC files depend on the zone of the JVM that
+        wrote them."""
         return self.is_on("orc.timestamp-ltz.legacy.type", default=True)
 
     def is_on(self, option: str, *, default: bool = False) -> bool:
-        """A boolean option."""
+        """The value of a boolean option."""
         return self.options.get(option, str(default)).strip().lower() == "true"
 
 
 @dataclass(frozen=True)
 class FieldMapping:
-    """A field of the table, and the file's field with the same id. ``None`` if the file is older than the field."""
+    """A field of the table, and the file's field with the same id. The latter is ``None`` if the file is older."""
 
     field: DataField
     file_field: DataField | None
@@ -140,8 +140,8 @@ class FieldMapping:
 
 
 def parse_schema(data: bytes | memoryview) -> TableSchema:
-    """A schema file. Raises ``CorruptFile``, and ``Unsupported`` for an unknown type. The last parsed schemas are kept,
-    because a change reads the same schema several times, and many tables have equal schemas."""
+    """Parses a schema file. Raises ``CorruptFile``, and ``Unsupported`` for an unknown type. The latest parsed schemas
+    are kept, because a change reads the same schema several times, and many tables have equal schemas."""
     text = bytes(data)
     return _parsed_schema(text) if len(text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__(text)
 
@@ -151,22 +151,22 @@ def _parsed_schema(data: bytes) -> TableSchema:
     document = parse_json_object(data, "schema")
     fields, options = document.get("fields"), document.get("options", {})
     if type(document.get("id")) is not int or not isinstance(fields, list) or not isinstance(options, dict):
-        raise CorruptFile("schema without id, fields or options")
+        raise CorruptFile("schema has no id, fields or options")
     try:
         parsed = tuple(_field(entry) for entry in fields)
     except InvalidQuery as error:
         raise Unsupported(f"schema {document['id']}: {error}") from None
     names = [entry.name for entry in parsed]
     if len(set(names)) != len(names) or len({entry.id for entry in parsed}) != len(parsed):
-        raise CorruptFile("schema names a column or a field id twice")
+        raise CorruptFile("schema has two columns with one name or one field id")
     known = set(names)
     keys = {part: _names(document.get(part, []), part, known) for part in ("partitionKeys", "primaryKeys")}
     if strange := [one for one in parsed if one.name in keys["partitionKeys"] and not is_carried(one.type)]:
-        raise Unsupported(f"partition by {strange[0].type}", column=strange[0].name)
+        raise Unsupported(f"partitions by a column of type {strange[0].type} are not supported", column=strange[0].name)
     texts = {str(name): str(value) for name, value in options.items()}
     defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
     unknown = (*(key for key in document if key not in _KEYS), *_unknown_keys(fields))
-    if (version := document.get("version", 1)) not in (1, 2, 3):  # of Paimon 0.7, 0.8 and since
+    if (version := document.get("version", 1)) not in (1, 2, 3):  # 1 is of Paimon 0.7, 2 of 0.8, 3 of later versions
         unknown = (f"version {version}", *unknown)
     return TableSchema(
         document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts, defaults, tuple(map(str, unknown))
@@ -174,7 +174,7 @@ def _parsed_schema(data: bytes) -> TableSchema:
 
 
 def _field(entry: Any) -> DataField:
-    """A field. The type of a field of an unknown type is its text or its keyword, so that the other fields can be
+    """Parses a field. A field of an unknown type gets that type's text or keyword, so the other fields can still be
     read."""
     try:
         return parse_field(entry)
@@ -188,13 +188,13 @@ def _field(entry: Any) -> DataField:
         if not isinstance(text, str) or not text.strip():
             raise
         words = text.strip().removesuffix("NOT NULL").strip()[:80]
-        if words in ROOTS:  # for example an ARRAY without an element, which could be taken for a known type
-            words += " of what is not known"
+        if words in ROOTS:  # e.g. an ARRAY without an element, which would look like a known type
+            words += " of an unknown type"
         return DataField(entry["id"], entry["name"], DataType(words, not text.rstrip().endswith("NOT NULL")))
 
 
 def is_carried(data_type: DataType) -> bool:
-    """Whether values of the type have an Arrow form here."""
+    """Whether orcidx can convert values of the type to Arrow."""
     try:
         return data_type.arrow_type is not None
     except Unsupported:
@@ -202,7 +202,7 @@ def is_carried(data_type: DataType) -> bool:
 
 
 def _unknown_keys(value: Any) -> list[str]:
-    """Keys of fields and types, at any depth."""
+    """The unknown keys of fields and types, at any depth."""
     if isinstance(value, list):
         return [key for item in value for key in _unknown_keys(item)]
     if not isinstance(value, dict):
@@ -222,7 +222,7 @@ def _names(value: Any, part: str, known: set[str]) -> tuple[str, ...]:
 def map_fields(table: TableSchema, file: TableSchema) -> tuple[FieldMapping, ...]:
     """Maps each field of the table to the schema that a file was written with.
 
-    Raises ``Unsupported`` naming a column whose type changed by more than a safe widening.
+    Raises ``Unsupported`` with the name of a column whose type changed in another way than by a safe widening.
     """
     by_id = {entry.id: entry for entry in file.fields}
     mappings = tuple(FieldMapping(entry, by_id.get(entry.id)) for entry in table.fields)
@@ -230,8 +230,8 @@ def map_fields(table: TableSchema, file: TableSchema) -> tuple[FieldMapping, ...
         file_field = mapping.file_field
         if file_field is not None and not _widens(file_field.type, mapping.field.type):
             raise Unsupported(
-                f"was {file_field.type} when the file was written and is {mapping.field.type} now; reading across this "
-                "change needs a cast",
+                f"was {file_field.type} when the file was written and is {mapping.field.type} now; orcidx cannot cast "
+                "between these types",
                 column=mapping.field.name,
             )
     return mappings
@@ -249,7 +249,7 @@ def same_type(a: DataType, b: DataType) -> bool:
 
 
 def char_lengths(fields: Sequence[DataField]) -> dict[tuple[str, ...], int]:
-    """The declared lengths of CHAR columns, which compare without trailing blanks, by path."""
+    """The declared length of each CHAR column by path. CHAR values compare without trailing blanks."""
     found: dict[tuple[str, ...], int] = {}
     for entry in fields:
         if entry.type.root == "CHAR":

@@ -1,4 +1,4 @@
-"""Snapshots: ``snapshot/LATEST`` and ``snapshot/EARLIEST`` hold numbers, ``snapshot/snapshot-N`` is JSON."""
+"""Reads snapshots. ``snapshot/LATEST`` and ``snapshot/EARLIEST`` contain numbers, ``snapshot/snapshot-N`` is JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = frozenset(
     logOffsets totalRecordCount deltaRecordCount changelogRecordCount watermark statistics properties nextRowId
     writerVersion operation""".split()  # noqa: SIM905
 )
-"""Paimon 0.8 to 2.1."""
+"""The fields of snapshots of Paimon 0.8 to 2.1."""
 _KINDS: Mapping[str, Any] = {
     **dict.fromkeys(("id", "schemaId", "totalRecordCount", "timeMillis"), int),
     **dict.fromkeys(("baseManifestList", "deltaManifestList", "indexManifest", "commitKind"), str),
@@ -26,16 +26,15 @@ _KINDS: Mapping[str, Any] = {
 _OPTIONAL = frozenset(("indexManifest", "commitKind", "totalRecordCount", "timeMillis"))
 _FILE_NAMES = frozenset(("baseManifestList", "deltaManifestList", "indexManifest"))
 LONG_LIMIT = 1 << 63
-"""A Java long is at least the negative of this number, and below it."""
+"""A Java long is at least ``-LONG_LIMIT`` and less than ``LONG_LIMIT``."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of a table: the manifest lists hold its files, ``index_manifest`` its index files.
+    """One version of a table. Its manifest lists name the data files, and ``index_manifest`` names the index files.
 
-    ``time_millis`` since 1970-01-01 UTC. ``None``: not recorded. ``unknown``: fields that are not
-    known here and say something; ``document``: the JSON object of its file.
-    """
+    ``time_millis``: milliseconds since 1970-01-01 UTC. ``None`` means that the file does not have the value.
+    ``unknown``: fields that orcidx does not know and that have a value. ``document``: the JSON object of the file."""
 
     id: int
     schema_id: int
@@ -50,19 +49,19 @@ class Snapshot:
 
 
 def parse_snapshot(data: bytes | memoryview) -> Snapshot:
-    """A snapshot file. Raises ``CorruptFile``."""
+    """Reads a snapshot file. Raises ``CorruptFile``."""
     return snapshot_of(parse_json_object(data, "snapshot"))
 
 
 def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
-    """The snapshot in the JSON object of a snapshot file. Raises ``CorruptFile``."""
+    """Makes a snapshot from the JSON object of a snapshot file. Raises ``CorruptFile``."""
 
     for name, kind in _KINDS.items():
         value: Any = document.get(name)
         if value is None and name in _OPTIONAL:
             continue
         if type(value) is not kind or (kind is int and not -LONG_LIMIT <= value < LONG_LIMIT):
-            raise CorruptFile(f"snapshot has {name} {value!r:.60}")
+            raise CorruptFile(f"snapshot has an invalid {name}: {value!r:.60}")
         if name in _FILE_NAMES and not is_file_name(value):
             raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is not the name of a manifest")
     return Snapshot(
@@ -80,14 +79,14 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether the value is the name of a file in the directory. JSON can hold half a surrogate pair, which no path
-    can."""
+    """Whether the text can be the name of a file in the directory. A JSON string can have half a surrogate pair, but a
+    path cannot."""
     if text in ("", ".", "..") or "/" in text or "\\" in text or "\0" in text:
         return False
     return text.encode("utf-8", "replace").decode() == text
 
 
 def parse_hint(data: bytes | memoryview) -> int | None:
-    """The number in LATEST or EARLIEST; ``None`` when the file is damaged, as it is only a hint."""
+    """The number in LATEST or EARLIEST. ``None`` if the file is damaged, because it is only a hint."""
     text = bytes(data).strip()
     return int(text) if text.isdigit() and len(text) <= 19 else None

@@ -1,1 +1,1 @@
-"""Reads a table: selects the files that a scan needs, and gives their rows in the table's schema."""
+"""Reads a table: selects the files that a scan needs, and converts their rows to the table's schema."""

@@ -1,7 +1,7 @@
 """Finds the buckets that can hold a matching row, in a table with a fixed number of buckets.
 
-A row's bucket follows from the hash of its bucket key. So if a predicate fixes every column of the key by equality,
-each possible key gives one bucket.
+The bucket of a row depends on the hash of its bucket key. If a predicate fixes every column of the key by equality,
+each possible key gives one bucket, and the other buckets can be skipped.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from orcidx.predicate.fold import conjuncts
 __all__ = ["BucketFilter", "bucket_filter"]
 
 _MOST_KEYS = 1000
-"""The most bucket keys of one condition that are hashed; with more, no bucket is ruled out."""
-# Equal values of these types can have different bytes: zeros of both signs, and blanks at the end of CHAR.
+"""The largest number of bucket keys of one condition that are hashed. With more keys, no bucket is skipped."""
+# Equal values of these types can have different bytes: -0.0 and 0.0, and CHAR values with different trailing blanks.
 _AMBIGUOUS = frozenset({"FLOAT", "DOUBLE", "CHAR"})
 
 
 class BucketFilter:
-    """The hashes of the only bucket keys that can match."""
+    """The hashes of the bucket keys that can match."""
 
     def __init__(self, hashes: Hashes) -> None:
         self._hashes = hashes
         self._buckets: dict[int, frozenset[int]] = {}
 
     def may_hold(self, bucket: int, total_buckets: int) -> bool:
-        """Whether a matching row can be in this one of so many buckets; always true where the number is not fixed."""
+        """Whether a matching row can be in the bucket. Always true if ``total_buckets`` is not a fixed number."""
         if total_buckets <= 0 or bucket < 0:
             return True
         if total_buckets not in self._buckets:
@@ -44,8 +44,8 @@ class BucketFilter:
 
 
 def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
-    """Makes the pruner from a bound predicate; None when it does not fix the bucket key, or when rows are not placed by
-    its hash."""
+    """Makes the filter from a bound predicate. None if the predicate does not fix the bucket key, or if the hash of the
+    key does not decide the bucket."""
     fields = schema.bucket_fields
     if not fields or schema.options.get("bucket-function.type", "default").strip().lower() != "default":
         return None
@@ -63,11 +63,11 @@ def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
         batch = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
         return BucketFilter(key_hash(batch, [field.type for field in fields]))
     except (InvalidQuery, pa.ArrowException, OverflowError):
-        return None  # a literal that no value of the column equals; other evidence rules the files out
+        return None  # the literal equals no value of the column; other evidence skips the files
 
 
 def _choices(field: DataField, leaves: Any) -> tuple[Any, ...] | None:
-    """The only values that the column can have."""
+    """The only values that the column can have in a matching row. None if they are not known."""
     for leaf in leaves:
         if isinstance(leaf, BoundLeaf) and leaf.path == (field.name,) and not leaf.negated:
             if leaf.op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):

@@ -1,8 +1,8 @@
-"""A data file of an older schema: translates the predicate to the file's columns and the file's values to the table's
-types.
+"""Reads data files of an older schema. Translates the predicate to the file's columns, and the file's values to the
+table's types.
 
-Columns are found by field id, so renamed ones are found. A column that was added after the file was written is null in
-each row.
+Columns are found by field id, so renamed columns are found. A column that was added after the file was written is null
+in each row.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["FileWhere", "convert", "translate"]
 
 
 class FileWhere:
-    """A predicate for one file: ``pushed`` is in the file's names and types, ``rest`` in the table's and is tested
-    after conversion. None means that there is no such part."""
+    """A predicate for one file. ``pushed`` has the file's names and types. ``rest`` has the table's names and types,
+    and is tested after conversion. None means that there is no such part."""
 
     def __init__(self, pushed: Any, rest: Any) -> None:
         self.pushed = None if isinstance(pushed, Constant) and pushed.value else pushed
@@ -41,8 +41,8 @@ def translate(
     instants_moved: bool = False,
 ) -> FileWhere:
     """Splits a predicate over the table's ``schema`` into the part that has exactly the same meaning in the file, and
-    the rest. ``times_are_numbers``: the file stores times of day as numbers (ORC). ``instants_moved``: its instants
-    differ from the table's (see ``jvm_instants``)."""
+    the rest. ``times_are_numbers``: whether the file stores times of day as numbers (ORC). ``instants_moved``: whether
+    the file's instants differ from the table's (see ``jvm_instants``)."""
     translator = _Translator(mapping, schema, times_are_numbers, case_sensitive, instants_moved)
     pushed: list[Any] = []
     rest: list[Any] = []
@@ -68,7 +68,7 @@ class _Translator:
         self.instants_moved = instants_moved
 
     def part(self, node: Part) -> Part | None:
-        """A part of a predicate in the file's names and types; None where it would not have the same meaning there."""
+        """A part of a predicate in the file's names and types. None if it would not have the same meaning there."""
         if isinstance(node, Leaf):
             return self._leaf(node)
         if isinstance(node, External):
@@ -110,7 +110,7 @@ def _of_null(leaf: Leaf) -> Constant:
 
 
 def _compares_alike(file: DataType, table: DataType) -> bool:
-    """Whether a literal compares the same before and after widening; CHAR alone compares without trailing blanks."""
+    """Whether a literal compares the same before and after widening. Only CHAR compares without trailing blanks."""
     return same_type(file, table) or (file.root == "CHAR") == (table.root == "CHAR")
 
 
@@ -118,7 +118,7 @@ def _compares_alike(file: DataType, table: DataType) -> bool:
 
 
 def convert(array: pa.Array, file: DataType, table: DataType, target: pa.DataType) -> pa.Array:
-    """An array of the file's type as one of the table's, in the Arrow type ``target``.
+    """Converts an array of the file's type to the table's type, in the Arrow type ``target``.
 
     Raises ``ValueOutOfRange`` for a value that ``target`` cannot hold.
     """
@@ -136,11 +136,11 @@ def convert(array: pa.Array, file: DataType, table: DataType, target: pa.DataTyp
         items = convert(array.items, *kinds, target.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=_mask(array))
     try:
-        # Stored timestamps have no digits below the column's precision; digits that another writer left there are cut
-        # off (floor).
+        # Stored timestamps have no digits below the column's precision. If another writer left such digits, they are
+        # cut off (floor).
         return array.cast(target, safe=not pa.types.is_timestamp(target) or _is_coarser(array.type, target))
     except pa.ArrowInvalid as error:
-        raise ValueOutOfRange(f"{table}: {error}") from None
+        raise ValueOutOfRange(f"a value does not fit {table}: {error}") from None
 
 
 _FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
@@ -151,7 +151,7 @@ def _is_coarser(have: pa.DataType, want: pa.DataType) -> bool:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets copied to a buffer of their own, which ``from_arrays`` needs with a mask."""
+    """A copy of the offsets in a buffer of their own, which ``from_arrays`` needs if it gets a mask."""
     return pa.array(np.array(array.offsets.to_numpy()))
 
 

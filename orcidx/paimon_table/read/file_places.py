@@ -1,4 +1,4 @@
-"""Locates the files of a snapshot: a data file, its index file and its deletion vector, from the manifest entry."""
+"""Finds the files of a manifest entry: the data file, its index file and its deletion vector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXTS = ("CHAR", "VARCHAR")
 class FilePlaces:
     """Makes a ``TableFile`` from each manifest entry of one snapshot.
 
-    ``index_files`` gives the snapshot's index entries; it is called once, for the first file.
+    ``index_files`` returns the snapshot's index entries. It is called once, for the first file.
     """
 
     def __init__(self, files: TableFiles, schema: TableSchema, index_files: Callable[[], Sequence[IndexEntry]]) -> None:
@@ -33,7 +33,7 @@ class FilePlaces:
         self._listed: dict[str, list[str]] | None = None
 
     def table_file(self, entry: FileEntry) -> TableFile:
-        """The data file of an entry. Raises ``CorruptFile`` and ``Unsupported``."""
+        """The data file of a manifest entry. Raises ``CorruptFile`` and ``Unsupported``."""
         with located(file=self._files.root.name):
             values = partition_values(self._schema, entry.partition)
         directory = self._directory(entry, values)
@@ -55,8 +55,8 @@ class FilePlaces:
         return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
 
     def _directory(self, entry: FileEntry, values: Sequence[Any]) -> str:
-        """The bucket's directory. A partition's name may depend on the JVM that wrote it. Then the table is listed
-        once, and the directory is the one with the file, whose name holds a UUID."""
+        """The bucket's directory. If the partition's directory name depends on the JVM that wrote it, the table is
+        listed once. The directory is then the one that contains the file, whose name has a UUID."""
         pattern = bucket_pattern(self._schema, entry.bucket, values)
         if pattern is None or entry.external_path is not None:
             return bucket_path(self._schema, entry.bucket, values) if pattern is None else ""
@@ -67,13 +67,15 @@ class FilePlaces:
                 self._listed.setdefault(name, []).append(directory)
         found = [directory for directory in self._listed.get(entry.name, ()) if pattern.fullmatch(directory)]
         if not found:
-            raise FileGone("no such file in a directory of its partition", file=entry.name)
+            raise FileGone("is missing in the directories of its partition", file=entry.name)
         if len(found) > 1:
-            raise CorruptFile(f"{entry.name} is in {' and in '.join(found)}"[:300], file=self._files.root.name)
+            raise CorruptFile(
+                f"{entry.name} is in several directories: {' and '.join(found)}"[:300], file=self._files.root.name
+            )
         return found[0]
 
     def _deletion_files(self, entries: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], DeletionFile]:
-        """The location of each data file's deletion vector, by the file's partition, bucket and name."""
+        """The deletion vector of each data file, by the file's partition, bucket and name."""
         found: dict[tuple[bytes, int, str], DeletionFile] = {}
         for entry in entries:
             if entry.index_type != DELETION_VECTORS or not entry.deletion_ranges:
@@ -82,7 +84,7 @@ class FilePlaces:
             for data_file, where in entry.deletion_ranges:
                 key = (entry.partition, entry.bucket, data_file)
                 if key in found:
-                    raise CorruptFile(f"two deletion vectors for {data_file}", file=self._files.root.name)
+                    raise CorruptFile(f"{data_file} has two deletion vectors", file=self._files.root.name)
                 found[key] = DeletionFile(source, where.offset, where.length, where.cardinality)
         return found
 
@@ -94,15 +96,15 @@ class FilePlaces:
 
 
 def _index_names(entry: FileEntry, source: Source) -> list[str]:
-    """The names of the index files beside a data file: at most one, and none if the manifest holds the index."""
+    """The names of the index files beside a data file: at most one, and none if the manifest contains the index."""
     names = [name for name in entry.extra_files if name.endswith(".index")]
     if entry.embedded_index is None and len(names) > 1:
-        raise CorruptFile(f"{len(names)} index files for one data file", file=source.name)
+        raise CorruptFile(f"a data file has {len(names)} index files; one is allowed", file=source.name)
     return names
 
 
 def _partition_by_name(schema: TableSchema, values: Sequence[Any]) -> dict[str, Any]:
-    """The values of a partition by column; texts decoded."""
+    """The values of a partition by column. Texts are decoded."""
     return {
         field.name: value.decode("utf-8", "replace") if value is not None and field.type.root in _TEXTS else value
         for field, value in zip(schema.partition_fields, values)

@@ -1,8 +1,7 @@
-"""Finds the data files that can hold a matching row, by partition values, minima, maxima and null counts.
+"""Finds the data files that can contain a matching row. It uses partition values, minima, maxima and null counts.
 
-The span of this evidence is a list of files with one "row" per file, so that it is combined per leaf like other
-evidence.
-"""
+The list of files is the span of this evidence, with one "row" per file. So the evidence of each leaf is combined in the
+same way as other evidence."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ _NANOS_PER_MILLI = 1_000_000
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known about a column in one file: its minimum and maximum (None: unknown), null count (None: unknown) and
-    rows."""
+    """The known facts about a column in one file: minimum and maximum, null count, and rows. None means unknown."""
 
     low: Any
     high: Any
@@ -44,7 +42,7 @@ class Bounds:
 
     @classmethod
     def all_null(cls, rows: int) -> Bounds:
-        """A column in which every row is null."""
+        """The bounds of a column in which every row is null."""
         return cls(None, None, rows, rows)
 
     def __str__(self) -> str:
@@ -59,8 +57,7 @@ def _show(value: Any) -> str:
 
 
 class FileBounds:
-    """Evidence over a list of files. ``bounds_of`` gives what is known about a top-level column in file ``i``, or
-    None."""
+    """Evidence over a list of files. ``bounds_of`` returns the bounds of a top-level column in file ``i``, or None."""
 
     def __init__(self, name: str, files: int, bounds_of: Callable[[int, str], Bounds | None]) -> None:
         self.name = name
@@ -69,7 +66,7 @@ class FileBounds:
         self._bounds_of = bounds_of
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """See ``orcidx.pruning.evaluate.Evidence``."""
+        """Implements ``orcidx.pruning.evaluate.Evidence.test``."""
         if len(leaf.path) != 1:
             return None
         known: dict[int, Bounds] = {}
@@ -92,7 +89,7 @@ class FileBounds:
 
 
 def _together(known: Sequence[Bounds], leaf: BoundLeaf) -> ColumnBounds:
-    """Bounds of floats leave NaN out, so any file may have a NaN."""
+    """The bounds of all files together. Bounds of floats do not include NaN, so any file may have a NaN."""
     return ColumnBounds(
         lower=ValueBounds.of([bounds.low for bounds in known]),
         upper=ValueBounds.of([bounds.high for bounds in known]),
@@ -114,7 +111,7 @@ class _Described:
 
 
 def partition_bounds(fields: Sequence[DataField], values: Sequence[Any], rows: int) -> dict[str, Bounds]:
-    """A partition column has one value in all rows; bounds of floats leave NaN out."""
+    """The bounds of the partition columns, which have one value in all rows. Bounds of floats do not include NaN."""
     return {
         field.name: Bounds.all_null(rows) if value is None else Bounds(*_compared(field.type, value, value), 0, rows)
         for field, value in zip(fields, values)
@@ -123,10 +120,10 @@ def partition_bounds(fields: Sequence[DataField], values: Sequence[Any], rows: i
 
 
 def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
-    """Bounds in the form that predicates compare: CHAR without trailing blanks, while manifests have it padded.
+    """Bounds in the form that predicates compare. CHAR has no trailing blanks there, but is padded in manifests.
 
-    Removing blanks makes a value smaller or equal, so the maximum stays valid. The minimum is cut at its first byte
-    that is less than a blank: "a" comes before "a\\x01", and "a " after it.
+    Without blanks a value is smaller or equal, so the maximum stays valid. The minimum is cut at its first byte that is
+    less than a blank, because "a" sorts before "a\\x01", but "a " sorts after it.
     """
     if data_type.root != "CHAR" or low is None or high is None:
         return low, high
@@ -137,7 +134,7 @@ def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -> Bounds | None:
-    """What the manifest says about the table's ``field`` in a file that was written with ``file_schema``.
+    """The bounds of the table's ``field`` in a file that was written with ``file_schema``, from the manifest.
 
     A field that was added after the file was written is null in every row. None means that nothing is known. Raises
     ``CorruptFile``.
@@ -158,21 +155,21 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
     counts = stats.null_counts
     nulls = counts[position] if counts is not None and position < len(counts) else None
     if nulls is not None and not 0 <= nulls <= rows:
-        raise CorruptFile(f"{nulls} nulls in {rows} rows")
+        raise CorruptFile(f"a column has {nulls} nulls in {rows} rows")
     low = BinaryRow(stats.minima).value(position, data_type)
     high = BinaryRow(stats.maxima).value(position, data_type)
     if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _NANOS_PER_MILLI == 0:
         high += _NANOS_PER_MILLI - 1  # some ORC writers record maxima in whole milliseconds
     if isinstance(low, float) and (low != low or high != high):
-        low = high = None  # if a NaN came first, it hides the other values
+        low = high = None  # a NaN may hide the other values
     if low is not None and high is not None and high < low:
-        raise CorruptFile(f"minimum {_show(low)} is above maximum {_show(high)}")
+        raise CorruptFile(f"a column has the minimum {_show(low)}, which is greater than its maximum {_show(high)}")
     return Bounds(*_compared(data_type, low, high), nulls, rows)
 
 
 def _comparable(file: DataType, table: DataType) -> bool:
-    """Whether bounds in the file's type are valid for the table's type: CHAR is compared without trailing blanks, its
-    bounds are not."""
+    """Whether bounds in the file's type are valid for the table's type. CHAR is compared without trailing blanks, but
+    its bounds have them."""
     if file.root not in _ORDERED or table.root not in _ORDERED:
         return False
     return file.root == table.root or {file.root, table.root} <= _INTEGERS or {file.root, table.root} <= _TEXTS

@@ -21,7 +21,7 @@ __all__ = ["FileRows"]
 
 @dataclass(frozen=True)
 class FileRows(ABC):
-    """The remaining rows of one file of a scan. ``metrics``: those of the pass over the table."""
+    """The remaining rows of one file of a scan. ``metrics``: the metrics of the pass over the table."""
 
     kept: RowEvidence
     reading: SharedReading
@@ -37,7 +37,7 @@ class FileRows(ABC):
 
     @abstractmethod
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-        """Batches of rows, each of which was tested, with their positions in the file."""
+        """Batches of rows with their positions in the file. Every row was tested with the predicate."""
 
     @abstractmethod
     def explain(self) -> FileExplanation:

@@ -1,4 +1,4 @@
-"""The first rows of a table in an order, collected from its files one after the other and in the table's types."""
+"""The first rows of a table in an order. They are collected from one file after the other, in the table's types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FirstOfTable"]
 
 
 class FirstOfTable:
-    """The first rows so far of a scan in an order. CHAR is sorted without trailing blanks, as it is compared."""
+    """The first rows so far in the order of a scan. CHAR is sorted without trailing blanks, because it compares so."""
 
     def __init__(
         self, schema: pa.Schema, order: Sequence[SortKey], count: int, *, table: TableSchema, options: ReadOptions
@@ -47,7 +47,8 @@ class FirstOfTable:
         return self._rows.table()
 
     def bound(self) -> Predicate | None:
-        """A condition on the rows of the next file: they must sort before the last of the first rows found so far."""
+        """A condition on the rows of the next file: they must sort before the last of the rows that were found so
+        far."""
         last, key = self._rows.last(), self._order[0]
         if last is None:
             return None

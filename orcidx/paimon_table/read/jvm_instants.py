@@ -1,11 +1,11 @@
-"""TIMESTAMP WITH LOCAL TIME ZONE in ORC files of Paimon's Java: instants that its JVM's zone has moved.
+"""TIMESTAMP WITH LOCAL TIME ZONE in ORC files of Paimon's Java, which shifts the instants by its JVM's zone.
 
-Unless ``orc.timestamp-ltz.legacy.type`` is false, Java reads the instant's UTC time as a local time of its own zone
-when it writes, and does the reverse when it reads:
+Unless ``orc.timestamp-ltz.legacy.type`` is false, Java reads the instant's UTC time as a local time of its zone when it
+writes. When it reads, it does the reverse:
 
     true instant     12:00 UTC  →  wall clock 12:00  →  12:00 in New York = 17:00 UTC    in the file
 
-So the true instant is the local time, in the JVM's zone, of the instant in the file, read as UTC.
+So the true instant has, in UTC, the local time that the stored instant has in the JVM's zone.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from orcidx.errors import InvalidQuery, Unsupported
 __all__ = ["check_zone", "moves", "put_back"]
 
 _FIRST_RULES = -2_208_988_800
-"""The year 1900 in seconds. Before it Java's ``java.sql.Timestamp`` has other rules of zones and calendars."""
+"""The year 1900 in seconds. Before 1900 Java's ``java.sql.Timestamp`` uses other rules for zones and calendars."""
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 _LINKS_TO_UTC = ("UTC", "UCT", "Universal", "Zulu", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich")
 _NAMES_OF_UTC = frozenset(["Z", *_LINKS_TO_UTC, *(f"Etc/{name}" for name in _LINKS_TO_UTC)])
-"""Names of UTC in the tz database (its files ``etcetera`` and ``backward``), and ISO 8601's letter."""
+"""Names of UTC in the tz database (its files ``etcetera`` and ``backward``), and the letter of ISO 8601."""
 
 
 def check_zone(zone: str | None) -> str | None:
-    """A zone by its name; "UTC" for zones that are always UTC. Raises ``InvalidQuery`` for an unknown zone."""
+    """The checked name of a zone; "UTC" for zones that are always UTC. Raises ``InvalidQuery`` for an unknown zone."""
     try:
         return None if zone is None else "UTC" if zone in _NAMES_OF_UTC else ZoneInfo(zone).key
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -39,17 +39,20 @@ def check_zone(zone: str | None) -> str | None:
 
 
 def moves(zone: str | None) -> bool:
-    """Whether the instants in the file differ from the true ones, according to the zone that the caller gave."""
+    """Whether the instants in the file differ from the true instants, according to the zone that the caller gave."""
     return zone not in (None, "UTC")
 
 
 def put_back(array: pa.Array, zone: str) -> pa.Array:
-    """The true instants, from those that a JVM in ``zone`` wrote to a file; also nested ones."""
+    """The true instants, from instants that a JVM in ``zone`` wrote to a file. Nested instants are converted too."""
     kind = array.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         earliest = pc.min(array.cast(pa.int64())).as_py()
         if earliest is not None and earliest < _FIRST_RULES * _TICKS[kind.unit]:
-            raise Unsupported(f"instants before 1900 of a JVM in {zone}: its calendar and zone rules differ there")
+            raise Unsupported(
+                f"a JVM in {zone} wrote instants before 1900, which orcidx cannot convert: Java uses other calendar "
+                "and zone rules there"
+            )
         local = pc.local_timestamp(array.cast(pa.timestamp(kind.unit, zone)))
         return pc.assume_timezone(local, "UTC").cast(kind)
     mask = array.is_null() if array.null_count else None

@@ -1,4 +1,4 @@
-"""The rows of an ORC data file of a table, read by ``OrcFile.scan`` with all its pruning, in the file's own names."""
+"""The rows of an ORC data file of a table. ``OrcFile.scan`` reads them with all its pruning, by the file's names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OrcRows(FileRows):
                 _add(self.metrics, batches.metrics)
 
     def count(self) -> int:
-        """How many rows satisfy the predicate pushed to the file; from metadata and indexes where these prove it."""
+        """How many rows satisfy the predicate pushed to the file. Metadata and indexes are used where they prove it."""
         with self.scan() as scan:
             return scan.count_rows()
 
@@ -48,7 +48,7 @@ class OrcRows(FileRows):
             return scan.explain().files[0]
 
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-        """Batches of rows, each of which was tested, with their positions in the file."""
+        """Batches of rows with their positions in the file. Every row was tested with the predicate."""
         names = {entry.file_field.name for entry in self.kept.task.mapping if entry.file_field is not None}
         numbers = "row_number"
         while numbers in names:
@@ -62,10 +62,10 @@ class OrcRows(FileRows):
 
     @contextmanager
     def scan(self, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
-        """The scan of an ORC file in its own names. Its file index is open as long as it may be used.
+        """The scan of an ORC file, by the file's names. The file index stays open as long as it may be used.
 
-        ``row_numbers``: the name of a column with the rows' positions. ``indexed``: the file index may be used although
-        there is no predicate."""
+        ``row_numbers``: the name of a column with the rows' positions. ``indexed``: whether the file index may be used
+        even without a predicate."""
         with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
             wanted = [entry.file_field.name for entry in self.reading.entries if entry.file_field is not None]
@@ -80,24 +80,25 @@ class OrcRows(FileRows):
             )
 
     def _small(self) -> SmallRows | None:
-        """The rows of a small file that can be read without opening an ``OrcFile``. None for any other file."""
+        """The rows of a small file that can be read without opening an ``OrcFile``. None if the file is not such a
+        file."""
         indexed = self.file.embedded_index is not None or self.file.index is not None
         if self.reading.small is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
             return None
         skipped = self.metrics.files_skipped
         found = self.reading.small.take(FileJob(self.file.source))
-        self.metrics.files_skipped = skipped  # in a table these are the rows that its plan leaves out
+        self.metrics.files_skipped = skipped  # for a table, these are the files that its plan skips
         if found is not None:
             self._check_rows(found.stored)
         return found
 
     def _check_rows(self, stored: int) -> None:
         if stored != self.file.rows:
-            raise CorruptFile(f"has {stored} rows, where the manifest says {self.file.rows}")
+            raise CorruptFile(f"has {stored} rows, but the manifest says {self.file.rows}")
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:
-    """Adds the metrics of one file; the table's pass itself counts files and returned rows."""
+    """Adds the metrics of one file. The pass over the table counts files and returned rows itself."""
     for name in ("requests", "bytes_read", "stripes", "stripes_skipped", "row_groups", "row_groups_kept"):
         setattr(total, name, getattr(total, name) + getattr(part, name))
     for name in ("chunks_decompressed", "bytes_decompressed", "rows_considered"):

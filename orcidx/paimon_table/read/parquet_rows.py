@@ -1,4 +1,4 @@
-"""Parquet data files of a Paimon table, through pyarrow, restricted to a selection of rows."""
+"""Parquet data files of a Paimon table. pyarrow reads a selection of their rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ParquetRows(FileRows):
             yield batch if truth is None else batch.filter(pa.array(truth))
 
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-        """Batches of rows, each of which was tested, with their positions in the file."""
+        """Batches of rows with their positions in the file. Every row was tested with the predicate."""
         selection = self.kept.rows()
         places, at = selection.positions(), 0
         for batch, truth in self._tested(selection):
@@ -43,8 +43,8 @@ class ParquetRows(FileRows):
         return FileExplanation(self.file.path, self.file.rows, (only,))
 
     def _tested(self, selection: RowSelection) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.bool_] | None]]:
-        """Batches of the selected rows, with a mask of the rows for which the pushed predicate is true; None means
-        all."""
+        """Batches of the selected rows, with a mask of the rows for which the pushed predicate is true. A mask of None
+        means all rows."""
         if selection.is_empty:
             return
         pushed = self.kept.pushed
@@ -59,9 +59,9 @@ class ParquetRows(FileRows):
 def read_parquet(
     source: Source, columns: Sequence[str], kept: RowSelection, *, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``kept`` in these columns, in this order; row groups without such rows are not read.
+    """The rows of ``kept``, with the given columns in the given order. Row groups without such rows are not read.
 
-    Raises ``CorruptFile`` when the file is damaged, or does not have as many rows as ``kept`` spans.
+    Raises ``CorruptFile`` if the file is damaged, or if its number of rows differs from that of ``kept``.
     """
     with closing(source.open()) as reader:
         try:
@@ -69,16 +69,16 @@ def read_parquet(
         except (OrcidxError, FileNotFoundError, PermissionError):
             raise
         except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-            raise CorruptFile(f"parquet: {error}", file=source.name) from None
+            raise CorruptFile(f"is not a valid Parquet file: {error}", file=source.name) from None
 
 
 def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch_size: int) -> Iterator[pa.RecordBatch]:
     parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False)
     if parquet.metadata.num_rows != kept.length:
-        raise CorruptFile(f"has {parquet.metadata.num_rows} rows, where the manifest says {kept.length}")
+        raise CorruptFile(f"has {parquet.metadata.num_rows} rows, but the manifest says {kept.length}")
     if missing := [name for name in columns if name not in parquet.schema_arrow.names]:
         raise CorruptFile(f"lacks the column {missing[0]!r} of its schema")
-    columns = list(columns) or parquet.schema_arrow.names[:1]  # batches without a column would lose their rows
+    columns = list(columns) or parquet.schema_arrow.names[:1]  # a batch without columns has no row count
     start = 0
     for group in range(parquet.num_row_groups):
         count = parquet.metadata.row_group(group).num_rows

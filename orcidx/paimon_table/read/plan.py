@@ -1,6 +1,6 @@
-"""Plans a scan of a table: one task for each file that the manifests' statistics do not rule out.
+"""Plans a scan of a table. The plan has one task for each file that the manifests' statistics do not skip.
 
-Planning reads nothing: it is a function of the files, the schemas and the predicate.
+Planning reads no file. It uses only the entries of the files, the schemas and the predicate.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 POSTPONE_BUCKET = -2
-"""The bucket of files that no reader shows before a compaction has moved their rows."""
+"""The bucket of postponed files. Readers do not see their rows until a compaction has moved them."""
 
 
 @dataclass(frozen=True)
 class DeletionFile:
-    """The location of a data file's deletion vector; ``length`` is counted as in manifests (see
+    """The location of a data file's deletion vector. ``length`` is counted as in manifests (see
     ``deletion_vector``)."""
 
     source: Source
@@ -53,7 +53,7 @@ class DeletionFile:
 
     @property
     def path(self) -> str:
-        """The index file."""
+        """The path of the index file with the vector."""
         return self.source.name
 
     def read(self) -> DeletionVector:
@@ -66,12 +66,12 @@ class DeletionFile:
         Raises
         ------
         CorruptFile
-            The vector is damaged, or the manifest says another cardinality.
+            The vector is damaged, or its cardinality differs from that in the manifest.
         """
         vector = read_deletion_vector(self.source, self.offset, self.length)
         if self.cardinality is not None and self.cardinality != len(vector):
             raise CorruptFile(
-                f"deletion vector of {len(vector)} positions, where the manifest says {self.cardinality}",
+                f"the deletion vector has {len(vector)} positions, but the manifest says {self.cardinality}",
                 file=self.path,
                 offset=self.offset,
             )
@@ -82,9 +82,9 @@ class DeletionFile:
 class TableFile:
     """A data file of a snapshot.
 
-    ``partition`` maps partition columns to values in the predicates' domain (text as str; DATE as days, timestamps as
-    nanoseconds). ``embedded_index``: the bytes of its file index. ``index``: the source of the file that holds its file
-    index. At most one of the two is set. ``entry`` is the manifest's entry, with keys and statistics.
+    ``partition``: the values of the partition columns in the form of predicates (text as str, DATE as days, timestamps
+    as nanoseconds). ``embedded_index``: the bytes of the file index. ``index``: the file with the file index. At most
+    one of the two is set. ``entry``: the manifest's entry, with keys and statistics.
     """
 
     source: Source
@@ -104,27 +104,27 @@ class TableFile:
 
     @property
     def path(self) -> str:
-        """The data file."""
+        """The path of the data file."""
         return self.source.name
 
     @property
     def format(self) -> str:
-        """The format by the file's extension: "orc", "parquet", "avro" ..."""
+        """The format, from the file's extension: "orc", "parquet", "avro" ..."""
         return self.entry.name.rpartition(".")[2].lower()
 
     @property
     def bucket(self) -> int:
-        """The file's bucket; -2 means postponed."""
+        """The file's bucket. -2 means postponed."""
         return self.entry.bucket
 
     @property
     def rows(self) -> int:
-        """Rows in the file, deleted ones included."""
+        """The number of rows in the file, including deleted rows."""
         return self.entry.rows
 
     @property
     def level(self) -> int:
-        """The file's level in the bucket's LSM tree; 0 in append tables."""
+        """The file's level in the bucket's LSM tree. It is 0 in append tables."""
         return self.entry.level
 
     @property
@@ -134,15 +134,16 @@ class TableFile:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of the file in bytes."""
         return self.entry.size
 
 
 @dataclass(frozen=True)
 class FileTask:
-    """A file to read, and how its fields become those of the table (``mapping``, in the table's order).
+    """A file to read. ``mapping`` maps its fields to the table's fields, in the table's order.
 
-    ``moves_instants``: the file's values of TIMESTAMP WITH LOCAL TIME ZONE depend on the zone of the JVM that wrote it.
+    ``moves_instants``: whether the file's values of TIMESTAMP WITH LOCAL TIME ZONE depend on the zone of the JVM that
+    wrote it.
     """
 
     file: TableFile
@@ -152,7 +153,7 @@ class FileTask:
 
 @dataclass(frozen=True)
 class _Ruled:
-    """The reasons why one of many files is left out; their text is made only when it is used."""
+    """The reasons why one of many files is skipped. Their text is made only when it is used."""
 
     outcome: Outcome
     place: int
@@ -171,14 +172,14 @@ class _Known:
 
 @dataclass(frozen=True)
 class SkippedFile:
-    """A file that a plan leaves out, and why."""
+    """A file that a plan skips, and the reasons."""
 
     file: TableFile
     why: _Ruled | _Known = field(repr=False, compare=False)
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """What ruled the file out."""
+        """Why the file is skipped."""
         return self.why()
 
 
@@ -191,7 +192,8 @@ def in_planned_file(file: TableFile) -> Iterator[None]:
     except FileNotFoundError as error:
         name = error.file if isinstance(error, FileGone) else error.filename
         raise FileGone(
-            "gone since its snapshot was opened: a compaction replaced it and the snapshot expired, or it was deleted; "
+            "is gone since its snapshot was opened: it was deleted, or a compaction replaced it and the snapshot "
+            "expired; "
             "open the table again",
             file=name or file.path,
         ) from error
@@ -199,7 +201,7 @@ def in_planned_file(file: TableFile) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The files that a scan reads and those that it leaves out, both in the manifests' order."""
+    """The files that a scan reads and the files that it skips, both in the order of the manifests."""
 
     tasks: tuple[FileTask, ...]
     skipped: tuple[SkippedFile, ...]
@@ -212,9 +214,9 @@ class TablePlan:
 def matching_manifests(
     manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate, *, instants_as_stored: bool = False
 ) -> list[ManifestInfo]:
-    """The manifests with a partition that can match. An add and its delete always have the same partition.
+    """The manifests with a partition that can match. The entries that add and delete a file have the same partition.
 
-    ``instants_as_stored`` means what it means in ``plan_files``.
+    ``plan_files`` describes ``instants_as_stored``.
     """
     places = {
         field.name: (i, field.type)
@@ -227,7 +229,7 @@ def matching_manifests(
     def bounds_of(i: int, column: str) -> Bounds | None:
         if column not in places:
             return None
-        # The row count that null counts refer to is not recorded; here one row means "not empty".
+        # The number of rows behind a null count is not recorded. Here one row means "not empty".
         position, data_type = places[column]
         stats = manifests[i].partition_stats
         counts = stats.null_counts
@@ -249,11 +251,11 @@ def plan_files(
     *,
     jvm_zone: str | None = None,
 ) -> TablePlan:
-    """Plans a scan of ``files`` into ``schema``; ``schema_of`` gives a file's schema by its number.
+    """Plans a scan of ``files`` into ``schema``. ``schema_of`` returns a file's schema by its number.
 
     ``jvm_zone``: the zone of the JVMs that wrote the ORC files, if it is known; see ``jvm_instants``.
 
-    Raises ``Unsupported``, saying why, where rows must be merged before they can be filtered.
+    Raises ``Unsupported`` with the reason if rows must be merged before they can be filtered.
     """
     plan = _Planner(schema, schema_of, list(files), jvm_zone)
     if schema.primary_keys:
@@ -275,14 +277,16 @@ def files_in_partitions(
     schema_of: Callable[[int], TableSchema],
     bound: BoundPredicate,
 ) -> tuple[list[TableFile], list[SkippedFile]]:
-    """Splits files into those of partitions that match a predicate over the partition keys, and the others."""
-    plan = _Planner(schema, schema_of, list(files), "UTC")  # no value in the files is compared
+    """Splits files by a predicate over the partition keys: the files of matching partitions, and the others."""
+    plan = _Planner(
+        schema, schema_of, list(files), "UTC"
+    )  # the zone does not matter: no value in the files is compared
     plan.prune_partitions(bound)
     return plan.files, plan.skipped
 
 
 class _Planner:
-    """The files that remain after each step of planning, and those that are left out."""
+    """The files that remain after each step of planning, and the files that are skipped."""
 
     def __init__(
         self,
@@ -300,7 +304,7 @@ class _Planner:
         self._mappings: dict[int, tuple[FieldMapping, ...]] = {}
 
     def mapping(self, file: TableFile) -> tuple[FieldMapping, ...]:
-        """Files of one schema share their mapping."""
+        """The mapping of a file. All files of one schema share it."""
         found = self._mappings.get(file.schema_id)
         if found is None:
             with located(file=file.path):
@@ -308,13 +312,13 @@ class _Planner:
         return found
 
     def moves_instants(self, file: TableFile) -> bool:
-        """Judged by the options that the file was written with, which may differ from the table's current ones."""
+        """Whether the file's instants depend on a JVM's zone. The options at the time of writing decide."""
         with located(file=file.path):
             return file.format == "orc" and self.schema_of(file.schema_id).moves_instants
 
     def _as_stored(self, file: TableFile, column: str) -> bool:
-        """Whether the file's stored values of the column are compared, which may differ from those in the table's
-        statistics."""
+        """Whether a condition on the column is compared with the file's stored values, which may differ from the values
+        in the table's statistics."""
         field = self.schema.by_name.get(column)
         return field is not None and field.type.has_instants and self.jvm_zone is None and self.moves_instants(file)
 
@@ -329,12 +333,12 @@ class _Planner:
         self.files = kept
 
     def hide_uncompacted(self) -> None:
-        """Leaves out files that readers of a primary-key table do not see yet."""
+        """Skips files that readers of a primary-key table do not see yet."""
         level_hidden = hides_level_zero(self.schema)
 
         def reason(_: int, file: TableFile) -> _Known | None:
             if file.bucket == POSTPONE_BUCKET:
-                return _Known(Reason("bucket", "", "postponed rows wait for compaction"))
+                return _Known(Reason("bucket", "", "postponed rows are not visible before compaction"))
             if level_hidden and file.level == 0:
                 return _Known(Reason("level", "", "level 0 is not visible before compaction"))
             return None
@@ -356,7 +360,7 @@ class _Planner:
         buckets = bucket_filter(self.schema, bound.root)
         if buckets is None:
             return
-        other = _Known(Reason("bucket", "", "the wanted key hashes into another bucket"))
+        other = _Known(Reason("bucket", "", "the hash of the key in the condition belongs to another bucket"))
         names = [field.name for field in self.schema.bucket_fields]
 
         def reason(_: int, file: TableFile) -> _Known | None:
@@ -377,7 +381,7 @@ class _Planner:
                 return None if self._as_stored(files[i], column) else partitions[i][column]
             zoned = column in fields and fields[column].type.has_instants
             if zoned and self.jvm_zone != "UTC" and self.moves_instants(files[i]):
-                return None  # Java computes statistics before its JVM's zone moves the values that it writes
+                return None  # Java computes the statistics before it shifts the values by its JVM's zone
             with located(file=files[i].path):
                 return value_bounds(files[i].entry, self.schema_of(files[i].schema_id), fields[column])
 
@@ -391,12 +395,13 @@ class _Planner:
         self._keep(lambda i, _: None if may[i] else _Ruled(outcome, i))
 
     def check_raw(self) -> None:
-        """Raises ``Unsupported`` where a bucket's files cannot be read one by one."""
+        """Raises ``Unsupported`` if the files of a bucket cannot be read independently of each other."""
         buckets: dict[tuple[bytes, int], list[FileEntry]] = {}
         for file in self.files:
             buckets.setdefault((file.entry.partition, file.bucket), []).append(file.entry)
         for (_, bucket), entries in buckets.items():
             if reason := merging_needed(entries, self.schema):
                 raise Unsupported(
-                    f"bucket {bucket} needs merging by primary key: {reason}; compact the table, or read it with Paimon"
+                    f"the rows of bucket {bucket} must be merged by primary key: {reason}; compact the table, or read "
+                    "it with Paimon"
                 )

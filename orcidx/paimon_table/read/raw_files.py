@@ -1,8 +1,9 @@
-"""Finds out whether the files of a primary-key table can be read one by one, without merging rows of equal keys.
+"""Finds out whether the files of a primary-key table can be read independently, without merging rows of equal keys.
 
-That is so for a bucket when no file is on level 0 or holds deletions, and either older rows are covered by deletion
-vectors (or the first-row engine), or all files are of one level, whose keys never overlap. Otherwise each group of
-files with overlapping keys must be a single file without deletions.
+A bucket needs no merging in two cases, if none of its files is on level 0 or has rows that delete keys. In the first
+case, deletion vectors cover the older rows, or the merge engine is first-row. In the second case, all files are of one
+level, where keys never overlap. In all other buckets, no two files may have overlapping keys, and no file may have rows
+that delete keys.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ def _first_row(schema: TableSchema) -> bool:
 
 
 def hides_level_zero(schema: TableSchema) -> bool:
-    """Whether rows of level 0 are invisible until they are compacted, because no deletion vector covers them yet."""
+    """Whether rows of level 0 are invisible before compaction, because no deletion vector covers older rows yet."""
     if schema.is_on("deletion-vectors.enabled"):
         return not schema.is_on("deletion-vectors.merge-on-read")
     return _first_row(schema)
 
 
 def merging_needed(files: Sequence[FileEntry], schema: TableSchema) -> str | None:
-    """Why the visible files of one bucket cannot be read one by one; None when they can."""
+    """Why the visible files of one bucket must be merged. None if they need no merging."""
     clean = all(file.level != 0 and not file.deleted_rows for file in files)
     if clean:
         if schema.is_on("deletion-vectors.enabled") or _first_row(schema):
@@ -46,14 +47,14 @@ def merging_needed(files: Sequence[FileEntry], schema: TableSchema) -> str | Non
         if file.deleted_rows:
             return f"{file.name} holds {file.deleted_rows} deletions"
         if low > high:
-            return f"{file.name} has a least key above its largest"
+            return f"the smallest key of {file.name} is greater than its largest key"
         if i and low <= ranges[i - 1][1]:
             return f"keys of {ranges[i - 1][2].name} (level {ranges[i - 1][2].level}) and {file.name} overlap"
     return None
 
 
 def _key(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
-    """A key that sorts as in Paimon: null first, floats by Java's total order."""
+    """A key that sorts as in Paimon: null is first, and floats follow Java's total order."""
     return tuple((value is not None, _ordered(value)) for value in BinaryRow(data).values(types))
 
 

@@ -1,8 +1,8 @@
-"""Plans a scan again where a compaction and the expiry of its snapshot have deleted files that it was going to read.
+"""Plans a scan again if a compaction and the expiry of its snapshot have deleted files that the scan needs.
 
-A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If it has not given rows yet, it
-is planned on the snapshot that is now the newest, and a note says so. A scan raises ``FileGone``, which says what
-happened, if the caller named its snapshot, if it has given rows, or if its columns have changed.
+A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If it has not returned rows yet,
+it is planned on the snapshot that is now the newest, and a note says so. Otherwise ``FileGone`` is raised with an
+explanation: if the caller chose the snapshot, if rows have been returned, or if the columns have changed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from orcidx.pruning.findings import Note
 __all__ = ["Newest", "Unpinned", "asked_again", "on_some_snapshot"]
 
 MOST_PLANS = 4
-"""The most plans of one pass. A table whose snapshots expire faster than this cannot be read."""
+"""The largest number of plans of one pass. If snapshots expire faster, the table cannot be read."""
 
 
 @dataclass(frozen=True)
 class Newest:
-    """Makes a plan on the snapshot that is now the newest."""
+    """A plan on the snapshot that is now the newest."""
 
     plan: TablePlan
     schema: TableSchema
@@ -37,9 +37,9 @@ class Newest:
 
 @dataclass(frozen=True)
 class Unpinned:
-    """For a scan that is not bound to a snapshot: its ``plan``, the snapshot of that plan, and a function that plans on
-    the newest snapshot by condition, options and zone. It is valid only for that plan: a task of Spark has a part of a
-    plan."""
+    """What a scan that is not bound to a snapshot needs to plan again: its ``plan``, the snapshot of that plan, and a
+    function that makes a plan on the newest snapshot from condition, options and zone. The object belongs to this plan
+    only, because a task of Spark has a part of a plan."""
 
     plan: TablePlan = field(repr=False)
     snapshot_id: int | None
@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 
 def asked_again(scan: S, ask: Callable[[S], T]) -> T:
-    """Calls a function with the scan, and with one of the newest snapshot where files of the scan are gone."""
+    """Calls a function with the scan. If files of the scan are gone, calls it with a scan of the newest snapshot."""
     for _ in range(MOST_PLANS - 1):
         try:
             return ask(scan)
@@ -80,8 +80,8 @@ def asked_again(scan: S, ask: Callable[[S], T]) -> T:
 def on_some_snapshot(
     scan: S, batches_of: Callable[[S], Iterator[pa.RecordBatch]], notes: list[Note]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """One pass over the scan. If its files are gone before a row was given, the pass is over the newest snapshot.
-    ``notes`` become those of the scan that was read."""
+    """One pass over the scan. If a file is gone before a row was returned, the pass reads the newest snapshot.
+    ``notes`` become the notes of the scan that was read."""
     for left in reversed(range(MOST_PLANS)):
         given = False
         try:
@@ -91,7 +91,7 @@ def on_some_snapshot(
             return
         except FileGone as gone:
             if given and scan.unpinned is not None:
-                text = f"{gone.message}. Rows of the snapshot were already given, so another one cannot be read now"
+                text = f"{gone.message}. Rows of the snapshot were already returned, so no other snapshot can be read"
                 raise FileGone(text, file=gone.file) from gone
             if not left:
                 raise
@@ -100,8 +100,8 @@ def on_some_snapshot(
 
 
 def _on_newest(scan: S, gone: FileGone) -> S:
-    """The scan on the newest snapshot. Raises ``gone`` where the scan is bound to its snapshot, or does not fit the
-    newest one."""
+    """The scan on the newest snapshot. Raises ``gone`` if the scan is bound to its snapshot, or if the newest snapshot
+    has another schema."""
     known = scan.unpinned
     if known is None or known.plan is not scan.plan:
         raise gone
@@ -110,9 +110,9 @@ def _on_newest(scan: S, gone: FileGone) -> S:
     except (InvalidQuery, Unsupported) as error:
         raise gone from error
     if found.snapshot_id == known.snapshot_id:
-        text = f"is missing, although the newest snapshot {found.snapshot_id} names it: a cleaning has deleted too much"
+        text = f"is missing, although the newest snapshot {found.snapshot_id} refers to it"
         raise FileGone(text, file=gone.file) from gone
-    text = f"planned again on snapshot {found.snapshot_id}: files of snapshot {known.snapshot_id} are gone"
+    text = f"planned again on snapshot {found.snapshot_id}, because files of snapshot {known.snapshot_id} are gone"
     plan = replace(found.plan, notes=(*found.plan.notes, Note("snapshot", "gone", text)))
     changes: dict[str, Any] = {"unpinned": replace(known, plan=plan, snapshot_id=found.snapshot_id)}
     again: Any = replace(scan, plan=plan, table_schema=found.schema, **changes)  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""The rows of a data file that its deletion vector and its file index do not rule out."""
+"""The rows of a data file that its deletion vector and its file index do not exclude."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RowEvidence"]
 
 
 class RowEvidence:
-    """Evidence about the rows of one file of a scan. Problems with its index are added to ``notes``."""
+    """Evidence about the rows of one file of a scan. Problems with the file's index are added to ``notes``."""
 
     def __init__(self, task: FileTask, scan: Asked, reading: SharedReading, notes: list[Note]) -> None:
         self.task = task
@@ -39,8 +39,8 @@ class RowEvidence:
 
     @contextmanager
     def index(self) -> Iterator[FileIndex | None]:
-        """The file index; None when there is none or it is damaged. Then every row is kept, and for damage a note is
-        added."""
+        """The file index. None if there is no index or it is damaged. Then every row is kept. A damaged index adds a
+        note."""
         index = self._open_index()
         try:
             yield index
@@ -71,8 +71,8 @@ class RowEvidence:
         return {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
 
     def _asks_instants(self) -> bool:
-        """Whether the index has other instants than the file, because it was built before its writer's JVM moved
-        them."""
+        """Whether the scan compares instants, and the index has other instants than the file. The index was built
+        before the writer's JVM shifted them."""
         schema = self.scan.table_schema
         if not self.task.moves_instants or self.scan.jvm_zone == "UTC":
             return False
@@ -83,7 +83,7 @@ class RowEvidence:
         return any(self.types_in_file[path[0]].has_instants for path in self.bound(self.pushed).columns)
 
     def among(self, index: FileIndex | None) -> RowSelection:
-        """Rows that are not deleted; with ``top``, only those that can be among the first rows."""
+        """The rows that are not deleted. With ``top``, only the rows that can be among the first rows."""
         kept = self._kept()
         limit = self.scan.row_limit
         if index is None or not self.scan.top or limit is None or not self.whole:
@@ -97,7 +97,7 @@ class RowEvidence:
 
     def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
         """The first ``k`` rows by the range-bitmap of the first sort key, and all rows that are equal to the last of
-        them."""
+        these rows."""
         key = self.scan.top[0]
         entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
         if entry.file_field is None or not entry.is_same or kept.count <= k or entry.field.type.root == "CHAR":
@@ -113,7 +113,7 @@ class RowEvidence:
         return kept if verdict.rows is None else RowSelection.from_bitmap(verdict.rows, self.file.rows) & kept
 
     def rows(self) -> RowSelection:
-        """The remaining rows, with the index's answer about the predicate."""
+        """The rows that remain after the deletion vector and the index's evaluation of the predicate."""
         with self.index() as index:
             rows = self.among(index)
             if index is None or self.pushed is None:
@@ -123,14 +123,14 @@ class RowEvidence:
             return rows if verdict.rows is None else rows & RowSelection.from_bitmap(verdict.rows, self.file.rows)
 
     def bound(self, pushed: Predicate, schema: pa.Schema | None = None) -> BoundPredicate:
-        """The predicate bound to the file's own columns, in the types that were read."""
+        """Binds the predicate to the file's own columns, in the types that were read."""
         fields = [entry.file_field for entry in self.task.mapping if entry.file_field is not None]
         if schema is None:
             schema = pa.schema([arrow_field_of(field) for field in fields if is_carried(field.type)])
         return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
 
     def unopened(self) -> StoredIndex | None:
-        """The file index of a scan without a predicate, which is opened only when it is used."""
+        """The file index for a scan without a predicate. It is opened only when it is used."""
         source = self.file.embedded_index if self.file.index is None else self.file.index
         is_on = self.scan.table_schema.is_on("file-index.read.enabled", default=True)
         if source is None or self.pushed is not None or not is_on:

@@ -1,7 +1,7 @@
 """``TableScan``: the rows of a planned table, file by file, in the table's current schema.
 
-ORC files are read by ``OrcFile.scan`` with all its pruning, Parquet files by pyarrow, restricted to the rows that the
-file index and the deletion vector do not rule out.
+``OrcFile.scan`` reads ORC files with all its pruning. pyarrow reads Parquet files, restricted to the rows that the file
+index and the deletion vector do not exclude.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ __all__ = ["TableBatches", "TableScan", "matching_rows", "rows_left"]
 
 @dataclass(frozen=True)
 class TableScan(ArrowStream):
-    """Rows of a table as record batches, made by ``Table.scan``. It holds no open file, and can be iterated many times.
+    """Rows of a table as record batches, made by ``Table.scan``. A scan holds no open file, and can be iterated many
+    times.
 
-    ``plan`` says which files are read, and why the others are not. With ``top``, it gives the first ``limit`` rows in
-    that order. ``unpinned``: for a scan that is not bound to a snapshot, what is needed to plan again when files are
-    gone.
+    ``plan`` says which files are read, and why the others are skipped. With ``top``, the scan returns the first
+    ``limit`` rows in that order. ``unpinned``: what a scan that is not bound to a snapshot needs to be planned again
+    when files are gone.
     """
 
     plan: TablePlan
@@ -59,13 +60,13 @@ class TableScan(ArrowStream):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the batches: the table's own types, timestamps in the unit of their precision."""
+        """The schema of the batches. It has the table's types, and timestamps have the unit of their precision."""
         return table_arrow_schema([self.table_schema.by_name[name] for name in self.columns], self.options)
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Notes that are known before rows are read: evidence that could not be used, and instants that are returned as
-        stored."""
+        """The notes that are known before rows are read. They name evidence that could not be used, and instants that
+        are returned as stored."""
         return (*self.plan.notes, *_instant_notes(self))
 
     def restricted(self, bound: Predicate | None) -> TableScan:
@@ -77,11 +78,11 @@ class TableScan(ArrowStream):
     # ------------------------------------------------------------------ rows
 
     def to_batches(self) -> TableBatches:
-        """An iterator over the batches, with ``.metrics`` and ``.notes`` of its own pass and ``.close()``."""
+        """An iterator over the batches. It has ``metrics`` and ``notes`` of its own pass, and ``close()``."""
         return TableBatches(self)
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """Batches; files are read and decoded off the event loop."""
+        """Iterates over the batches. Files are read and decoded outside of the event loop."""
         batches = self.to_batches()
         try:
             while (batch := await off_loop(partial(next, batches, None))) is not None:
@@ -90,12 +91,12 @@ class TableScan(ArrowStream):
             await off_loop(batches.close)
 
     def count_rows(self) -> int:
-        """The number of rows; without a condition it comes from metadata alone."""
+        """The number of rows. Without a condition only metadata is read."""
         total = asked_again(self, _count)
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def explain(self) -> Explanation:
-        """Explains what the scan will read and why it can skip the rest; reads metadata and indexes only."""
+        """Explains what the scan will read, and why it can skip the rest. Reads only metadata and indexes."""
         return asked_again(self, _explained)
 
 
@@ -121,7 +122,7 @@ def _explained(scan: TableScan) -> Explanation:
 
 
 def _instant_notes(scan: TableScan) -> list[Note]:
-    """A note that Paimon's Java moves TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM."""
+    """A note that Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM."""
     schema = scan.table_schema
     if scan.jvm_zone is not None:
         return []
@@ -131,15 +132,15 @@ def _instant_notes(scan: TableScan) -> list[Note]:
     if not zoned or not any(task.moves_instants for task in scan.plan.tasks):
         return []
     text = (
-        f"{', '.join(zoned)}: instants are returned as the ORC files have them. They are right if every JVM that "
-        "wrote them ran in UTC, because Paimon's Java moves them by its zone unless orc.timestamp-ltz.legacy.type is "
-        "false; give the zone by jvm_zone="
+        f"{', '.join(zoned)}: the instants are returned as they are in the ORC files. They are right if every JVM that "
+        "wrote them ran in UTC, because Paimon's Java shifts them by its zone unless orc.timestamp-ltz.legacy.type is "
+        "false. Otherwise give the zone by jvm_zone="
     )
     return [Note("ORC files", "distrusted", text)]
 
 
 def rows_left(task: FileTask) -> int:
-    """The rows of a file that are not deleted, by the metadata."""
+    """The number of rows of a file that are not deleted, by the metadata."""
     deletion = task.file.deletion
     if deletion is None:
         return task.file.rows
@@ -150,9 +151,9 @@ def rows_left(task: FileTask) -> int:
 
 
 class TableBatches(Batches):
-    """One pass over a table: an iterator of record batches. ``metrics`` and ``notes`` grow while it runs.
+    """One pass over a table: an iterator of record batches. ``metrics`` and ``notes`` are updated while it runs.
 
-    ``notes``: indexes that could not be used, and why; their rows were kept.
+    ``notes``: indexes that could not be used, and why. No row was skipped by such an index.
     """
 
     def __init__(self, scan: TableScan) -> None:
@@ -182,7 +183,7 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
-    """Positions in the file of the rows for which the scan's predicate is true, including deleted rows, in ascending
-    pieces."""
+    """Positions in the file of the rows for which the scan's predicate is true, including deleted rows. The positions
+    are yielded in arrays, in ascending order."""
     bare = replace(task, file=replace(task.file, deletion=None))
     return TaskRun(bare, replace(scan, columns=(), row_limit=None, top=()), ScanMetrics(), [], {}).places()

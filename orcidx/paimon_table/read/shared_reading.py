@@ -1,4 +1,4 @@
-"""What a scan makes once for all files of a table that were written with the same schema."""
+"""Values that a scan computes once for all files of a table that were written with the same schema."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _UNITS = ("s", "ms", "us", "ns")
 @dataclass(frozen=True)
 class SharedReading:
     """``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
-    ``entries``: the columns that are read, and ``schema``: theirs. ``options``: those for reading the files. ``small``:
-    reads files that need not be opened."""
+    ``entries``: the columns that are read. ``schema``: the schema of these columns. ``options``: the options for
+    reading the files. ``small``: reads files that need not be opened."""
 
     where: FileWhere
     rest: BoundPredicate | None
@@ -38,7 +38,7 @@ class SharedReading:
 
 
 class Asked(Protocol):
-    """What a scan asks of every file."""
+    """The attributes of a scan that reading a file needs."""
 
     @property
     def table_schema(self) -> TableSchema: ...
@@ -63,13 +63,13 @@ class Asked(Protocol):
 
 
 Shared = dict[tuple[Any, ...], SharedReading]
-"""The shared readings of one scan, keyed by what else they depend on."""
+"""The shared values of one scan, by the mapping and the other values on which they depend."""
 
 
 def shared_reading(
     scan: Asked, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
-    """The reading for files of one mapping. ``metrics``: those of the pass, for files that are not opened."""
+    """The values for files with one mapping. ``metrics``: the metrics of the pass, for files that are not opened."""
     where = FileWhere(None, None)
     if scan.where is not None:
         where = translate(
@@ -87,7 +87,7 @@ def shared_reading(
     by_name = {entry.field.name: entry for entry in mapping}
     entries = [by_name[name] for name in names]
     schema = table_arrow_schema([entry.field for entry in entries], scan.options)
-    # reading options that follow from the table's types
+    # reading options that depend on the table's types
     known: dict[str, Any] = {
         "case_sensitive": True,
         "strings": "string",
@@ -102,7 +102,7 @@ def shared_reading(
 def _small_files(
     where: FileWhere, entries: Sequence[FieldMapping], options: ReadOptions, metrics: ScanMetrics
 ) -> SmallFiles | None:
-    """None where no column of the files is read; then only their rows are counted."""
+    """The reader of small files. None if no column of the files is read; then only their rows are counted."""
     names = [(entry.file_field.name,) for entry in entries if entry.file_field is not None]
     if not names:
         return None
@@ -122,14 +122,14 @@ def table_bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> 
 
 
 def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.Schema:
-    """The Arrow schema in which a scan gives these fields."""
+    """The Arrow schema in which a scan returns these fields."""
     views = options.strings == "view"
     kinds = [pa.string_view() if views and f.type.root in ("CHAR", "VARCHAR") else f.type.arrow_type for f in fields]
     return pa.schema([pa.field(f.name, kind, f.type.nullable) for f, kind in zip(fields, kinds)])
 
 
 def _unit(schema: pa.Schema) -> str:
-    """The finest unit that the columns need; each column is cast to its own unit afterwards."""
+    """The finest unit that the columns need. Each column is cast to its own unit afterwards."""
     finest, waiting = 0, list(schema.types)
     while waiting:
         kind = waiting.pop()

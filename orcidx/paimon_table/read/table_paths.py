@@ -1,4 +1,4 @@
-"""Where the files of a table are, by their paths within it: buckets' directories, index files."""
+"""The paths of a table's files within the table: directories of buckets, and index files."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def partition_values(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
 
 
 def bucket_path(schema: TableSchema, bucket: int, values: Sequence[Any]) -> str:
-    """The directory of a bucket of the partition with these values. Raises ``CorruptFile`` for one outside, and
-    ``Unsupported`` where ``bucket_pattern`` has to be looked for."""
+    """The directory of a bucket of the partition with these values. Raises ``CorruptFile`` for a directory outside of
+    the table, and ``Unsupported`` if the directory must be searched with ``bucket_pattern``."""
     partition = partition_path(schema.partition_fields, values, **_naming(schema))
     within = _within(schema)
     return f"{within}/{partition}{_bucket(bucket)}" if within else f"{partition}{_bucket(bucket)}"
 
 
 def bucket_pattern(schema: TableSchema, bucket: int, values: Sequence[Any]) -> re.Pattern[str] | None:
-    """A pattern for the paths of a bucket where a partition's text depends on the JVM that wrote it; else None."""
+    """A pattern for the paths of a bucket, if a partition's text depends on the JVM that wrote it. Otherwise None."""
     naming = _naming(schema)
     free = [
         value is not None and depends_on_jvm(field.type, legacy=naming["legacy"])
@@ -69,7 +69,7 @@ def _within(schema: TableSchema) -> str:
 
 
 def schema_file(root: Source, schema: TableSchema) -> list[Source]:
-    """The file from which new files of a local table take their mode: its schema."""
+    """The file from which new files of a local table copy their mode: the file of its schema."""
     return [Folder(root).source(f"schema/schema-{schema.id}")]
 
 

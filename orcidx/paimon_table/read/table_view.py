@@ -1,4 +1,4 @@
-"""``TableView``: one snapshot of a table, for planning. Its manifests are read once, when they are needed."""
+"""``TableView``: one snapshot of a table, for planning. Its manifests are read once, when they are first needed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["TableView"]
 
 
 class TableView:
-    """A snapshot (None: nothing has been written yet) with the schema for reading its rows.
+    """A snapshot with the schema for reading its rows. The snapshot is None if nothing has been written yet.
 
-    ``is_latest``: it was opened as the newest one, not by a number that the caller gave. ``manifests`` and ``entries``:
-    what was already read.
+    ``is_latest``: whether it was opened as the newest snapshot, not by a number that the caller gave. ``manifests`` and
+    ``entries``: what has already been read.
     """
 
     def __init__(
@@ -60,7 +60,8 @@ class TableView:
         return None if self.snapshot is None else self.snapshot.id
 
     def data_files(self) -> list[TableFile]:
-        """The live data files, in the manifests' order; also those that a scan would not read as they are."""
+        """The live data files in the order of the manifests. Files that a scan cannot read on their own are
+        included."""
         return [self._places.table_file(entry) for entry in self._live(self._manifest_infos())]
 
     def index_files(self) -> list[IndexEntry]:
@@ -71,7 +72,7 @@ class TableView:
             return self.files.parsed(f"manifest/{self.snapshot.index_manifest}", read_index_manifest)
 
     def schema_of(self, schema_id: int) -> TableSchema:
-        """A schema of the table by number, as its data files name it."""
+        """The schema with this number. Each data file names the number of its schema."""
         if schema_id not in self._schemas:
             self._schemas[schema_id] = self.files.schema(schema_id)
         return self._schemas[schema_id]
@@ -84,7 +85,7 @@ class TableView:
         case_sensitive: bool = True,
         jvm_zone: str | None = None,
     ) -> TablePlan:
-        """Plans which files a scan reads, which not, and why; see ``paimon.Table.plan``."""
+        """Plans which files a scan reads and which it skips, with reasons. See ``paimon.Table.plan``."""
         zone = check_zone(jvm_zone)
         manifests = self._manifest_infos()
         bound = None
@@ -103,7 +104,7 @@ class TableView:
         try:
             yield
         except FileNotFoundError as error:
-            text = f"gone since snapshot {self.snapshot_id} was opened, which has expired; open the table again"
+            text = f"is gone since snapshot {self.snapshot_id} was opened, which has expired; open the table again"
             name = error.file if isinstance(error, FileGone) else error.filename
             raise FileGone(text, file=name or self.files.root.name) from error
 

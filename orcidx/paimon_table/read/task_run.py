@@ -1,6 +1,6 @@
-"""One data file of a table's scan, of whatever format: its rows in the table's own schema.
+"""One data file in a scan of a table, in any supported format. Its rows are converted to the table's schema.
 
-The part of the predicate that has no exact equivalent in the file's types is tested after conversion.
+If a part of the predicate has no exact equivalent in the file's types, it is tested after conversion.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["TaskRun"]
 
 
 class TaskRun:
-    """One file during one pass. ``shared``: what files of the same schema share in the pass."""
+    """One file during one pass. ``shared``: values that files of the same schema share in the pass."""
 
     def __init__(self, task: FileTask, scan: Asked, metrics: ScanMetrics, notes: list[Note], shared: Shared) -> None:
         self.task = task
@@ -40,7 +40,7 @@ class TaskRun:
         self.notes = notes
         is_orc = self.file.format == "orc"
         self.moved_by = scan.jvm_zone if task.moves_instants and moves(scan.jvm_zone) else None
-        # the key is valid within one scan, whose tasks keep the mappings alive
+        # The key is valid only within one scan, because the scan's tasks keep the mappings alive.
         alike = id(task.mapping), is_orc, self.moved_by
         if alike not in shared:
             moved = self.moved_by is not None
@@ -55,7 +55,7 @@ class TaskRun:
         return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The file's rows that the scan gives, in the table's schema."""
+        """The file's rows that the scan returns, in the table's schema."""
         with in_planned_file(self.file):
             self._check_format()
             rows = self.rows.batches()
@@ -64,22 +64,23 @@ class TaskRun:
                 yield from self._finished(batch)
 
     def count(self) -> int:
-        """How many rows of the file match; from metadata and indexes where these prove it."""
+        """How many rows of the file match. Metadata and indexes are used where they prove it."""
         if (orc := self.whole) is not None:
             with in_planned_file(self.file):
                 return orc.count()
         return sum(batch.num_rows for batch in self.batches())
 
     def explain(self) -> FileExplanation:
-        """Explains what is read of the file, and why the rest is not; for a Parquet file only how many rows."""
+        """Explains what is read of the file, and why the rest is not. For a Parquet file, it explains only the row
+        count."""
         with in_planned_file(self.file):
             found = self.rows.explain()
             return replace(found, notes=(*self.notes, *found.notes))
 
     def places(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Positions in the file of the rows that the scan gives. Each row itself is tested: a wrong index or wrong
-        statistics can hide a row but cannot make one match. The test is that of the scan, which uses the values as
-        stored; values that a scan returns may be coarser."""
+        """Positions in the file of the rows that the scan returns. Every row itself is tested. So a wrong index or
+        wrong statistics can hide a row, but cannot make a row match. The test uses the values as stored, like the
+        scan's test. The values that a scan returns may be coarser."""
         reading = self.reading
         with in_planned_file(self.file):
             self._check_format()
@@ -94,7 +95,7 @@ class TaskRun:
             raise Unsupported(f"orcidx does not read data files of format {self.file.format!r}, only orc and parquet")
 
     def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows in the table's schema, without those for which the rest of the predicate is not true."""
+        """The rows in the table's schema, without the rows for which the rest of the predicate is not true."""
         reading = self.reading
         batch = _converted(batch, reading.entries, reading.schema, self.moved_by)
         if reading.rest is not None:
@@ -106,7 +107,7 @@ class TaskRun:
 def _converted(
     batch: pa.RecordBatch, entries: Sequence[FieldMapping], schema: pa.Schema, moved_by: str | None
 ) -> pa.RecordBatch:
-    """The wanted columns, in the table's types. ``moved_by``: the zone of the JVM that moved the file's instants."""
+    """The wanted columns in the table's types. ``moved_by``: the zone of the JVM that shifted the file's instants."""
     arrays = []
     for entry, wanted in zip(entries, schema):
         if entry.file_field is None:
@@ -120,5 +121,5 @@ def _converted(
                     arrays.append(convert(array, entry.file_field.type, entry.field.type, wanted.type))
                 except pa.ArrowNotImplementedError:
                     expected = entry.file_field.type
-                    raise CorruptFile(f"the file has {array.type}, where its schema says {expected}") from None
+                    raise CorruptFile(f"the file has the type {array.type}, but its schema says {expected}") from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch

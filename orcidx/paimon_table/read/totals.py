@@ -1,8 +1,9 @@
-"""Totals of the rows of a table: from the statistics of its ORC files where those prove them, by decoding where not.
+"""Totals of the rows of a table. They come from the statistics of its ORC files where these prove them, and from the
+rows elsewhere.
 
-The statistics of a file are about the file's own values. They are used where the table has the same values: the column
-was not widened to another kind, no instant is moved back, and the whole condition can be pushed to the file. The rows
-of any other file are decoded and converted as in a scan.
+The statistics of a file describe the file's own values. They are used if the table has the same values: the column was
+not widened to another kind, no instant is shifted, and the whole condition can be pushed to the file. The rows of any
+other file are decoded and converted as in a scan.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from orcidx.scanner.scan import Scan
 __all__ = ["aggregate_scan"]
 
 _KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", "VARCHAR")
-"""Types whose values in a partition's row have the form in which ``value_forms`` compares them."""
+"""Types whose values in the BinaryRow of a partition have the form in which ``value_forms`` compares them."""
 
 
 def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
-    """The totals of the rows of a scan of whole columns, without a limit; see ``Table.aggregate``."""
+    """The totals of the rows of a scan. The scan has whole columns and no limit. See ``Table.aggregate``."""
     return asked_again(scan, lambda found: _totals(found, aggregates, by))
 
 
@@ -55,7 +56,7 @@ def _totals(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[s
 
 
 class _TableTotals:
-    """Adds the totals of one file after the other."""
+    """Adds up the totals of the files."""
 
     def __init__(self, plan: AggregatePlan, scan: TableScan) -> None:
         self.plan = plan
@@ -77,7 +78,7 @@ class _TableTotals:
             self._decode(run)
 
     def _count(self, task: FileTask, constants: Mapping[str, pa.Scalar]) -> None:
-        """Row counts alone come from the manifests and the deletion vectors."""
+        """Adds the number of rows, which the manifests and the deletion vectors give."""
         rows = rows_left(task)
         if not rows and self.plan.by:  # a group without rows is left out
             return
@@ -86,7 +87,7 @@ class _TableTotals:
         self.origins.rows["metadata"] += rows
 
     def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
-        """The named columns that have one value in all rows of the file, by its partition."""
+        """The named columns that have one value in all rows of the file, because they are partition columns."""
         known = dict(zip((field.name for field in self.scan.table_schema.partition_fields), task.file.partition_values))
         found = {}
         for name, path in self.plan.paths.items():
@@ -97,10 +98,10 @@ class _TableTotals:
                     found[name] = restored([value], self.plan.types[name])[0]
         return found
 
-    # ------------------------------------------------------------------ an ORC file's own words
+    # ------------------------------------------------------------------ statistics of ORC files
 
     def _add_proved(self, run: TaskRun, constants: Mapping[str, pa.Scalar]) -> bool:
-        """Adds a file by its statistics if its values are the table's; returns whether they are."""
+        """Adds a file by its statistics if its values are the table's values. Returns whether the file was added."""
         orc = run.whole
         paths = None if orc is None else self._paths_in_file(run)
         if orc is None or paths is None:
@@ -115,7 +116,7 @@ class _TableTotals:
         return True
 
     def _paths_in_file(self, run: TaskRun) -> dict[str, tuple[str, ...]] | None:
-        """The columns by the file's names; None where the file lacks one or has other values."""
+        """The columns by the names in the file. None if the file lacks a column or has other values."""
         entries = {entry.field.name: entry for entry in run.task.mapping}
         found = {}
         for name, path in self.plan.paths.items():
@@ -130,8 +131,8 @@ class _TableTotals:
         return found
 
     def _gives_values(self, scan: Scan, plan: AggregatePlan) -> bool:
-        """Whether the file's values are the table's without conversion: they have the same type, or are integers that
-        were widened."""
+        """Whether the file's values are the table's values without conversion: they have the same type, or they are
+        integers that were widened."""
         for name, path in plan.paths.items():
             _, have = resolve_column(path, scan.schema)
             want = plan.types[name]
@@ -158,7 +159,7 @@ class _TableTotals:
 
 
 def _key_form(constant: pa.Scalar) -> object:
-    """The form of a constant in a group's key."""
+    """The form of a constant in the key of a group."""
     return comparable(pa.array([constant.as_py()], constant.type))[0].as_py()
 
 
@@ -171,13 +172,13 @@ def _is_text(value: bytes) -> bool:
 
 
 def _leaf(schema: TableSchema, path: Sequence[str]) -> DataType:
-    """The table's type of a column or of a field inside it. Raises ``InvalidQuery`` for one inside an array or map."""
+    """The table's type of a column or of a field inside it. Raises ``InvalidQuery`` for a field in an array or map."""
     kind = schema.by_name[path[0]].type
     for name in path[1:]:
         inner = next((field for field in kind.fields if field.name == name), None)
         if inner is None:
             raise InvalidQuery(
-                "is no field of a ROW: totals are of columns, or of fields of ROW columns", column=".".join(path)
+                "is not a field of a ROW: totals need a column, or a field of a ROW column", column=".".join(path)
             )
         kind = inner.type
     return kind
