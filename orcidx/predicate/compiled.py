@@ -153,4 +153,4 @@ _RANGES = {
     Op.GE: (True, False, False, False),
     Op.BETWEEN: (True, True, False, False),
 }
-"""For each operator: whether the range has a low end, whether it has a high end, and which of these ends are excluded."""
+"""For each operator: whether the range has a low end and a high end, and which of these ends are excluded."""

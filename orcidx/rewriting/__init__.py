@@ -1,1 +1,2 @@
-"""Makes ORC files from files: copies and recompresses stripes, adds indexes, and sorts, clusters and encodes rows."""
+"""Makes ORC files from other files. It copies and recompresses stripes, adds indexes, and sorts, clusters and encodes
+rows."""

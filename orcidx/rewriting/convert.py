@@ -1,8 +1,8 @@
-"""Converts files of other formats into ORC, and back: pyarrow reads them and orcidx writes, or the other way round.
-Rows go through batch by batch.
+"""Converts files of other formats into ORC, and ORC files into other formats. pyarrow reads and writes the other
+formats, and orcidx reads and writes ORC. Rows are converted batch by batch.
 
-Columns of CSV and JSON lines get types that hold all of their values unchanged; a column for which that is doubtful
-stays text. No file gets its name before it is finished."""
+Columns of CSV and JSON lines get types that keep all of their values unchanged. If this is doubtful for a column, it
+stays text. A file gets its name only when it is finished."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FORMATS = {
     "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
 }  # fmt: skip
 Batches = tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]
-"""The schema, the rows, and the columns that stay text although they look like numbers or times."""
+"""The schema, the rows, and the columns that stay text although their values look like numbers or times."""
 
 
 def convert(
@@ -61,25 +61,29 @@ def convert(
     write_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> dict[str, Any]:
-    """Converts one file; formats by suffix unless given. Returns ``{"target", "rows", "bytes", "notes"}``.
+    """Converts one file. The suffixes give the formats, unless the arguments do. Returns ``{"target", "rows", "bytes",
+    "notes"}``.
 
-    ``schema``: types of columns of CSV or JSON lines. Columns that it leaves out get a type that holds all of their
-    values as they are: 01234 and 12345678901234567890 stay text, which a number would change; ``notes`` names them.
+    ``schema`` gives types of columns of CSV or JSON lines. Columns that are not in it get a type that keeps all of
+    their values unchanged. For example, 01234 and 12345678901234567890 stay text, because a number would change them.
+    ``notes`` names such columns.
 
-    Raises ``InvalidQuery`` for unknown suffixes and targets that are there, ``CorruptFile`` for what does not read as
-    its format, and ``Unsupported`` for types that the other format has not.
+    Raises ``InvalidQuery`` for unknown suffixes and for a target that exists, ``CorruptFile`` for a source that cannot
+    be read as its format, and ``Unsupported`` for types that the other format does not have.
     """
     taken = describe_source(source, storage_options=storage_options)
     made = describe_target(target, storage_options=storage_options)
     formats = _format(taken.name, source_format), _format(made.name, target_format)
     if "orc" not in formats:
-        raise InvalidQuery(f"neither {taken.name} nor {made.name} is ORC; pyarrow converts between others")
+        raise InvalidQuery(f"neither {taken.name} nor {made.name} is ORC; use pyarrow to convert between other formats")
     if write_options and formats[1] != "orc":
-        raise InvalidQuery(f"{sorted(write_options)[0]} is an option of ORC files, and {made.name} is none")
+        raise InvalidQuery(f"{sorted(write_options)[0]} is an option for ORC files, but {made.name} is not an ORC file")
     if schema is not None and formats[0] not in ("csv", "tsv", "jsonl"):
-        raise InvalidQuery(f"{formats[0]} files have types of their own; schema= is for CSV and JSON lines")
+        raise InvalidQuery(
+            f"{formats[0]} files contain their types; leave schema= out, which is for CSV and JSON lines"
+        )
     if exists(made) and not overwrite:
-        raise InvalidQuery("the target is there already; overwrite=True replaces it", file=made.name)
+        raise InvalidQuery("the target exists; give overwrite=True to replace it", file=made.name)
     types = dict(zip(schema.names, schema.types)) if schema is not None else {}
     with (
         _opened(taken, formats[0], timestamp_unit, types) as (found, batches, texts),
@@ -99,7 +103,7 @@ def convert(
             _WRITERS[formats[1]](found, counted(), sink, write_options or {})
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             sink.abort()
-            raise Unsupported(f"{formats[1]} cannot hold this: {error}", file=made.name) from error
+            raise Unsupported(f"the rows cannot be written as {formats[1]}: {error}", file=made.name) from error
         except BaseException:
             sink.abort()
             raise
@@ -108,7 +112,7 @@ def convert(
 
 
 def _kept_note(name: str) -> str:
-    return f"column {name!r} stays text, as another type would change a value; schema= (--schema) gives it one"
+    return f"column {name!r} stays text, because another type would change a value; give a type by schema= (--schema)"
 
 
 def _format(name: str, given: str | None) -> str:
@@ -160,11 +164,12 @@ def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataTyp
         missing = [name for name in types if name not in schema.names]
         if missing:
             raise InvalidQuery(
-                f"schema= has {missing[0]!r}; there are {', '.join(schema.names)}", file=source.name
-            )  # fmt: skip
+                f"schema= names {missing[0]!r}, which is not a column; the columns are {', '.join(schema.names)}",
+                file=source.name,
+            )
         yield schema, _checked(batches, source.name, kind), texts
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise CorruptFile(f"it does not read as {kind}: {error}", file=source.name) from error
+        raise CorruptFile(f"the file cannot be read as {kind}: {error}", file=source.name) from error
     finally:
         reader.close()
 
@@ -180,12 +185,12 @@ def _read(kind: str, open_file: Callable[[], io.RawIOBase], types: Mapping[str, 
 
 
 def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """The batches. An error of reading is reported as one of the source."""
+    """The batches. An error during reading is raised as an error of the source."""
     while True:
         try:
             batch = next(batches, None)
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-            raise CorruptFile(f"it does not read as {kind}: {error}", file=name) from error
+            raise CorruptFile(f"the file cannot be read as {kind}: {error}", file=name) from error
         if batch is None:
             return
         yield batch
@@ -226,7 +231,9 @@ def _separated(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Coun
 
 def _to_jsonl(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]) -> None:
     if twice := _repeated(schema):
-        raise Unsupported(f"two fields are called {twice!r}, and a JSON object has each name once; rename one")
+        raise Unsupported(
+            f"two fields are called {twice!r}, but a name must be unique in a JSON object; rename one of them"
+        )
     names = schema.names
     for batch in batches:
         rows = zip(*(column.to_pylist() for column in batch.columns))
@@ -245,7 +252,8 @@ def _repeated(kind: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, decimals as text, bytes in base64, NaN and infinities as null."""
+    """A value as JSON represents it: times in ISO 8601, decimals as text, bytes in base64, NaN and infinities as
+    null."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -260,7 +268,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Plain:
-    """A sink as the writable Python file that pyarrow expects."""
+    """A sink as the writable Python file object that pyarrow expects."""
 
     closed = False
 

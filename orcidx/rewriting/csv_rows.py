@@ -1,7 +1,7 @@
-"""Rows of CSV text, with types that change no value; a column for which that is doubtful stays text.
+"""Reads rows of CSV text, with types that do not change any value. If this is doubtful for a column, it stays text.
 
-pyarrow takes the types that the first block suggests: it reads 01234 as 1234, and 12345678901234567890 as the nearest
-double. Here all values of a column are tested before its type is chosen."""
+pyarrow chooses the types that the first block suggests. It reads 01234 as 1234, and 12345678901234567890 as the nearest
+double. This module tests all values of a column before it chooses the type."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 
 __all__ = ["open_csv"]
 
-# pyarrow's texts for null, without those for NaN, which is a value of a double.
+# pyarrow's texts for null, except the texts for NaN, because NaN is a value of a double.
 _NULL_WORDS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
 _BLANK = "[ \\t]*"
 _INTEGER = f"^{_BLANK}(0|-?[1-9][0-9]{{0,17}}){_BLANK}$"
-"""At most 18 digits; a number of 19 digits may be beyond 64 bits."""
+"""At most 18 digits. A number of 19 digits may not fit in 64 bits."""
 _DOUBLE = f"^{_BLANK}(-?((0|[1-9][0-9]*)(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|NaN|inf|Inf)){_BLANK}$"
 _BOOLEAN = f"^{_BLANK}(true|True|TRUE|false|False|FALSE){_BLANK}$"
 _MANY_DIGITS = "([0-9].?){16}|[0-9][eE]"
@@ -30,9 +30,10 @@ _MANY_DIGITS = "([0-9].?){16}|[0-9][eE]"
 def open_csv(
     open_file: Callable[[], pa.PythonFile], delimiter: str, given: Mapping[str, pa.DataType]
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]:
-    """Schema, rows, and the columns that stay text although pyarrow would make them numbers.
+    """Returns the schema, the rows, and the columns that stay text although pyarrow would convert them to numbers.
 
-    ``given``: types of columns that the caller knows. ``open_file()`` opens the text anew: it is read twice.
+    ``given`` has the types of columns that the caller knows. ``open_file()`` opens the text again, because it is read
+    twice.
     """
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
@@ -62,7 +63,7 @@ def open_csv(
 
 @dataclass
 class _Column:
-    """Tests which types hold all values of a column unchanged."""
+    """Tests which types keep all values of a column unchanged."""
 
     number: int
     name: str
@@ -77,7 +78,7 @@ class _Column:
             self.possible = [kind, pa.timestamp("ns", kind.tz)]
         elif types.is_date(kind) or types.is_boolean(kind):
             self.possible = [kind]
-        else:  # nulls alone; times of day, which ORC has not
+        else:  # only nulls, or times of day, for which ORC has no type
             self.possible = []
 
     def ask(self, texts: pa.Array) -> None:
@@ -111,7 +112,7 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
 
 
 def _are_long_integers(texts: pa.Array) -> bool:
-    """Like the other, with numbers of 19 digits, which may be within 64 bits."""
+    """Like ``_INTEGER``, but also accepts numbers of 19 digits that fit in 64 bits."""
     pattern = _INTEGER.replace("{0,17}", "{0,18}")
     if not _all_match(texts, pattern):
         return False

@@ -1,4 +1,5 @@
-"""``orcidx.write_dataset``: rows into a directory of ORC files, Hive-style, that a second call can complete."""
+"""``orcidx.write_dataset`` writes rows into a directory of ORC files, with partitions as in Hive. A second call can
+complete the directory."""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ __all__ = ["DatasetFile", "WrittenDataset", "write_dataset"]
 
 HELD_ROWS = 1 << 14
 HELD_BYTES = 1 << 20
-"""Rows and bytes of a partition that are collected before its writer gets them, because a batch has few rows of each of
-many partitions."""
+"""Rows and bytes of a partition that are collected before its writer gets them. A batch may contain rows of many
+partitions, and only a few rows of each."""
 
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """``path``: below the directory; ``partition``: values as text, by column; ``written``: whether this call wrote
-    it."""
+    """``path`` is relative to the directory. ``partition`` has the values as text, by column. ``written`` says whether
+    this call wrote the file."""
 
     path: str
     partition: Mapping[str, str | None] = field(hash=False)
@@ -45,7 +46,7 @@ class DatasetFile:
 
 @dataclass(frozen=True)
 class WrittenDataset:
-    """All files of the job, including those of earlier calls.
+    """All files of the job, including the files of earlier calls.
 
     Examples
     --------
@@ -61,12 +62,12 @@ class WrittenDataset:
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """The number of rows of all files."""
         return sum(one.rows for one in self.files)
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """The number of bytes of all files."""
         return sum(one.bytes for one in self.files)
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,37 +103,40 @@ def write_dataset(
 ) -> WrittenDataset:
     """Writes many ORC files of about ``max_file_bytes`` into a directory.
 
-    Each file appears whole. One call at a time may work on a job.
+    A file is visible only when it is complete. Only one call at a time may work on a job.
 
     Parameters
     ----------
     source : pyarrow.Table, RecordBatchReader, Scan or data frame
-        Files of a Table are of even size in each partition; of a stream the last one is smaller.
+        With a Table, the files of each partition have about the same size. With a stream, the last file is smaller.
     directory : path or URL
-        Where the files go.
+        The directory for the files.
     partition_by : str or sequence of str
-        Columns whose values become directories ``column=value``, escaped as Spark does, null as
-        ``__HIVE_DEFAULT_PARTITION__``. They are not in the files; ``orcidx.scan`` gives them back and prunes by them.
+        Columns whose values become directories ``column=value``. Values are escaped as in Spark, and null becomes
+        ``__HIVE_DEFAULT_PARTITION__``. The files do not contain these columns; ``orcidx.scan`` restores them and prunes
+        by them.
     max_file_bytes : int
-        Bytes of a file, at least 64 KiB.
+        Size of a file in bytes, at least 64 KiB.
     mode : {"error", "append", "overwrite"}
-        What becomes of ORC files that are there already. "error": the call is refused; "append": they stay;
-        "overwrite": they are deleted once all new files are written, so that a reader in between sees both.
+        What to do if the directory already has ORC files. "error": the call raises an error. "append": the files stay.
+        "overwrite": the files are deleted after all new files are written, so a reader may see both in between.
     job : str, optional
-        Names the call. After a kill the same call, with the same rows, completes what is there; a job that is done is
-        only compared. Without a name each call writes all its rows, and removes its files after an error.
+        A name for the call. If a call is killed, the same call with the same rows completes the directory. If the job
+        is already done, the rows are only compared. Without a name, each call writes all its rows, and deletes its
+        files after an error.
     max_memory : int
-        Bytes that open files hold, at least 1 MiB. Beyond, the largest ends its stripe.
+        Maximum bytes that open files may buffer, at least 1 MiB. Above this, the file with the largest buffer ends its
+        stripe.
     max_partitions : int
-        Partitions whose files are open at once.
+        Maximum number of partitions whose files are open at once.
     progress : bool, optional
-        A bar on standard error. None: if that is a terminal.
+        Shows a bar on standard error. None: only if standard error is a terminal.
     storage_options : dict, optional
-        Given to fsspec for a URL.
+        Options that are given to fsspec for a URL.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
-        ``directory`` is a path in it.
+        The file system in which ``directory`` is a path.
     options : WriteOptions, optional
-        How files are written.
+        Options for writing the files.
     **overrides
         Single fields of ``WriteOptions`` by name.
 
@@ -144,8 +148,9 @@ def write_dataset(
     Raises
     ------
     InvalidQuery
-        For partition columns that are not there or have no text, for an empty string in one, for files that are there
-        already (``mode="error"``), and for rows that are not those of the job. Else as ``write_table``.
+        For partition columns that do not exist or whose type cannot be a directory name, for an empty string in such a
+        column, for existing files (``mode="error"``), and for rows that differ from the rows of the job. Other errors
+        are those of ``write_table``.
 
     Examples
     --------
@@ -158,7 +163,9 @@ def write_dataset(
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     chosen = (options or WriteOptions()).override(**overrides)
     if max_file_bytes < 1 << 16 or max_memory < 1 << 20 or max_partitions < 1:
-        raise InvalidQuery("max_file_bytes is at least 64 KiB, max_memory 1 MiB, max_partitions 1")
+        raise InvalidQuery(
+            "max_file_bytes must be at least 64 KiB, max_memory at least 1 MiB, and max_partitions at least 1"
+        )
     schema, batches = _opened(source)
     check_partition_columns(schema, names)
     folder = Folder(describe_target(directory, storage_options=storage_options, filesystem=filesystem))
@@ -186,12 +193,14 @@ def _opened(source: Any) -> tuple[pa.Schema, Any]:
     if not isinstance(schema, pa.Schema):
         schema = batches.schema if isinstance(batches, pa.RecordBatchReader) else None
     if schema is None:
-        raise InvalidQuery(f"a {type(source).__name__} has no schema; give a Table, a reader, a scan or a data frame")
+        raise InvalidQuery(
+            f"a {type(source).__name__} is not supported as source; give a Table, a reader, a scan or a data frame"
+        )
     return schema, batches
 
 
 def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None:
-    """Rows of each partition, if all rows are in memory already."""
+    """The number of rows of each partition. None if not all rows are in memory."""
     if not isinstance(source, pa.Table | pa.RecordBatch):
         return None
     found: Counter[PartitionKey] = Counter()
@@ -208,8 +217,8 @@ def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None
 
 @dataclass
 class _Partition:
-    """One directory: its waiting rows, the finished files of an earlier call whose rows are still to come, and the open
-    file."""
+    """One directory, with its waiting rows and its open file. It also has the finished files of an earlier call whose
+    rows were not seen yet."""
 
     key: PartitionKey
     folder: str
@@ -230,7 +239,7 @@ class _Partition:
 
 
 class _Writing:
-    """The open files of a call. ``expected``: rows of each partition, if they are known."""
+    """The open files of a call. ``expected`` has the number of rows of each partition, if it is known."""
 
     def __init__(
         self,
@@ -269,7 +278,7 @@ class _Writing:
     def _enter(self, key: PartitionKey) -> _Partition:
         if len(self._open) >= self._most:
             raise InvalidQuery(
-                f"more than {self._most} partitions; sort the rows by fewer columns, or raise max_partitions="
+                f"more than {self._most} partitions; partition by fewer columns, or raise max_partitions="
             )
         folder = hive_path(self._names, key)
         part = self._open[key] = _Partition(key, folder, self._job.of_partition(key))
@@ -285,7 +294,7 @@ class _Writing:
             self._append(part, self._pass(part, batch))
 
     def _pass(self, part: _Partition, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Leaves out the rows that an earlier call has written, after checking that they are the same."""
+        """Removes the rows that an earlier call has written, after checking that they are the same."""
         while part.earlier and batch.num_rows:
             file = part.earlier[0]
             taken = min(batch.num_rows, file.rows - part.passing.rows)
@@ -294,16 +303,17 @@ class _Writing:
             part.rows_seen += taken
             if part.passing.rows == file.rows:
                 if part.passing != file.seen:
-                    raise self._other_rows(f"those of {file.path} are others")
+                    raise self._other_rows(f"the rows of {file.path} differ")
                 part.earlier.pop(0)
                 part.passing = RowsSeen()
         if batch.num_rows and self._finished_before:
-            raise self._other_rows("there are more of them")
+            raise self._other_rows("there are more rows than before")
         return batch
 
     def _other_rows(self, what: str) -> InvalidQuery:
         return InvalidQuery(
-            f"the rows are not those that the job {self._job.name!r} wrote: {what}; give job= another name to add them",
+            f"the rows differ from the rows that the job {self._job.name!r} wrote: {what}; "
+            "give another name as job= to add them",
             file=self._folder.name,
         )
 
@@ -336,14 +346,14 @@ class _Writing:
         return 0 if part.writer is None else part.writer.bytes_written + part.writer.bytes_buffered
 
     def _room(self, part: _Partition) -> int:
-        """Rows to write before the size is checked again."""
+        """The number of rows to write before the size is checked again."""
         if part.seen.rows < 1000:
             return 1000
         left = (self._file_bytes - self._bytes(part)) * part.seen.rows // max(1, self._bytes(part))
         return max(1, min(HELD_ROWS, left, self._target_rows(part) - part.seen.rows))
 
     def _target_rows(self, part: _Partition) -> int:
-        """Rows of each file, so that the rows of the partition spread evenly."""
+        """The number of rows of each file, so the rows of the partition are spread evenly."""
         if self.expected is None or part.seen.rows < 1000:
             return 1 << 62
         left = self.expected[part.key] - part.rows_seen + part.seen.rows
@@ -363,7 +373,7 @@ class _Writing:
             if part.writer is not None:
                 self._end(part)
             if part.earlier:
-                raise self._other_rows(f"those of {part.earlier[0].path} are missing")
+                raise self._other_rows(f"the rows of {part.earlier[0].path} are missing")
         gone = {one.partition for one in self._job.files} - self._open.keys()
         if gone:
             raise self._other_rows(f"there are none of {hive_path(self._names, min(gone, key=str)) or 'them'}")

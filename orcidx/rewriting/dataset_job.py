@@ -1,7 +1,8 @@
-"""The record of a job of ``write_dataset``: a manifest in ``_orcidx_write/`` beside the data, hidden from readers.
+"""The record of a job of ``write_dataset``. It is a manifest in ``_orcidx_write/`` beside the data, which readers
+ignore.
 
-A file counts when the manifest lists it, which happens after the file has its name. Any other file with the job's name
-was left by a killed run. It is written again under the same name, or deleted."""
+A file belongs to the job when the manifest lists it. The manifest lists a file only after the file has its name. Any
+other file with the job's name was left by a killed run. It is written again under the same name, or deleted."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ Mode = Literal["error", "append", "overwrite"]
 FOLDER = "_orcidx_write"
 VERSION = 1
 SAVED_SHARE = 50
-"""The manifest names every file. It is written again when the number of files has grown by a fiftieth, so that ten
-thousand files write it three hundred times. A killed run has to repeat at most that share."""
+"""The manifest names every file. It is written again when the number of files has grown by a fiftieth, so ten thousand
+files cause about three hundred writes. After a kill, at most this share of the files is written again."""
 
 
 @dataclass(frozen=True)
 class JobFile:
-    """A finished file. ``seen``: a hash that tells its rows from others."""
+    """A finished file. ``seen`` is a hash of its rows, which detects other rows."""
 
     path: str
     partition: PartitionKey
@@ -43,9 +44,10 @@ class JobFile:
 
 @dataclass
 class DatasetJob:
-    """The job ``name`` and its files. ``token``: a part of the names of its files. ``replaced``: files of others that
-    are deleted when the job is done. ``made_of``: these, and the files that the rows come from; what is written is
-    readable only by their readers. A job without a name (``resumes`` is False) keeps no manifest."""
+    """The job ``name`` and its files. ``token`` is a part of the names of its files. ``replaced`` has the files of
+    other jobs that are deleted when this job is done. ``made_of`` has these files and the files that the rows come
+    from; only users who can read them may read the written files. A job without a name (``resumes`` is False) keeps no
+    manifest."""
 
     folder: Folder
     name: str
@@ -67,10 +69,11 @@ class DatasetJob:
 
     @staticmethod
     def open(folder: Folder, name: str | None, spec: str, mode: Mode = "error") -> DatasetJob:
-        """The job as the manifest has it, or a new one. Raises ``InvalidQuery`` for a directory with files of others,
-        unless ``mode`` says what becomes of them, and for a job that was begun with other options."""
+        """Reads the job from its manifest, or makes a new job. Raises ``InvalidQuery`` for a job that was started with
+        other options. Also raises it for a directory with files of other jobs, unless ``mode`` says what to do with
+        them."""
         if mode not in get_args(Mode):
-            raise InvalidQuery(f"mode is one of {', '.join(get_args(Mode))}, not {mode!r}")
+            raise InvalidQuery(f"mode must be one of {', '.join(get_args(Mode))}, not {mode!r}")
         own = f"unnamed {uuid.uuid4()}" if name is None else name
         job = DatasetJob(folder, own, spec, resumes=name is not None)
         raw = folder.read(job._manifest) if job.resumes else None
@@ -80,8 +83,8 @@ class DatasetJob:
         others = [one for one in listed if _is_data(one) and f"-{job.token}." not in one]
         if mode == "error" and others:
             raise InvalidQuery(
-                f"there are other files already, such as {others[0]}; mode='append' adds rows to them, and "
-                "mode='overwrite' replaces them (the same call again resumes a job that has a name, job=)",
+                f"the directory already has other files, such as {others[0]}; mode='append' adds rows, and "
+                "mode='overwrite' replaces these files. To resume a job, give the same job= as before",
                 file=folder.name,
             )
         if mode == "overwrite":
@@ -95,7 +98,9 @@ class DatasetJob:
         try:
             found: Any = json.loads(raw)
             if found["version"] != VERSION:
-                raise InvalidQuery(f"a manifest of version {found['version']}, of another orcidx", file=place)
+                raise InvalidQuery(
+                    f"the manifest has version {found['version']}; this orcidx supports version {VERSION}", file=place
+                )
             spec, self.done = found["spec"], found["done"]
             self.files = [_file_of(one) for one in found["files"]]
         except (ValueError, KeyError, TypeError) as error:
@@ -104,12 +109,12 @@ class DatasetJob:
             raise CorruptFile(f"the manifest of the job {self.name!r} is damaged: {error!r}", file=place) from error
         if spec != self.spec:
             raise InvalidQuery(
-                f"the job {self.name!r} was begun with another schema or other options; give job= another name",
+                f"the job {self.name!r} was started with another schema or other options; give another name as job=",
                 file=self.folder.name,
             )
 
     def _clean(self) -> None:
-        """Deletes what a killed run left, and checks that the listed files are there."""
+        """Deletes files that a killed run left, and checks that the listed files exist."""
         listed = {one.path: one for one in self.files}
         for stored in self.folder.list():
             if _is_data(stored.name) and f"-{self.token}." in stored.name:
@@ -123,7 +128,7 @@ class DatasetJob:
 
     def _lost(self, file: JobFile, what: str) -> StorageError:
         return StorageError(
-            f"the file {file.path}, which the job {self.name!r} wrote, {what}; to write all of it anew, delete the "
+            f"the file {file.path}, which the job {self.name!r} wrote, {what}; to write all rows again, delete the "
             f"job's files (*-{self.token}.orc) and {self._manifest}",
             file=self.folder.name,
         )
@@ -136,16 +141,16 @@ class DatasetJob:
             self._save()
 
     def finish(self) -> None:
-        """Marks the job as done, then deletes the files that it replaces. A run that is killed in between leaves both;
-        the same call deletes the rest."""
+        """Marks the job as done, and then deletes the files that it replaces. If the run is killed in between, both
+        remain, and the same call deletes the rest."""
         self.done = True
         self._save()
         for name in self.replaced:
             self.folder.delete(name)
 
     def drop(self) -> None:
-        """After an error, deletes the files of a job that cannot be resumed. Errors of deleting are ignored, because
-        the first error is raised."""
+        """Deletes the files of a job that cannot be resumed, after an error. Errors during deletion are ignored,
+        because the first error is raised."""
         if not self.resumes and not self.done:
             for one in self.files:
                 with suppress(StorageError, OSError):
@@ -166,7 +171,7 @@ class DatasetJob:
 
 
 def spec_of(*parts: Any) -> str:
-    """A short hash of what must be equal in a job's manifest and a later call."""
+    """A short hash of the arguments that must be the same in a later call of the job."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

@@ -1,6 +1,6 @@
-"""A file that is written, read again to be verified, and only then gets its name. A local draft has a hidden name
-beside its target. For other storages, which show or charge for each upload, the draft is on the local disk until it is
-uploaded."""
+"""A draft is a file that is written, then read again to verify it, and only then gets its name. A local draft has a
+hidden name beside its target. Other storages show or charge for each upload, so for these the draft is on the local
+disk until it is uploaded."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from orcidx.storage.writers import temporary_name
 __all__ = ["Draft", "exists"]
 
 _PIECE_BYTES = 8 << 20
-"""Bytes that are copied at once: a part of an upload."""
+"""Number of bytes that are copied at once, which is one part of an upload."""
 
 
 class Draft:
-    """A context manager; leaving it without ``publish`` leaves nothing behind."""
+    """A context manager. If it is left without ``publish``, the draft is deleted."""
 
     def __init__(self, target: Source, made_of: Sequence[Source] = ()) -> None:
         if not target.in_store:
-            raise InvalidQuery(f"{target.name}: a file is written to a path or a URL")
+            raise InvalidQuery(f"{target.name}: the target must be a path or a URL")
         self.target = target
         self._made_of = tuple(made_of)
         self._folder: str | None = None
@@ -41,7 +41,7 @@ class Draft:
 
     def open_sink(self) -> Sink:
         sink = open_sink(self.path, made_of=self._made_of)
-        sink.name = self.target.name  # what messages call it
+        sink.name = self.target.name  # the name in error messages
         return sink
 
     @property
@@ -50,7 +50,7 @@ class Draft:
         return describe_source(self.path)
 
     def publish(self) -> None:
-        """Gives the file its name, and replaces a file of that name."""
+        """Gives the draft the name of the target. An existing file of that name is replaced."""
         if self._folder is None:
             with translating(self.target.name):
                 give_name(self.path, self._place, self.target.name)
@@ -76,7 +76,7 @@ class Draft:
 
 
 def exists(target: Source) -> bool:
-    """Whether there is a file of that name."""
+    """Whether a file of this name exists."""
     try:
         reader = target.open()
     except FileNotFoundError:

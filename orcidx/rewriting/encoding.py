@@ -1,4 +1,4 @@
-"""Reads rows of files and writes them anew, in their order or another."""
+"""Reads rows of files and writes them again, in the same or in another order."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["encode_rows"]
 
 ORDERED_BLOCK = 1 << 16
-"""The most bytes of a compressed chunk where rows are put in an order, so that lookups read little: 10,000 numbers take
-about one such chunk, and small numbers a twelfth of a chunk of 256 KiB. A lookup among six columns then plans 0.69 MB
-instead of 1.33, and the file takes 1.014 times as much (decision 0045)."""
+"""The maximum size of a compressed chunk when rows are put in an order, so lookups read little. A chunk of this size
+holds about 10,000 numbers. Small numbers take a twelfth of a chunk of 256 KiB. With this size a lookup among six
+columns plans 0.69 MB instead of 1.33 MB, and the file takes 1.014 times as much (decision 0045)."""
 
 _COPIED_ONLY = frozenset({TypeKind.GEOMETRY, TypeKind.GEOGRAPHY})
 
@@ -43,12 +43,14 @@ def encode_rows(
     options: ReadOptions,
     advance: Callable[[int], None],
 ) -> RowsSeen:
-    """Writes the file into the sink, and closes it. Returns a summary of the rows. ``advance(rows)`` is called as rows
-    are read."""
+    """Writes the file into the sink, and closes the sink. Returns a summary of the rows. ``advance(rows)`` is called
+    while rows are read."""
     for node in inputs[0].reader.root.walk():
         if node.kind in _COPIED_ONLY:
             raise Unsupported(
-                f"a {node.kind.name.lower()} column can be copied, not written", file=inputs[0].name, column=node.dotted
+                f"a {node.kind.name.lower()} column can be copied but not encoded",
+                file=inputs[0].name,
+                column=node.dotted,
             )
     scan = _scan_of(inputs, None, request.schema, options)
     schema = scan.schema
@@ -75,7 +77,7 @@ def encode_rows(
 
 
 def sink_object(sink: Sink) -> _SinkFile:
-    """A file object for ``OrcWriter`` that can only be written."""
+    """A file object for ``OrcWriter`` that supports only writing."""
     return _SinkFile(sink)
 
 
@@ -89,7 +91,7 @@ class _SinkFile:
 
 
 def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
-    """The columns, in types that may differ only in field metadata."""
+    """The columns in the types of the schema, which may differ in the metadata of fields only."""
     return [
         column if column.type.equals(field.type, check_metadata=True) or not pa.types.is_nested(field.type)
         else column.cast(field.type)
@@ -103,7 +105,7 @@ def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: Re
 
 
 def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadOptions) -> pa.Table:
-    """Evenly spread rows of the columns to cluster by."""
+    """Evenly spread rows with the columns to cluster by."""
     names = list(request.order.cluster_by)
     step = max(1, sum(one.rows for one in inputs) // SAMPLE)
     kept = []

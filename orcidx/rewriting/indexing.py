@@ -1,7 +1,7 @@
-"""Makes indexes for data that stays unchanged: adds bloom filters, or computes all statistics and filters anew.
+"""Makes indexes for data that stays unchanged. It adds bloom filters, or computes all statistics and filters again.
 
-The columns are decoded and given to the writer's column writers, of which only the statistics and filters of row groups
-are used. Positions come from the row index of the file."""
+The columns are decoded and given to the column writers of the ORC writer. Only the statistics and filters of row groups
+are used from their result. Positions come from the row index of the file."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trus
 
 _TIMES = frozenset({TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _GREGORIAN_START = -141_427
-"""1582-10-15 as days from 1970: earlier days have other numbers in a hybrid calendar."""
+"""1582-10-15 as days since 1970. Days before it have other numbers in a hybrid calendar."""
 
 
 def bloom_nodes(root: OrcType, names: Sequence[str | int]) -> list[OrcType]:
-    """The columns that ``bloom_filters=`` names: dotted names, "*", or ORC column ids."""
+    """The columns that ``bloom_filters=`` names by dotted names, "*", or ORC column ids."""
     return bloom_columns(list(root.walk()), names, option="bloom_filters")
 
 
@@ -65,15 +65,15 @@ def is_trusted(node: OrcType, reader: OrcReader) -> bool:
     encoding = ColumnEncoding(EncodingKind.DIRECT, 0, 1)
     if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, ReadOptions()) is not None:
         return False
-    if facts.hybrid_calendar and node.kind in _TIMES:  # days before 1582 have other keys there
+    if facts.hybrid_calendar and node.kind in _TIMES:  # days before 1582 have other keys in such files
         return False
-    # Java of these versions kept other keys in filters of these types (ORC-101, ORC-135)
+    # Java of these versions stored other keys in filters of these types (ORC-101, ORC-135).
     return facts.writer != WriterKind.JAVA or facts.writer_version >= 6 or node.kind not in _TIMES
 
 
 @dataclass(frozen=True)
 class Indexer:
-    """Makes the indexes of one file's stripes. ``columns``: ids of those that get bloom filters."""
+    """Makes the indexes of the stripes of one file. ``columns`` has the ids of the columns that get bloom filters."""
 
     source: Source
     reader: OrcReader
@@ -81,11 +81,11 @@ class Indexer:
     options: ReadOptions
     fpp: float
     everything: bool
-    """All statistics and filters are computed anew, instead of filters alone."""
+    """True: all statistics and filters are computed again. False: only filters are computed."""
 
     @cached_property
     def _tops(self) -> list[OrcType]:
-        """The top-level columns that have to be decoded."""
+        """The top-level columns that must be decoded."""
         return [top for top in self.reader.root.children if self.everything or top.ids & self.columns]
 
     @cached_property
@@ -106,12 +106,12 @@ class Indexer:
         root = describe_schema(schema, options)
         kinds = [node.kind for top in self._tops for node in top.walk()]
         if [node.kind for node in root.all_nodes][1:] != kinds:
-            raise CannotPatch("it has types that are written as others", file=self.reader.name)
+            raise CannotPatch("the file has types that orcidx writes as other types", file=self.reader.name)
         return names, root, options, schema
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
-        """Maps column ids of a writer of these columns alone to column ids of the file."""
+        """Maps the column ids of a writer of only these columns to the column ids of the file."""
         found = {0: 0}
         for top in self._tops:
             for node in top.walk():
@@ -130,8 +130,8 @@ class Indexer:
         yield from scan
 
     def index(self, stripe: StoredStripe, data: StripeData, framing: Framing) -> tuple[StripeData, list[bytes]]:
-        """``data`` of that stripe with its new indexes, and the new statistics of its columns (only if everything is
-        computed anew)."""
+        """Returns ``data`` of the stripe with its new indexes, and the new statistics of its columns (only if all
+        indexes are computed again)."""
         _, root, options, _ = self._request
         writer = StripeWriter(root, options, None, name=self.reader.name)
         for batch in self._batches(stripe.number):
@@ -143,7 +143,7 @@ class Indexer:
                 writer.write(rest.slice(0, taken), writer.rows)
                 at += taken
         if writer.rows != stripe.rows:
-            raise CannotPatch(f"{writer.rows} rows were read of {stripe.rows}", file=self.reader.name)
+            raise CannotPatch(f"{writer.rows} rows were read; the stripe has {stripe.rows}", file=self.reader.name)
         made = writer.finish()
         numbers = self._numbers
         news = {(numbers[stream.column], stream.kind): bytes(stream.data) for stream in made.streams if stream.is_index}
@@ -197,22 +197,23 @@ class Indexer:
         matrix, _, _ = index_entries(stripe, node, moved, compressed=framing.kind is not CompressionKind.NONE)
         _, _, starts, stops = read_row_index(fresh, max(len(fresh), 1))
         if len(starts) != len(matrix):
-            raise CannotPatch(f"a row index of {len(matrix)} row groups instead of {len(starts)}", column=node.dotted)
+            raise CannotPatch(f"the row index has {len(matrix)} row groups; expected {len(starts)}", column=node.dotted)
         columns = [matrix[:, i] for i in range(matrix.shape[1])]
         return row_index_message(columns, [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 
     def _check_days(self, batch: pa.RecordBatch) -> None:
-        """Checks that data of a hybrid calendar may be marked as proleptic: all its days must be equal in both."""
+        """Checks that data of a hybrid calendar may be marked as proleptic. All its days must be the same in both
+        calendars."""
         if not self.everything or not self.reader.facts.hybrid_calendar:
             return
         for name, column in zip(batch.schema.names, batch.columns):
             if not _times_in(column.type):
                 continue
             if pa.types.is_nested(column.type):
-                raise CannotPatch("it has times inside of nested columns, in a hybrid calendar", column=name)
+                raise CannotPatch("the file has times inside nested columns, in a hybrid calendar", column=name)
             least = pc.min(column.cast(pa.date32())).cast(pa.int32()).as_py()
             if least is not None and least < _GREGORIAN_START:
-                raise CannotPatch("it has days before 1582-10-15, in a hybrid calendar", column=name)
+                raise CannotPatch("the file has days before 1582-10-15, in a hybrid calendar", column=name)
 
 
 def _times_in(kind: pa.DataType) -> bool:

@@ -1,8 +1,8 @@
-"""Rows of JSON lines, with types that change no value. Numbers that no double holds stay text, and so do times of which
-some have a zone and others have none.
+"""Reads rows of JSON lines, with types that do not change any value. Numbers that no double represents exactly stay
+text. Times also stay text if some have a zone and others do not.
 
-pyarrow parses the lines where its types are exact. Where they are not, or where the caller gives types, Python's parser
-is used, which gives the text of each number."""
+pyarrow parses the lines if its types are exact. If they are not, or if the caller gives types, Python's parser is used,
+because it returns the text of each number."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 __all__ = ["open_json"]
 
 _CHUNK_BYTES = 1 << 22
-"""Bytes that are read at once; parsing takes most of the time, whatever their number."""
+"""Bytes that are read at once. Parsing takes most of the time, so their number matters little."""
 _BATCH_ROWS = 1 << 14
-"""Rows of a batch."""
+"""The number of rows of a batch."""
 _SUSPECT = re.compile(rb"[0-9][0-9.]{15}|[0-9][eE]")
-"""A line without a match has no number that a double changes: it has no 16 digits in a row and no exponent."""
+"""A line without a match contains no number that a double changes, because it has neither 16 digits in a row nor an
+exponent."""
 _ZONE = r"[T ][0-9][0-9:.]*(?:Z|[+-][0-9:]+)$"
 """The end of a time with a zone: Z, +02, +0200 or +02:00."""
 Path = tuple[str, ...]
@@ -41,8 +42,8 @@ class _Number(str):
 def open_json(
     open_file: Callable[[], io.RawIOBase], given: Mapping[str, pa.DataType], name: str
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]:
-    """Schema, rows, and the columns with numbers that stay text. ``given``: types of columns that the caller knows.
-    ``open_file()`` opens the text anew: it may be read twice."""
+    """Returns the schema, the rows, and the columns with numbers that stay text. ``given`` has the types of columns
+    that the caller knows. ``open_file()`` opens the text again, because it may be read twice."""
     shown = _shown(open_file)
     doubtful: set[Path] = set()
     if any(_has_double(field.type) for field in shown if field.name not in given):
@@ -73,7 +74,7 @@ def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
 
 
 def _batches(open_file: Callable[[], io.RawIOBase], schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
-    """What pyarrow reads, with the types of ``schema`` where it has a column."""
+    """The batches that pyarrow reads. Columns in ``schema`` are read in their types there."""
     opened = getattr(pyarrow.json, "open_json", None)
     file, options = pa.PythonFile(open_file(), mode="r"), pyarrow.json.ParseOptions(explicit_schema=schema)
     if opened is None:
@@ -88,8 +89,8 @@ def _by_pyarrow(open_file: Callable[[], io.RawIOBase], schema: pa.Schema) -> Ite
 
 
 def _zones(open_file: Callable[[], io.RawIOBase], fields: list[pa.Field]) -> dict[Path, set[bool]]:
-    """Of each place where pyarrow takes texts for times, whether they have zones: it reads them as times of UTC then,
-    and does not say so."""
+    """For each place where pyarrow reads texts as times: whether the texts have zones. pyarrow converts times with a
+    zone to UTC without reporting the zone."""
     found: dict[Path, set[bool]] = {}
     with_times = [field for field in fields if any(True for _ in _time_places(field.type, (field.name,)))]
     if not with_times:
@@ -107,7 +108,7 @@ def _zones(open_file: Callable[[], io.RawIOBase], fields: list[pa.Field]) -> dic
 
 
 def _time_places(kind: Any, path: Path, steps: tuple[str | None, ...] = ()) -> Iterator[tuple[Path, tuple[Any, ...]]]:
-    """Places of times in a type, each with the steps to it: a field's name, or None for the items of a list."""
+    """The places of times in a type. Each has the steps to it: the name of a field, or None for the items of a list."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _time_places(field.type, (*path, field.name), (*steps, field.name))
@@ -131,7 +132,7 @@ def _has_double(kind: pa.DataType) -> bool:
 
 
 def _retyped(kind: Any, path: Path, doubtful: set[Path], instants: set[Path]) -> Any:
-    """The type in which a column is written: text if its values are doubtful or all of them are null."""
+    """The type in which a column is written. It is text if the values are doubtful or all of them are null."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([pa.field(f.name, _retyped(f.type, (*path, f.name), doubtful, instants)) for f in kind])
@@ -148,7 +149,7 @@ def _retyped(kind: Any, path: Path, doubtful: set[Path], instants: set[Path]) ->
 
 
 def _lines(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, numbered from 1."""
+    """The lines that are not blank, with their numbers from 1."""
     rest = b""
     number = 0
     while True:
@@ -170,18 +171,18 @@ def _objects(line: bytes, number: int, name: str) -> Iterator[dict[str, Any]]:
         while at < len(text):
             row, at = _DECODER.raw_decode(text, at)
             if not isinstance(row, dict):
-                raise CorruptFile(f"line {number} is no JSON object", file=name)
+                raise CorruptFile(f"line {number} is not a JSON object", file=name)
             yield row
             at += len(text[at:]) - len(text[at:].lstrip())
     except (ValueError, RecursionError) as error:
-        raise CorruptFile(f"it does not read as jsonl: line {number}: {error}", file=name) from error
+        raise CorruptFile(f"the file cannot be read as jsonl: line {number}: {error}", file=name) from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
-        raise ValueError(f"{next(key for key in names if names.count(key) > 1)!r} stands twice in one object")
+        raise ValueError(f"{next(key for key in names if names.count(key) > 1)!r} occurs twice in one object")
     return found
 
 
@@ -209,7 +210,9 @@ def _parsed(file: Any, schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]
         for row in _objects(line, number, name):
             unknown = row.keys() - set(schema.names)
             if unknown:
-                raise CorruptFile(f"line {number} has {min(unknown)!r}, which no line before it has", file=name)
+                raise CorruptFile(
+                    f"line {number} has the field {min(unknown)!r}, which is not in the schema", file=name
+                )
             held.append(row)
         if len(held) >= _BATCH_ROWS:
             yield _batch(held, crossing, schema, (first, number), name)
@@ -228,13 +231,15 @@ def _batch(
             columns.append(pa.array(values, field.type).cast(wanted.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError, decimal.InvalidOperation) as error:
             raise CorruptFile(
-                f"lines {lines[0]} to {lines[1]}: {field.name!r} is no {wanted.type} throughout: {error}", file=name
+                f"lines {lines[0]} to {lines[1]}: a value of {field.name!r} cannot be read as {wanted.type}: {error}",
+                file=name,
             ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _crossing(kind: Any) -> Any:
-    """The Arrow type into which Python's values are converted first. Times go as text, which Arrow parses."""
+    """The Arrow type into which Python's values are converted first. Times are converted to text, which Arrow then
+    parses."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([pa.field(f.name, _crossing(f.type)) for f in kind])
@@ -250,7 +255,7 @@ def _fitting(value: Any, kind: Any) -> Any:
     if types.is_struct(kind) and isinstance(value, dict):
         unknown = value.keys() - {field.name for field in kind}
         if unknown:
-            raise ValueError(f"there is {min(unknown)!r}, which the type has not")
+            raise ValueError(f"the value has a field {min(unknown)!r}, which the type does not have")
         return {field.name: _fitting(value.get(field.name), field.type) for field in kind}
     if types.is_list(kind) and isinstance(value, list):
         return [_fitting(item, kind.value_type) for item in value]
@@ -272,4 +277,4 @@ def _number(text: str, kind: pa.DataType) -> Any:
         return decimal.Decimal(text)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return str(text)
-    raise ValueError(f"{text} is a number")
+    raise ValueError(f"{text} is a number, not a text")

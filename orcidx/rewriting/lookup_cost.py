@@ -1,7 +1,7 @@
-"""Estimates what a lookup of one value reads, before and after a rewrite, and reports an increase.
+"""Estimates how much a lookup of one value reads before and after a rewrite, and reports an increase.
 
-The estimate is the data of one row group in bytes, times the overlap depth of the column (``explain/overlap``), because
-a lookup reads about that many row groups if no other index helps."""
+The estimate is the bytes of one row group, times the overlap depth of the column (``explain/overlap``). A lookup reads
+about this number of row groups if no other index helps."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ __all__ = ["LookupCost", "lookup_cost", "lookup_notes", "size_notes"]
 
 MOST_GROUPS = 20_000
 MOST_COLUMNS = 64
-"""The most row groups and columns for which an estimate is made; the indexes of more would take too long to read."""
+"""The maximum number of row groups and columns for an estimate. Reading the indexes of more would take too long."""
 
 SAMPLED_STRIPES = 8
-"""The number of stripes whose middle row group is measured."""
+"""The number of stripes of which the middle row group is measured."""
 
 READS_MORE = 1.1
 TAKES_MORE = 1.02
-"""Factors by which a lookup, and a file, must grow before that is reported. Chunks end elsewhere in every file, which
-changes the bytes of a row group."""
+"""Factors by which a lookup, or a file, must grow before the growth is reported. Chunks end at other places in every
+file, which changes the bytes of a row group."""
 
 
 @dataclass(frozen=True)
 class LookupCost:
-    """``row_group``: the average data of a row group in bytes; ``depths``: the overlap depth by column; ``most``: all
-    data in bytes."""
+    """``row_group`` is the average size of a row group in bytes. ``depths`` has the overlap depth of each column.
+    ``most`` is the size of all data in bytes."""
 
     row_group: float
     depths: Mapping[str, float]
     most: int
 
     def by(self, column: str) -> float:
-        """Bytes of a lookup by a column."""
+        """The bytes that a lookup by a column reads."""
         return min(self.row_group * self.depths[column], self.most)
 
 
 def lookup_cost(readers: Sequence[OrcReader]) -> LookupCost | None:
-    """Makes the estimate for files. None if they have no row groups, or too many, or a damaged index."""
+    """Makes the estimate for files. None if the files have no row groups, too many, or a damaged index."""
     stripes = [(one, number) for one in readers for number, stripe in enumerate(one.stripes) if stripe.rows]
     groups = sum(group_count(one.stripes[number].rows, one.facts.row_index_stride) for one, number in stripes)
     if not stripes or groups > MOST_GROUPS or len(readers[0].root.ids) > MOST_COLUMNS:
@@ -62,7 +62,7 @@ def lookup_cost(readers: Sequence[OrcReader]) -> LookupCost | None:
         sizes = [_middle_bytes(one, number) for one, number in stripes[::step]]
         most = sum(one.stripes[number].data_length for one, number in stripes)
         return LookupCost(sum(sizes) / len(sizes), dict(_depths(readers)), most)
-    except OrcidxError:  # reading the file reports the place of the damage
+    except OrcidxError:  # reading the file later reports where the damage is
         return None
 
 
@@ -88,7 +88,8 @@ def _depths(readers: Sequence[OrcReader]) -> Iterator[tuple[str, float]]:
 
 
 def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[str, ...]:
-    """A sentence about the columns by which a lookup reads more than before, with the numbers of the worst one."""
+    """A sentence about the columns for which a lookup reads more than before. It has the numbers of the column with the
+    largest increase."""
     if before is None or after is None:
         return ()
     reads = {name: (before.by(name), after.by(name)) for name in after.depths if name in before.depths}
@@ -97,15 +98,15 @@ def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[s
         return ()
     worst = max(more, key=lambda name: more[name])
     old, now = reads[worst]
-    others = f" (so by {counted(len(more) - 1, 'more column')})" if len(more) > 1 else ""
+    others = f" (also by {counted(len(more) - 1, 'more column')})" if len(more) > 1 else ""
     return (
-        f"a lookup by {worst} reads more: about {size_text(round(now))}, {size_text(round(old))} before; its overlap "
-        f"depth is {rounded(after.depths[worst])}, and was {rounded(before.depths[worst])}{others}",
+        f"a lookup by {worst} reads more: about {size_text(round(now))}, before {size_text(round(old))}; the overlap "
+        f"depth was {rounded(before.depths[worst])} and is now {rounded(after.depths[worst])}{others}",
     )
 
 
 def size_notes(before: int, after: int) -> tuple[str, ...]:
-    """A sentence if the result is larger."""
+    """A sentence that says how much larger the result is, if it is larger."""
     if after <= TAKES_MORE * before:
         return ()
-    return (f"the result is larger: {size_text(after)}, {size_text(before)} before",)
+    return (f"the result is larger: {size_text(after)}, before {size_text(before)}",)

@@ -1,7 +1,8 @@
 """Merges ColumnStatistics messages of several files without decoding a value.
 
-Only messages of one writer are merged, because the meaning of its bounds, and whether they are trusted, depend on it. A
-typed part is written with both bounds or not at all: ORC Java skips everything by a part that lacks one (0041)."""
+Only messages of the same writer are merged, because the writer determines the meaning of bounds and whether they are
+trusted. A typed part is written with both bounds or not at all. ORC Java skips all data because of a part that lacks
+one bound (decision 0041)."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ __all__ = ["has_counts", "merge_statistics", "with_bytes_on_disk"]
 COUNT, HAS_NULL, ON_DISK = 1, 10, 11
 LARGEST_SUM = 10**38
 _REPLACED = ("\ufffd".encode(), "\ufffe".encode())
-"""What ORC Java writes in place of a bound that does not decode. Such bounds cannot be compared."""
+"""The text that ORC Java writes in place of a bound that cannot be decoded. Such bounds cannot be compared."""
 
 
 def has_counts(message: bytes) -> bool:
-    """Whether a message has the number of values, without which nothing can be merged."""
+    """Whether a message has the number of values. Without this number, messages cannot be merged."""
     return bool(message) and Message(message, "ColumnStatistics").has(COUNT)
 
 
 def merge_statistics(kind: TypeKind, messages: Sequence[bytes]) -> bytes:
-    """One message for all rows; ``messages`` have counts."""
+    """One message for all rows. All ``messages`` must have counts."""
     parsed = [Message(one, "ColumnStatistics") for one in messages]
     parts = [uint(COUNT, sum(one.uint(COUNT) for one in parsed))]
     part = PARTS.get(kind, Part.NOTHING)
@@ -96,7 +97,7 @@ def _texts(parts: Sequence[Message]) -> bytes | None:
             if any(mark in text for mark in _REPLACED):
                 return None
             found.append((text, exact))
-        # of equal bounds the exact one is kept, as readers take truncated ones as exclusive
+        # Of equal bounds the exact one is kept, because readers treat truncated bounds as exclusive.
         best = max(found, key=lambda b: b) if is_upper else min(found, key=lambda b: (b[0], not b[1]))
         sides.append((best, whole, cut))
     message = b"".join(blob(whole if best[1] else cut, best[0]) for best, whole, cut in sides)
@@ -148,7 +149,8 @@ def _binaries(parts: Sequence[Message]) -> bytes | None:
 
 
 def _timestamps(parts: Sequence[Message]) -> bytes | None:
-    """Bounds in UTC. Older ones, in the local time of the writer, are left out, because they do not tell their zone."""
+    """Bounds in UTC. Older bounds are in the local time of the writer. They are left out, because the file does not
+    name the zone."""
     if not _have(parts, 3, 4):
         return None
     sides = []

@@ -1,7 +1,7 @@
-"""Puts rows in another order: by pyarrow in memory, or by DuckDB where they exceed the memory for it.
+"""Sorts rows with pyarrow in memory, or with DuckDB if the rows do not fit in the memory for sorting.
 
-NaN and then nulls come last in both directions, and equal rows keep their order. DuckDB returns all values bit for bit:
-dates and times are given to it as integers, and types without such a form (unions) are refused."""
+In both directions NaN comes after the numbers, and nulls come last. Equal rows keep their order. DuckDB returns all
+values bit for bit: it gets dates and times as integers. Types without such a form (unions) raise an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE, ZOrder
 __all__ = ["Order", "OrderKey", "asked_order"]
 
 SORT_ROWS = 1 << 16
-"""Rows of a batch after sorting."""
+"""The number of rows of a batch after sorting."""
 _KEY = "orcidx z-order key"
 _ROW = "orcidx row"
 
@@ -35,7 +35,8 @@ class OrderKey:
 
 @dataclass(frozen=True)
 class Order:
-    """``keys`` to sort by, or columns to cluster by. ``memory``: bytes of rows that are sorted in memory."""
+    """``keys`` to sort by, or columns to cluster by. ``memory`` is the maximum of bytes of rows that are sorted in
+    memory."""
 
     keys: tuple[OrderKey, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -50,11 +51,11 @@ class Order:
         return f"sorted by {', '.join(key.name + (' descending' if key.descending else '') for key in self.keys)}"
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises ``InvalidQuery`` for columns that are not there, or have no order."""
+        """Raises ``InvalidQuery`` for columns that do not exist or cannot be ordered."""
         self.check_names(schema.names)
         for name in self.columns:
             if pa.types.is_nested(schema.field(name).type):
-                raise InvalidQuery(f"a {schema.field(name).type} has no order", column=name)
+                raise InvalidQuery(f"a {schema.field(name).type} cannot be ordered", column=name)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,12 +64,12 @@ class Order:
     def check_names(self, names: Sequence[str]) -> None:
         for name in self.columns:
             if list(names).count(name) != 1:
-                raise InvalidQuery(f"there is no column {name!r} to sort by; there are {', '.join(names)}")
+                raise InvalidQuery(f"there is no column {name!r} to sort by; the columns are {', '.join(names)}")
 
     def apply(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, sample: Callable[[], pa.Table]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in this order. ``sample()``: a table of some rows' columns ``cluster_by``."""
+        """The rows in this order. ``sample()`` returns a table of some rows with the columns ``cluster_by``."""
         held: list[pa.RecordBatch] = []
         size = 0
         source = iter(batches)
@@ -102,13 +103,13 @@ def _thinned(table: pa.Table) -> pa.Table:
 def asked_order(
     sort_by: str | Iterable[str | tuple[str, str]] | None, cluster_by: str | Sequence[str] | None, memory: int
 ) -> Order:
-    """Makes the order from the caller's arguments: ``sort_by`` has names, or (name, "ascending" | "descending") as in
-    pyarrow."""
+    """Makes the order from the caller's arguments. ``sort_by`` has names, or pairs (name, "ascending" | "descending")
+    as in pyarrow."""
     if sort_by and cluster_by:
-        raise InvalidQuery("give sort_by or cluster_by: rows have one order")
+        raise InvalidQuery("both sort_by and cluster_by are given; give only one of them")
     columns = tuple([cluster_by] if isinstance(cluster_by, str) else cluster_by or ())
     if any(not isinstance(name, str) for name in columns) or len(columns) > MOST_COLUMNS:
-        raise InvalidQuery(f"cluster_by is a list of at most {MOST_COLUMNS} names, not {cluster_by!r}")
+        raise InvalidQuery(f"cluster_by must be a list of at most {MOST_COLUMNS} names, not {cluster_by!r}")
     keys = []
     for given in [sort_by] if isinstance(sort_by, str) else sort_by or ():
         name, direction = (given, "ascending") if isinstance(given, str) else _pair(given)
@@ -135,7 +136,8 @@ def _through_duckdb(
     with needed("duckdb"):
         import duckdb
     kinds = [crossing_type(field.type, field.name) for field in schema]
-    names = [str(number) for number in range(len(schema))]  # names of columns may differ by case alone
+    # two names of columns may differ in case only, and DuckDB ignores case
+    names = [str(number) for number in range(len(schema))]
     fields = [
         *map(pa.field, names, kinds),
         *([pa.field(_KEY, pa.int64())] if curve else []),
@@ -154,25 +156,28 @@ def _through_duckdb(
     given = pa.RecordBatchReader.from_batches(pa.schema(fields), crossing())
     by = ", ".join([f'"{_KEY}"'] if curve else [_order_term(key, schema) for key in order.keys])
     chosen = ", ".join(f'"{name}"' for name in names)
-    # DuckDB's own choice is a folder of the working directory, which may not be writable.
+    # DuckDB would choose a directory below the working directory, which may not be writable.
     with tempfile.TemporaryDirectory(prefix="orcidx-") as spill:
         limit = f"{max(order.memory, 64 << 20)}B"
         connection = duckdb.connect(config={"memory_limit": limit, "temp_directory": spill})
         try:
             found = connection.from_arrow(given).query("rows", f'SELECT {chosen} FROM rows ORDER BY {by}, "{_ROW}"')
-            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # the latter before DuckDB 1.4
+            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # older than DuckDB 1.4
             for batch in read(SORT_ROWS):
                 back = zip(batch.columns, kinds, schema.types)
                 columns = [_view(column.cast(crossed), kind) for column, crossed, kind in back]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
         except duckdb.IOException as error:
-            raise StorageError(f"sorting through the disk: {error}; TMPDIR names one with more room") from error
+            raise StorageError(
+                f"sorting on disk failed: {error}; set TMPDIR to a directory with more free space"
+            ) from error
         finally:
             connection.close()
 
 
 def _order_term(key: OrderKey, schema: pa.Schema) -> str:
-    """Sorts as pyarrow does. DuckDB treats NaN as the greatest number, which would come first in descending order."""
+    """The term sorts as pyarrow does. DuckDB treats NaN as the greatest number, so NaN would come first in descending
+    order."""
     number = schema.names.index(key.name)
     term = f'"{number}" {"DESC" if key.descending else "ASC"} NULLS LAST'
     return f'isnan("{number}") NULLS LAST, {term}' if pa.types.is_floating(schema.field(number).type) else term
@@ -200,11 +205,12 @@ def crossing_type(kind: pa.DataType, name: str) -> pa.DataType:
     if types.is_map(kind):
         key, item = crossing_type(kind.key_type, name), crossing_type(kind.item_type, name)
         return pa.list_(pa.struct([("key", key), ("value", item)]))
-    raise Unsupported(f"DuckDB does not keep a {kind} as it is; raise sort_memory= to sort in memory", column=name)
+    raise Unsupported(f"DuckDB would change values of type {kind}; raise sort_memory= to sort in memory", column=name)
 
 
 def _view(array: Any, kind: pa.DataType) -> Any:
-    """The same buffers under another type; ``kind`` is ``crossing_type`` of the array's, or the way back."""
+    """The same buffers under another type. ``kind`` is ``crossing_type`` of the array's type, or the original type for
+    the way back."""
     if array.type == kind:
         return array
     types = pa.types

@@ -1,4 +1,4 @@
-"""Splits rows by the values of partition columns, and names the directories of these values as Hive and Spark do."""
+"""Splits rows by the values of partition columns, and names the directories for these values as Hive and Spark do."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ PartitionKey = tuple[str | None, ...]
 """The values as text, before escaping."""
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-# What Spark escapes (ExternalCatalogUtils.charToEscape), as %XX.
+# The characters that Spark escapes as %XX (ExternalCatalogUtils.charToEscape).
 _ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 
 
 def check_partition_columns(schema: pa.Schema, names: Sequence[str]) -> None:
-    """Raises ``InvalidQuery`` for columns that do not exist, or whose values have several texts."""
+    """Raises ``InvalidQuery`` for columns that do not exist, or whose values have more than one text form."""
     for name in names:
         if schema.names.count(name) != 1:
-            raise InvalidQuery(f"partition_by: no column {name!r}; there are {', '.join(schema.names)}")
+            raise InvalidQuery(f"partition_by: there is no column {name!r}; the columns are {', '.join(schema.names)}")
         kind = schema.field(name).type
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not _has_text(value):
             raise InvalidQuery(
-                f"partition_by: a {kind} has no text that every reader takes for the same value; partition by text, "
+                f"partition_by: not every reader would read the text of a {kind} as the same value; partition by text, "
                 "whole numbers, decimals, booleans, dates or timestamps without a zone",
                 column=name,
             )
     if len(set(names)) < len(names) or len(names) == len(schema):
-        raise InvalidQuery(f"partition_by={list(names)!r} names a column twice, or leaves none for the files")
+        raise InvalidQuery(f"partition_by={list(names)!r} names a column twice, or leaves no column for the files")
 
 
 def _has_text(kind: pa.DataType) -> bool:
@@ -50,7 +50,7 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def hive_path(names: Sequence[str], key: PartitionKey) -> str:
-    """``k=v/k2=v2/``, escaped; "" without partition columns."""
+    """The path ``k=v/k2=v2/``, escaped. It is "" without partition columns."""
     parts = (f"{_escape(name)}={NULL_PARTITION if v is None else _escape(v)}/" for name, v in zip(names, key))
     return "".join(parts)
 
@@ -71,7 +71,7 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
         encoded = batch.column(name)
         if not pa.types.is_dictionary(encoded.type):
             kind = encoded.type
-            if pa.types.is_decimal(kind) and kind.bit_width < 128:  # pyarrow makes no dictionaries of these
+            if pa.types.is_decimal(kind) and kind.bit_width < 128:  # pyarrow cannot dictionary-encode these types
                 encoded = encoded.cast(pa.decimal128(kind.precision, kind.scale))
             encoded = encoded.dictionary_encode()
         texts = _texts(encoded.dictionary, name)
@@ -81,7 +81,9 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
         chosen = pc.fill_null(encoded.indices.cast(pa.int64()), len(texts)).to_numpy(zero_copy_only=False)
         values.append(known)
         if math.prod(map(len, values)) >= 1 << 62:
-            raise InvalidQuery(f"partition_by={list(names)!r}: too many values for directories")
+            raise InvalidQuery(
+                f"partition_by={list(names)!r}: the columns have too many distinct values for directories"
+            )
         codes = codes * len(known) + places[chosen]
     order = np.argsort(codes, kind="stable")
     found, starts = np.unique(codes[order], return_index=True)
@@ -96,7 +98,7 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
 
 
 def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """Takes these rows. pyarrow cannot take rows of views and runs, but can join them."""
+    """Takes these rows. pyarrow cannot take rows of views and run-end encoded arrays, but it can concatenate them."""
     return pa.RecordBatch.from_arrays(
         [
             pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])
@@ -109,15 +111,16 @@ def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
 
 
 def _texts(values: pa.Array, name: str) -> list[str | None]:
-    """The names of the values in directories; None for null."""
+    """The names of the values in paths of directories. None for null."""
     try:
         return _texts_of_years(values, name)
-    except (OverflowError, ValueError) as error:  # of Python's dates and times; orcidx's own are not of these
+    # errors of Python's dates and times; orcidx's own errors are raised unchanged
+    except (OverflowError, ValueError) as error:
         if isinstance(error, OrcidxError):
             raise
         raise ValueOutOfRange(
-            f"partition_by: a {values.type} before the year 1 or after 9999 has no text that every reader takes for "
-            "the same value; write it as text, or into the files",
+            f"partition_by: a {values.type} before the year 1 or after 9999 has no text that every reader reads as "
+            "the same value; convert the column to text, or do not partition by it",
             column=name,
         ) from None
 
@@ -126,7 +129,8 @@ def _texts_of_years(values: pa.Array, name: str) -> list[str | None]:
     if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
         return [_text(value, name) for value in values.to_pylist()]
     numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    whole, below = np.divmod(numbers, 1000)  # Python's times end at microseconds, and would make one of two values
+    # Python's times have microseconds only, so two values could get the same text
+    whole, below = np.divmod(numbers, 1000)
     nulls = values.is_null().to_numpy(zero_copy_only=False)
     micros = pa.array(whole, pa.int64(), mask=nulls).cast(pa.timestamp("us"))
     found = []
@@ -139,7 +143,7 @@ def _texts_of_years(values: pa.Array, name: str) -> list[str | None]:
 
 
 def _text(value: Any, name: str) -> str | None:
-    """A value as Spark casts it to text."""
+    """A value in the text form to which Spark casts it."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -149,11 +153,11 @@ def _text(value: Any, name: str) -> str | None:
         return f"{shown}.{value.microsecond:06}".rstrip("0") if value.microsecond else shown
     text = f"{value:f}" if hasattr(value, "as_tuple") else str(value)
     if "\0" in text:
-        raise InvalidQuery(f"no directory can be called {text!r}: take the character 0 out", column=name)
+        raise InvalidQuery(f"{text!r} cannot be the name of a directory; remove the character 0", column=name)
     if text in ("", NULL_PARTITION):
         raise InvalidQuery(
-            f"the value {text!r} would be read back as null, as Hive's directories have no name for it; make it null "
-            "or another text",
+            f"the value {text!r} would be read back as null, because Hive has no directory name for it; replace "
+            "it by null or by another text",
             column=name,
         )
     return text

@@ -1,4 +1,5 @@
-"""Makes files from the stripes of others, which are copied, recompressed or given indexes; no row is encoded."""
+"""Makes files from the stripes of other files. Stripes are copied, recompressed or given indexes, and no row is
+encoded."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["patch_files", "stripe_digest"]
 
 _PIECE_BYTES = 8 << 20
-"""Bytes that are copied at once: a part of an upload."""
+"""Number of bytes that are copied at once, which is one part of an upload."""
 
 
 def patch_files(
@@ -33,9 +34,9 @@ def patch_files(
     fpp: float,
     advance: Callable[[int], None],
 ) -> list[int | dict[tuple[int, int], int]]:
-    """Writes the file, without closing the sink. ``advance(rows)`` is called after each stripe. Returns what verifying
-    each stripe must find: the CRC-32 of its bytes, or of each stream before compression. Raises ``CannotPatch`` where
-    rows have to be encoded after all."""
+    """Writes the file, but does not close the sink. ``advance(rows)`` is called after each stripe. Returns the
+    checksums for the verification of each stripe: the CRC-32 of its bytes, or of each stream before compression. Raises
+    ``CannotPatch`` if the rows must be encoded."""
     layout = FileLayout(
         sink=sink,
         types=inputs[0].reader.tail.footer.types,
@@ -72,7 +73,7 @@ def patch_files(
 
 def _copy(layout: FileLayout, reader: OrcReader, stripe: int) -> int:
     info = reader.stripes[stripe]
-    reader.footer(stripe)  # finds damage now, not when the copy is read
+    reader.footer(stripe)  # finds damage now and not when the copy is read
     digest = 0
 
     def pieces() -> Iterator[bytes | memoryview]:
@@ -101,7 +102,7 @@ def stripe_digest(reader: OrcReader, stripe: int) -> int:
 
 
 def stream_digests(stored: StoredStripe) -> dict[tuple[int, int], int]:
-    """CRC-32 of the stored data streams, under negative column ids, because they were copied."""
+    """CRC-32 of the stored data streams. Their column ids are negative, which marks streams that were copied."""
     return {(-1 - column, kind): zlib.crc32(data) for (column, kind), data in stored.streams.items() if kind <= 5}
 
 

@@ -1,12 +1,13 @@
-"""The cheapest way to what is asked of a rewrite, and why a cheaper one does not do.
+"""Finds the cheapest way for a requested rewrite, and the reasons why a cheaper way is not possible.
 
-    copy        stripes go over byte for byte
-    recompress  streams in other chunks, positions patched; nothing is decoded
-    index       data as it is, with bloom filters added or with all indexes anew; those columns are decoded
+    copy        stripes are copied byte for byte
+    recompress  streams are cut into other chunks and positions are changed; nothing is decoded
+    index       data stays; bloom filters are added or all indexes are made again, from decoded columns
     encode      rows are read and written
 
-The second and the third may come together. A file keeps its writer's name as long as a statistic or a filter in it is
-that writer's; files of several writers get all indexes anew, or else what is not trusted in one would be in the other.
+Recompressing and indexing can be combined. A file keeps its writer's name if a statistic or a filter in the file comes
+from that writer. For files of several writers all indexes are computed again. Otherwise readers would trust statistics
+that they do not trust under another writer's name.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ __all__ = ["RewritePlan", "RewriteRequest", "plan_rewrite"]
 ENCODE_OPTIONS = frozenset(
     {"stripe_size", "dictionary_key_size_threshold", "types", "uint64", "time", "null_type", "spark"}
 )
-"""Options that need all rows to be encoded."""
+"""Options that require all rows to be encoded."""
 _READ_ONLY = frozenset({CompressionKind.LZO, CompressionKind.BROTLI})
 _NAMES = {kind: kind.name.lower() for kind in CompressionKind} | {CompressionKind.NONE: "uncompressed"}
 
 
 @dataclass(frozen=True)
 class RewriteRequest:
-    """The request. ``given``: options of ``WriteOptions`` by name; options that are left out follow the sources."""
+    """The request. ``given`` has the options of ``WriteOptions`` by name. Options that are left out are taken from the
+    sources."""
 
     order: Order
     given: Mapping[str, Any]
@@ -58,8 +60,9 @@ class RewriteRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RewritePlan:
-    """``way``: one of the above, or "recompress and index". ``reasons``: why no cheaper way is possible; ``notes``:
-    other remarks. ``blooms``: column ids that get filters; ``everything``: all indexes are computed anew."""
+    """``way`` is one of the ways above, or "recompress and index". ``reasons`` says why no cheaper way is possible, and
+    ``notes`` has other remarks. ``blooms`` has the ids of columns that get filters. ``everything`` says that all
+    indexes are computed again."""
 
     way: str
     reasons: tuple[str, ...]
@@ -70,7 +73,7 @@ class RewritePlan:
     identity: Identity
     version: tuple[int, ...] = (0, 12)
     recompress: frozenset[int] = frozenset()
-    """Numbers of the inputs whose streams are recompressed."""
+    """The numbers of the inputs whose streams are recompressed."""
     index: bool = False
     everything: bool = False
     blooms: frozenset[int] = frozenset()
@@ -83,7 +86,7 @@ class RewritePlan:
 
 
 def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> RewritePlan:
-    """Raises ``InvalidQuery`` for columns that are not there."""
+    """Makes the plan. Raises ``InvalidQuery`` for columns that do not exist."""
     if request.schema is None:
         request.order.check_names(inputs[0].reader.root.names)
     asked = bloom_nodes(inputs[0].reader.root, request.bloom_filters)
@@ -95,7 +98,7 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
     metadata, notes = _user_metadata(inputs, request)
     existing = frozenset().union(*(bloom_columns_of(one.reader, one.stripes[:1]) for one in inputs))
     nodes = {node.id: node for node in inputs[0].reader.root.walk()}
-    # Other writers make filters of booleans and nested columns too; nobody asks those.
+    # Other writers also make filters for booleans and nested columns. No reader uses these, so they are dropped.
     existing = frozenset(id for id in existing if id not in nodes or nodes[id].kind in FILTERED)
     blooms = existing | {node.id for node in asked}
     plan = RewritePlan(
@@ -125,7 +128,7 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
     why_anew = _why_anew(inputs, agree, [nodes[id] for id in sorted(missing)])
     everything = why_anew is not None
     if (everything or missing) and not all(has_indexes(one.reader, one.stripes) for one in inputs):
-        return encoded(plan, ((why_anew or "bloom filters are added") + ", and there is no row index to add to",))
+        return encoded(plan, ((why_anew or "bloom filters are added") + ", but a file has no row index",))
     return _patched(plan, recompress, blooms if everything else frozenset(missing), why_anew)
 
 
@@ -136,7 +139,7 @@ def _patched(
     ways = [name for name, does in (("recompress", bool(recompress)), ("index", index)) if does]
     reasons = []
     if recompress:
-        reasons.append(f"streams become {plan.compression}")
+        reasons.append(f"streams are compressed as {plan.compression}")
     if index:
         reasons.append(why_anew or "bloom filters are added")
     identity, metadata, version = plan.identity, plan.user_metadata, plan.version
@@ -158,7 +161,7 @@ def _patched(
 
 
 def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
-    """The plan that encodes all rows anew."""
+    """Changes the plan to encode all rows."""
     framing = plan.framing
     if framing.kind in _READ_ONLY:
         kind = CompressionKind.ZSTD
@@ -170,8 +173,9 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
 
 
 def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -> tuple[str, ...]:
-    """Notes on unions, whose nulls Arrow does not have: encoded anew, they become nulls of the first variant. Raises
-    ``Unsupported`` for a union that has nulls; the notes are about unions whose statistics do not tell."""
+    """Notes on unions. Arrow has no nulls of unions, so encoding turns them into nulls of the first variant. Raises
+    ``Unsupported`` for a union that has nulls. The notes are about unions whose statistics do not say whether they have
+    nulls."""
     names: dict[str, None] = {}
     for one in inputs:
         for node in one.reader.root.walk():
@@ -180,15 +184,18 @@ def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -
             nulls = _has_nulls(one.reader, node.id)
             if nulls:
                 raise Unsupported(
-                    "the union has nulls, of which Arrow has none: encoded anew they are nulls of its first variant. "
-                    "A rewrite that copies (no order, no row groups of another length) keeps them; or leave the column "
-                    "out by schema=",
+                    "the union has nulls, and Arrow has no nulls of unions: encoding would make them nulls of "
+                    "the first variant. To keep them, rewrite without an order and without another row group length, or "
+                    "leave the column out by schema=",
                     file=one.name,
                     column=node.dotted,
                 )
             if nulls is None:
                 names[node.dotted] = None
-    return tuple(f"null unions of {name!r} become nulls of their first variant, as Arrow has them" for name in names)
+    return tuple(
+        f"nulls of the union {name!r}, if any, become nulls of its first variant, because Arrow has no nulls of unions"
+        for name in names
+    )
 
 
 def _is_wanted(dotted: str, schema: pa.Schema | None) -> bool:
@@ -196,10 +203,10 @@ def _is_wanted(dotted: str, schema: pa.Schema | None) -> bool:
 
 
 def _has_nulls(reader: OrcReader, column: int) -> bool | None:
-    """By the statistics of the file; None if they do not tell."""
+    """Whether a column has nulls by the statistics of the file. None if the statistics do not say."""
     try:
         known = column_statistics(reader, column, None, None)
-    except (CorruptFile, Unsupported):  # the data may be sound
+    except (CorruptFile, Unsupported):  # the data may be intact
         return None
     return None if known is None else known.has_null
 
@@ -218,7 +225,9 @@ def _framing(
         asked = inputs[0].reader.facts.compression
     kind = inputs[0].reader.facts.compression if asked is None else asked
     if asked in _READ_ONLY:
-        raise InvalidQuery(f"{inputs[0].name} is compressed as {_NAMES[kind]}, which is not written; give compression=")
+        raise InvalidQuery(
+            f"{inputs[0].name} is compressed as {_NAMES[kind]}, which orcidx cannot write; give compression="
+        )
     blocks = [one.reader.facts.block_size for one in inputs if one.reader.facts.compressed]
     block = request.given.get("compression_block_size", max(blocks, default=WriteOptions().compression_block_size))
     compressor = open_compressor(kind, level) if kind not in _READ_ONLY else _stored()
@@ -226,8 +235,8 @@ def _framing(
 
 
 def _stored() -> Compressor:
-    """The codec for footers, if the file has one that is not written. Their chunks are stored uncompressed, as any
-    chunk may be."""
+    """The codec for footers if orcidx cannot write the codec of the file. The chunks are stored uncompressed, which the
+    format allows for any chunk."""
     return Compressor(name="stored", through=lambda raw: bytes(raw))
 
 
@@ -240,19 +249,19 @@ def _why_encode(inputs: Sequence[InputFile], request: RewriteRequest, strides: s
         yield f"{name}= is given"
     if strides - {stride}:
         yield (
-            f"row groups of {stride} rows are asked for"
+            f"row groups of {stride} rows are requested"
             if "row_index_stride" in request.given
             else (f"the files have row groups of {' and '.join(map(str, sorted(strides)))} rows")
         )
     if any(one.reader.facts.decimal64 for one in inputs):
-        yield "the file is of the format's draft version 2"
+        yield "the file has the draft version 2 of the format"
 
 
 def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) -> str | None:
-    """Why all indexes have to be computed anew; None if the existing ones can stay."""
+    """The reason why all indexes must be computed again. None if the existing indexes can stay."""
     first = inputs[0]
     if not agree:
-        return "the files are of several writers"
+        return "the files come from several writers"
     if len(inputs) > 1:
         if first.reader.facts.writer == WriterKind.JAVA and first.reader.facts.writer_version == 0:
             return "bounds of Java's first writers cannot be merged (HIVE-8732)"
@@ -263,15 +272,15 @@ def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) 
             for column in range(one.reader.tail.columns)
         )
         if not counted:
-            return "a file has no statistics that could be merged"
+            return "a file has no statistics that can be merged"
     for node in missing:
         if not is_trusted(node, first.reader) and node.kind is not TypeKind.FLOAT:
-            return f"filters of {node.dotted} would not be believed under the name of the file's writer"
+            return f"readers would not trust filters of {node.dotted} under the name of the file's writer"
     return None
 
 
 def _user_metadata(inputs: Sequence[InputFile], request: RewriteRequest) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """User metadata on which all files agree, with that of the caller."""
+    """User metadata for which all files have the same value, and the caller's user metadata."""
     joined: dict[str, bytes] = {}
     dropped: dict[str, None] = {}
     for one in inputs:

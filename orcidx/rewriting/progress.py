@@ -1,4 +1,4 @@
-"""A progress bar: rows done of all, on a terminal; nothing in a pipe."""
+"""A progress bar on a terminal, with the number of rows that are done and of all rows. In a pipe it shows nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["RowProgress"]
 
 
 class RowProgress:
-    """A context manager. ``shown``: True or False; None shows the bar if standard error is a terminal and rich, which
-    draws it, is installed."""
+    """A context manager. ``shown`` is True or False. None shows the bar if standard error is a terminal and rich is
+    installed, which draws the bar."""
 
     def __init__(self, title: str, rows: int | None, shown: bool | None = None) -> None:
         self._bar: Any = None

@@ -1,4 +1,4 @@
-"""``orcidx.rewrite``: makes ORC files from ORC files in the cheapest way."""
+"""``orcidx.rewrite`` makes ORC files from ORC files in the cheapest way."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from orcidx.storage.sources import describe_target
 __all__ = ["Rewritten", "RewrittenFile", "rewrite"]
 
 SORT_MEMORY = 1 << 30
-"""The default of the option: bytes that sorting may take before another engine has to sort."""
+"""The default of ``sort_memory``: the maximum of bytes that are sorted in memory. More rows are sorted by DuckDB."""
 _NOT_FOR_REWRITE = frozenset({"bloom_filter_columns"})
 
 
 @dataclass(frozen=True)
 class RewrittenFile:
-    """One file of the result. ``way``: "copy", "recompress", "index", "recompress and index" or "encode"; ``reasons``:
-    why no cheaper way was possible; ``bytes_after`` and ``stripes``: None in a dry run; ``writer``: the writer that the
-    file names."""
+    """One file of the result. ``way`` is "copy", "recompress", "index", "recompress and index" or "encode". ``reasons``
+    says why no cheaper way was possible. ``bytes_after`` and ``stripes`` are None in a dry run. ``writer`` is the
+    writer that the file names."""
 
     target: str
     sources: tuple[str, ...]
@@ -61,7 +61,7 @@ class RewrittenFile:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What ``rewrite`` did or (``dry_run``) would do. ``str()`` has a line for each file.
+    """What ``rewrite`` did, or would do with ``dry_run``. ``str()`` has a line for each file.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Rewritten:
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """The number of rows of all files."""
         return sum(one.rows for one in self.files)
 
     @property
@@ -127,61 +127,63 @@ def rewrite(
     read: ReadOptions | None = None,
     **options: Unpack[WriteOptionsByName],
 ) -> Rewritten:
-    """Writes ORC files anew: sorted, clustered, with bloom filters, recompressed or merged. It takes the cheapest way.
+    """Rewrites ORC files: sorted, clustered, with bloom filters, recompressed or merged. The cheapest possible way is
+    used.
 
     Parameters
     ----------
     sources : path, directory, glob, or a list of them
-        One file becomes the file ``target``. Several become one with ``merge``; else each becomes a file of the
-        directory ``target``, under its path below the directory that was given.
+        One file becomes the file ``target``. With ``merge``, several files become one. Otherwise each file is written
+        below the directory ``target``, under its path relative to the given directory.
     target : path or URL
-        May be a source: it is replaced at the end.
+        May be one of the sources, which is then replaced at the end.
     sort_by : str or sequence of str or (str, "descending"), optional
-        Nulls come last, NaN after all numbers.
+        Columns to sort by. Nulls come last, and NaN comes after all numbers.
     cluster_by : str or sequence of str, optional
-        Up to eight names. Rows that are near in all of them come together (Z-order).
+        Up to eight names. Rows with near values in all of these columns are stored together (Z-order).
     bloom_filters : sequence of str or int
-        Columns that get bloom filters, as ``bloom_filter_columns`` of ``write_table``. Filters that are there stay.
+        Columns that get bloom filters, as in ``bloom_filter_columns`` of ``write_table``. Existing filters stay.
     merge : bool
-        Several sources become one file.
+        Whether several sources become one file.
     schema : pyarrow.Schema, optional
-        All files are read into it.
+        The schema into which all files are read.
     verify : bool
-        The result is read, before it gets its name, and compared with the sources. The sources are decoded once more,
-        too: a value that contradicts their statistics is an error.
+        Whether the result is read and compared with the sources before it gets its name. The sources are also decoded
+        once more: a value that contradicts their statistics is an error.
     overwrite : bool
-        A target that is there is replaced.
+        Whether an existing target is replaced.
     dry_run : bool
-        Only says what would be done.
+        Only returns what would be done.
     sort_memory : int
-        Bytes of rows that are sorted in memory. More go through DuckDB (``pip install "orcidx[sort]"``).
+        Maximum bytes of rows that are sorted in memory. More rows are sorted by DuckDB (``pip install
+        "orcidx[sort]"``).
     progress : bool, optional
-        A bar on standard error. None: if that is a terminal.
+        Shows a bar on standard error. None: only if standard error is a terminal.
     storage_options : dict, optional
-        Given to fsspec for URLs.
+        Options that are given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
-        ``sources`` and ``target`` are paths in it.
+        The file system in which ``sources`` and ``target`` are paths.
     read : ReadOptions, optional
-        How rows are read, where they are: ``ReadOptions(timestamp_unit="us")`` for years that nanoseconds do not reach,
-        without finer digits.
+        How rows are read, if they must be read. For example, ``ReadOptions(timestamp_unit="us")`` is for years beyond
+        the range of nanoseconds, and drops digits below microseconds.
     **options
-        Fields of ``WriteOptions`` by name. What is left out stays as in the sources.
+        Fields of ``WriteOptions`` by name. Options that are left out are taken from the sources.
 
     Returns
     -------
     Rewritten
-        What was done, or would be, for each file.
+        What was done, or would be done, for each file.
 
     Raises
     ------
     CorruptFile
-        For a damaged source; of one whose stripes are copied also where its values are not what its statistics say.
+        For a damaged source. If stripes of a source are copied, also for values that contradict its statistics.
     InvalidQuery
-        If files have different columns, if the target is there, and for unknown columns.
+        If files have different columns, if the target exists, or if a column is unknown.
     Unsupported
-        For files of Hive ACID tables and encrypted ones.
+        For files of Hive ACID tables and encrypted files.
     StorageError
-        If what was written is not what was read. Nothing is left behind.
+        If the written rows are not the rows that were read. Then no file is left behind.
 
     Examples
     --------
@@ -210,9 +212,9 @@ def _request(
     schema: pa.Schema | None,
 ) -> RewriteRequest:
     if wrong := sorted(_NOT_FOR_REWRITE & options.keys()):
-        raise InvalidQuery(f"{wrong[0]} is called bloom_filters here")
+        raise InvalidQuery(f"{wrong[0]} is not an option of rewrite; use bloom_filters")
     if isinstance(bloom_filters, str):
-        raise InvalidQuery("bloom_filters is a list of names or column ids")
+        raise InvalidQuery("bloom_filters must be a list of names or column ids")
     given = {name: value for name, value in options.items() if value is not None}
     WriteOptions().override(**given)
     return RewriteRequest(asked_order(sort_by, cluster_by, sort_memory), given, tuple(bloom_filters), schema)
@@ -230,7 +232,7 @@ def _has_suffix(name: str) -> bool:
 
 
 def _spread(found: Sequence[Source], target: Source) -> list[tuple[Source, list[Source]]]:
-    """A file of the target directory for each source."""
+    """Returns a file of the target directory for each source."""
     places = []
     for source in found:
         path = str(source.location).replace(os.sep, "/")
@@ -240,7 +242,9 @@ def _spread(found: Sequence[Source], target: Source) -> list[tuple[Source, list[
         places.append(replace(target, name=f"{target.name.rstrip('/')}/{name}", location=joined))
     repeated = [name for name, count in Counter(place.name for place in places).items() if count > 1]
     if repeated:
-        raise InvalidQuery(f"two sources would become {repeated[0]}; give merge=True, or rewrite their directory")
+        raise InvalidQuery(
+            f"two sources would be written to {repeated[0]}; give merge=True, or give their directory as source"
+        )
     return [(place, [source]) for place, source in zip(places, found)]
 
 
@@ -248,12 +252,12 @@ def _refuse_existing(groups: Sequence[tuple[Source, Sequence[Source]]]) -> None:
     for place, files in groups:
         itself = len(files) == 1 and (place.kind, str(place.location)) == (files[0].kind, str(files[0].location))
         if not itself and exists(place):
-            raise InvalidQuery("the target is there already; overwrite=True replaces it", file=place.name)
+            raise InvalidQuery("the target exists; give overwrite=True to replace it", file=place.name)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """How each file is made."""
+    """Decides how each file is made, and makes it."""
 
     request: RewriteRequest
     read: ReadOptions
@@ -328,7 +332,7 @@ class _Job:
         with open_inputs([draft], self.read) as written, located(file=target.name):
             tail = written[0].reader.tail
             if tail.footer.rows != summary.rows:
-                raise CorruptFile(f"{tail.footer.rows} rows were written of {summary.rows}")
+                raise CorruptFile(f"{tail.footer.rows} rows were written; expected {summary.rows}")
             notes = size_notes(summary.bytes_before, tail.size)
             if plan.way == "encode":
                 readers = [one.reader for one in inputs]

@@ -1,7 +1,8 @@
-"""Hashes sets of rows whatever their order, so that a rewrite can prove that no row was lost or changed.
+"""Hashes sets of rows independently of their order. With the hashes a rewrite verifies that no row was lost or changed.
 
-Each row is hashed to 64 bits from the bits of its values, and the hashes are added. NaNs of different bits and zeros of
-different sign differ; nulls hide the bytes below them. This finds faults, and does not protect against forgery."""
+Each row is hashed to 64 bits from the bits of its values, and the hashes are added. NaNs of different bits differ, and
+so do zeros of different sign. The bytes behind a null are ignored. This finds faults, but does not protect against
+forgery."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _MASK_64 = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class RowsSeen:
-    """``rows``, the sum of their hashes, and the sum weighted by place, which is equal only for the same rows in the
-    same order."""
+    """The number of ``rows``, the sum of their hashes, and the sum weighted by position. The weighted sums are equal
+    only for the same rows in the same order."""
 
     rows: int = 0
     total: int = 0
@@ -43,7 +44,7 @@ class RowsSeen:
         return RowsSeen(self.rows + len(hashes), total, ordered)
 
     def same_rows(self, other: RowsSeen) -> bool:
-        """Whether these are the same rows, in any order."""
+        """Whether both have the same rows, in any order."""
         return (self.rows, self.total) == (other.rows, other.total)
 
 
@@ -134,7 +135,7 @@ def _texts(array: Any, number: type[np.signedinteger[Any]]) -> Words:
 
 
 def _sequences(elements: Words, bounds: npt.NDArray[np.int64]) -> Words:
-    """A hash of each range of elements: the sum of element times place, and its length."""
+    """A hash of each range of elements. It is made from the sum of element times position, and from the length."""
     lengths = np.diff(bounds)
     places = np.arange(len(elements), dtype=np.int64) - np.repeat(bounds[:-1], lengths)
     weighed = _mixed(elements * _BYTE + places.astype(np.uint64) * _STEP)
@@ -158,7 +159,7 @@ def _lists(array: Any) -> Words:
 
 
 def _other_lists(array: Any) -> Words:
-    """Hashes of values of a fixed size, and of views, which may lie in any order."""
+    """Hashes values of a fixed size, and of views, whose values may be stored in any order."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     return _sequences(_hash(array.flatten()), np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
 

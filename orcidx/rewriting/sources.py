@@ -1,4 +1,4 @@
-"""Opens and compares the files that a rewrite reads, and refuses those that rewriting would damage."""
+"""Opens and compares the files that a rewrite reads. Files that rewriting would damage raise an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["InputFile", "WriterFacts", "find_sources", "open_inputs", "read_opti
 
 
 class InputFile(NamedTuple):
-    """A file that is read. Its reader is open during ``open_inputs``."""
+    """A file to read. Its reader is open during ``open_inputs``."""
 
     source: Source
     reader: OrcReader
@@ -44,8 +44,8 @@ class InputFile(NamedTuple):
 
 
 class WriterFacts(NamedTuple):
-    """What the trust in statistics and bloom filters, and the meaning of days, depend on. Stripes of files that agree
-    in it may go into one file with their indexes."""
+    """The facts that determine which statistics and bloom filters are trusted, and what days mean. If files have the
+    same facts, their stripes may be put into one file with their indexes."""
 
     identity: Identity
     hybrid_calendar: bool
@@ -65,20 +65,21 @@ class WriterFacts(NamedTuple):
 
 
 def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, filesystem: object) -> list[Source]:
-    """The files of paths, lists, directories and globs, without hidden files and, in directories, empty ones."""
+    """The files of paths, lists, directories and globs. Hidden files are left out, and empty files in directories,
+    too."""
     found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
     files = [source for source in found if source.size != 0 or source.root is None]
     if not files:
-        raise InvalidQuery(f"no files to rewrite in {sources!r:.200}")
+        raise InvalidQuery(f"there are no files to rewrite in {sources!r:.200}")
     for source in files:
         if source.kind in ("object", "reader"):
-            raise InvalidQuery(f"{source.name}: an open file is read once only; give its path, URL or bytes")
+            raise InvalidQuery(f"{source.name}: an open file can be read only once; give its path, URL or bytes")
     return files
 
 
 @contextmanager
 def open_inputs(sources: Sequence[Source], options: ReadOptions) -> Iterator[list[InputFile]]:
-    """Opens the files, and refuses those that cannot be rewritten."""
+    """Opens the files, and raises an error for files that cannot be rewritten."""
     with ExitStack() as stack:
         inputs = []
         for source in sources:
@@ -94,19 +95,19 @@ def _refuse(one: InputFile) -> None:
     footer, root = one.reader.tail.footer, one.reader.root
     if is_acid_file(root, footer.user_metadata):
         raise Unsupported(
-            "a file of a Hive ACID table: Hive knows rows by their places in the file, so only Hive can rewrite it",
+            "the file belongs to a Hive ACID table; Hive refers to rows by their position, so only Hive can rewrite it",
             file=one.name,
         )
     if footer.encryption is not None:
         raise Unsupported(
-            "its columns are encrypted, and a copy without keys would hold masked values only; rewrite it with the "
+            "the file has encrypted columns, and a copy without keys would have only masked values; use the "
             "engine that has the keys",
             file=one.name,
         )
 
 
 def same_schema(inputs: Sequence[InputFile]) -> None:
-    """Raises ``InvalidQuery`` naming two files whose columns differ, and the first that does."""
+    """Raises ``InvalidQuery`` that names two files with different columns, and the first column that differs."""
     first = inputs[0]
     for other in inputs[1:]:
         if other.reader.schema_key == first.reader.schema_key:
@@ -114,7 +115,7 @@ def same_schema(inputs: Sequence[InputFile]) -> None:
         if difference := _difference(first.reader.root, other.reader.root):
             raise InvalidQuery(
                 f"{first.name} and {other.name} have different columns ({difference}); give schema= to read both "
-                "into one, or rewrite them by themselves"
+                "into one schema, or rewrite each file separately"
             )
 
 
@@ -125,16 +126,16 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
     for name in right.keys() - left.keys():
         return f"only the second has {name!r}"
     if list(left) != list(right):
-        return f"{', '.join(one.names)} and {', '.join(other.names)}: another order"
+        return f"the order is {', '.join(one.names)} and {', '.join(other.names)}"
     for name, child in left.items():
         if str(child) != str(right[name]):
-            return f"{name!r} is {child} and {right[name]}"
+            return f"the type of {name!r} is {child} and {right[name]}"
     return None if str(one) == str(other) else f"{one} and {other}"
 
 
 def read_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:
-    """The options for reading rows so that writing them gives the same file: nothing is converted. Files of Spark are
-    read in microseconds, which is all that Spark keeps, and which hold every year."""
+    """The options for reading rows without any conversion, so that writing them gives the same values. Files of Spark
+    are read in microseconds. Spark keeps no finer digits, and microseconds cover every year."""
     unit = options.timestamp_unit
     if unit == "ns" and all(SPARK_VERSION in one.reader.tail.footer.user_metadata for one in inputs):
         unit = "us"

@@ -1,7 +1,7 @@
-"""Reads stripes as they are stored, and recompresses them chunk by chunk, without decoding a value.
+"""Reads stripes in their stored form, and recompresses them chunk by chunk, without decoding a value.
 
-A position in a row index names a byte of a stream before compression. That byte stays the same, so only the numbers
-that name it change. The counts of values that a run or a byte has already given to earlier row groups stay."""
+A position in a row index refers to a byte of a stream before compression. The byte stays the same, and only the numbers
+that refer to it change. A position also counts the values that are before it in a run or a byte; these counts stay."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _INDEX_KINDS = BLOOM_KINDS | {StreamKind.ROW_INDEX}
 
 
 class CannotPatch(OrcidxError):
-    """The indexes of a stripe cannot be kept, so that its rows have to be encoded anew; the message says why."""
+    """The indexes of a stripe cannot be kept, so its rows must be encoded. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Framing:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredStripe:
-    """The streams of a stripe, by (column id, kind), in file order; ``statistics``: its ColumnStatistics messages."""
+    """The streams of a stripe by (column id, kind), in file order. ``statistics`` has its ColumnStatistics messages."""
 
     reader: OrcReader
     number: int
@@ -69,20 +69,20 @@ class StoredStripe:
     timezone: str | None
     statistics: Sequence[bytes]
     digests: dict[Place, int] = field(default_factory=dict)
-    """CRC-32 of the streams before compression, of those that were read."""
+    """CRC-32 of each stream that was read, before compression."""
 
     @property
     def rows(self) -> int:
         return self.reader.stripes[self.number].rows
 
     def unframed(self, place: Place) -> bytes:
-        """An index stream without chunks."""
+        """The bytes of an index stream before it is cut into chunks."""
         name = STREAM_NAMES[StreamKind(place[1])]
         tail = self.reader.tail
         return unframe(self.streams[place], tail.postscript, name=name, limits=tail.limits)
 
     def data(self) -> StripeData:
-        """The stripe as it is."""
+        """The stripe in its stored form."""
         return StripeData(
             rows=self.rows,
             streams=[StreamData(column, kind, data) for (column, kind), data in self.streams.items()],
@@ -92,7 +92,7 @@ class StoredStripe:
         )
 
     def recompressed(self, framing: Framing, *, keep_indexes: bool = True) -> StripeData:
-        """The stripe, recompressed. Raises ``CannotPatch`` where the row index does not fit the streams."""
+        """The stripe, recompressed. Raises ``CannotPatch`` if the row index does not match the streams."""
         codec = open_codec(self.reader.facts.compression)
         block = self.reader.facts.block_size
         outs: dict[Place, _Stream] = {}
@@ -111,7 +111,7 @@ class StoredStripe:
                 streams.append(StreamData(column, kind, framing.frame(moved)))
             elif kind in BLOOM_KINDS:
                 streams.append(StreamData(column, kind, framing.frame(self.unframed((column, kind)))))
-        # copies the bytes, because a view would end with its stream
+        # The bytes are copied, because a view would become invalid with its stream.
         streams += [StreamData(column, kind, bytes(out.stream.finish())) for (column, kind), out in outs.items()]
         return replace(self.data(), streams=streams, statistics=self._resized(streams))
 
@@ -139,7 +139,7 @@ class StoredStripe:
         return row_index_message(columns, [raw[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 
     def layout(self, node: OrcType, *, compressed: bool | None = None) -> dict[StreamKind, tuple[int, Any]]:
-        """The places of each stream's positions in an entry of a column's row index, for a compressed or an
+        """For each stream, the places of its positions in an entry of a column's row index, for a compressed or an
         uncompressed file."""
         facts = self.reader.facts
         compressed = facts.compressed if compressed is None else compressed
@@ -157,17 +157,17 @@ def _new_positions(out: _Stream | None, offsets: Int64s, compressed: bool) -> li
 def index_entries(
     stripe: StoredStripe, node: OrcType, raw: bytes, *, compressed: bool
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """The positions of a column's row groups as an array (groups, numbers), and where its statistics lie in ``raw``;
-    ``compressed``: whether that is the index of a compressed file."""
+    """The positions of a column's row groups as an array (groups, numbers), and the places of its statistics in
+    ``raw``. ``compressed`` says whether the index belongs to a compressed file."""
     bounds, values, starts, stops = read_row_index(raw, stripe.reader.tail.limits.metadata_items)
     layout = stripe.layout(node, compressed=compressed)
     width = sum(spec.shape.positions(compressed=compressed) for _, spec in layout.values())
     counts = np.diff(bounds)
-    if len(counts) and counts[0] == 0:  # ORC-569: the start of every stream
+    if len(counts) and counts[0] == 0:  # ORC-569: an entry without positions means the start of every stream
         values, counts = np.concatenate((np.zeros(width, np.int64), values)), np.concatenate(([width], counts[1:]))
     if (counts != width).any():
         raise CannotPatch(
-            f"its row index has entries of {int(counts[counts != width][0])} positions instead of {width}",
+            f"the row index has an entry of {int(counts[counts != width][0])} positions; expected {width}",
             file=stripe.reader.name,
             stripe=stripe.number,
             column=node.dotted,
@@ -177,8 +177,8 @@ def index_entries(
 
 @dataclass(frozen=True)
 class _Stream:
-    """A recompressed stream, and the chunks it had: ``starts`` of their headers, ``bounds`` before compression (one
-    more)."""
+    """A recompressed stream and its original chunks: ``starts`` has the positions of their headers, and ``bounds`` has
+    the bounds before compression (one more)."""
 
     stream: OutStream
     starts: Int64s
@@ -205,8 +205,8 @@ class _Stream:
 
 
 def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds: Int64s, length: int) -> Int64s:
-    """Converts positions to offsets in the stream before compression. Raises ``CannotPatch`` for one where no chunk
-    starts."""
+    """Converts positions to offsets in the stream before compression. Raises ``CannotPatch`` for a position at which no
+    chunk starts."""
     if within is None:
         raw = offsets
     else:
@@ -214,15 +214,15 @@ def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds
         at_end = (chunk == len(starts)) & (offsets == length)
         known = np.append(starts, length)[np.minimum(chunk, len(starts))] == offsets
         if not (known | at_end).all():
-            raise CannotPatch("its row index names a place where no chunk starts")
+            raise CannotPatch("the row index has a position at which no chunk starts")
         raw = bounds[np.minimum(chunk, len(bounds) - 1)] + within
     if ((raw < 0) | (raw > bounds[-1])).any():
-        raise CannotPatch("its row index names a place behind its stream")
+        raise CannotPatch("the row index has a position after the end of the stream")
     return raw
 
 
 def stripe_messages(reader: OrcReader, stripe: int) -> list[bytes]:
-    """The ColumnStatistics messages of a stripe, by column id; fewer if the file lacks some."""
+    """The ColumnStatistics messages of a stripe by column id. There are fewer if the file lacks some."""
     bounds, starts, stops = reader.tail.stripe_statistics
     if stripe >= len(bounds) - 1:
         return []
@@ -232,16 +232,18 @@ def stripe_messages(reader: OrcReader, stripe: int) -> list[bytes]:
 
 
 def stored_stripe(reader: OrcReader, number: int) -> StoredStripe:
-    """Reads all streams of a stripe. Raises ``CannotPatch`` for streams of kinds that are not known."""
+    """Reads all streams of a stripe. Raises ``CannotPatch`` for streams of unknown kinds."""
     footer = reader.footer(number)
     stripe = reader.stripes[number]
     places = footer.streams.items()
     if len(places) != len(footer.streams):
-        raise CannotPatch("it has streams of kinds that are not known", file=reader.name, stripe=number)
+        raise CannotPatch("the stripe has streams of unknown kinds", file=reader.name, stripe=number)
     known = {node.id for node in reader.root.walk()}
     strangers = [column for (column, _), _ in places if column not in known]
     if strangers:
-        raise CorruptFile(f"a stream of column id {strangers[0]}, which is none", file=reader.name, stripe=number)
+        raise CorruptFile(
+            f"a stream has column id {strangers[0]}, which does not exist", file=reader.name, stripe=number
+        )
     size = stripe.index_length + stripe.data_length
     whole = memoryview(b"")
     if size:

@@ -1,4 +1,4 @@
-"""Reads what was written before it gets its name, and compares it with the sources."""
+"""Reads the written file before it gets its name, and compares it with the sources."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["verify_patched", "verify_rows", "verify_sources"]
 
 _SAMPLED_STRIPES = 4
 _SAMPLED_VALUES = 5
-"""The numbers of stripes, and of values of each, that are looked up in new bloom filters. A wrong filter fails at
-once."""
+"""The number of stripes that are checked, and of values per stripe that are looked up in new bloom filters. A wrong
+filter fails already for few values."""
 
 
 def _wrong(name: str, what: str) -> StorageError:
-    return StorageError(f"what was written is not what was read: {what}; nothing was published", file=name)
+    return StorageError(f"the written file differs from the sources: {what}; no file was published", file=name)
 
 
 def verify_patched(
@@ -47,16 +47,19 @@ def verify_patched(
     blooms: Sequence[str],
     options: ReadOptions,
 ) -> None:
-    """Raises ``StorageError`` unless each stripe has its source's streams and rows, and usable indexes. Raises
-    ``CorruptFile`` for a source of which a value does not decode, or contradicts its statistics or filters."""
+    """Raises ``StorageError`` unless each stripe has the streams and rows of its source, and usable indexes. Raises
+    ``CorruptFile`` for a source with a value that cannot be decoded, or that contradicts its statistics or filters."""
     storage = draft.open(options)
     try:
         reader = OrcReader(storage, MetadataLimits.of(options))
         rows = sum(one.rows for one in inputs)
         if reader.tail.footer.rows != rows or len(reader.stripes) != len(digests):
-            raise _wrong(name, f"{reader.tail.footer.rows} rows in {len(reader.stripes)} stripes instead of {rows}")
+            raise _wrong(
+                name,
+                f"it has {reader.tail.footer.rows} rows in {len(reader.stripes)} stripes; the sources have {rows} rows",
+            )
         if str(reader.root) != str(inputs[0].reader.root):
-            raise _wrong(name, f"the type {reader.root}")
+            raise _wrong(name, f"it has the type {reader.root}")
         sources = [(one.reader, stripe) for one in inputs for stripe in one.stripes]
         for number, (digest, (source, stripe)) in enumerate(zip(digests, sources, strict=True)):
             if isinstance(digest, int):
@@ -75,22 +78,22 @@ def verify_patched(
 
 
 def verify_sources(inputs: Sequence[InputFile]) -> None:
-    """Raises ``CorruptFile`` for a source of which a value does not decode, or contradicts its statistics or filters.
-    Those of the file that is encoded from it would hide that."""
+    """Raises ``CorruptFile`` for a source with a value that cannot be decoded, or that contradicts its statistics or
+    filters. The new statistics of the encoded file would hide such a value."""
     for one in inputs:
         _verify_values(one.source, [(one.name, stripe) for stripe in range(len(one.reader.stripes))])
 
 
 def _verify_values(made: Source, origins: Sequence[tuple[str, int]]) -> None:
-    """Decodes stripes that were copied as bytes, or will be encoded. Otherwise damage would get into a file that counts
-    as verified. ``origins``: file and stripe of each stripe."""
+    """Decodes stripes that were copied as bytes, or that will be encoded. Otherwise damage would be copied into a file
+    that counts as verified. ``origins`` has the file and the stripe from which each stripe comes."""
     problems = check_file(made).problems
     if not problems:
         return
     first = problems[0]
     several = f", and {counted(len(problems) - 1, 'more problem')}" if len(problems) > 1 else ""
     file, stripe = (origins[0][0] if origins else made.name, None) if first.stripe is None else origins[first.stripe]
-    text = f"{replace(first, stripe=stripe)}{several}; nothing was published: orcidx check tells more"
+    text = f"{replace(first, stripe=stripe)}{several}; no file was published; run orcidx check for details"
     raise CorruptFile(text, file=file)
 
 
@@ -112,7 +115,7 @@ def _verify_streams(reader: OrcReader, stripe: int, digests: dict[tuple[int, int
 
 
 def _verify_index(reader: OrcReader, stripe: int, source: OrcReader, number: int, name: str) -> None:
-    """Checks that every row index that the source had can be used."""
+    """Checks that every row index that is usable in the source is usable here."""
     here, there = (_unseekable(one, at) for one, at in ((reader, stripe), (source, number)))
     if here - there:
         raise _wrong(name, f"the row index of column id {min(here - there)} in stripe {stripe} cannot be used")
@@ -128,12 +131,12 @@ def _unseekable(reader: OrcReader, stripe: int) -> set[int]:
 
 
 def _verify_blooms(draft: Source, reader: OrcReader, blooms: Sequence[str], name: str, options: ReadOptions) -> None:
-    """Checks that filters contain a sample of each column's values."""
+    """Checks that the filters contain a sample of the values of each column."""
     tops = {top.path[0]: top for top in reader.root.children}
     step = max(1, len(reader.stripes) // _SAMPLED_STRIPES)
     for column in blooms:
         if column not in tops:
-            continue  # inside a nested column, which predicates reach by paths of their own
+            continue  # a nested column, which predicates cannot reach by this name
         for stripe in range(0, len(reader.stripes), step):
             job = FileJob(draft, stripes=(stripe,))
             for value in _sampled(job, column, options):
@@ -146,7 +149,7 @@ def _verify_blooms(draft: Source, reader: OrcReader, blooms: Sequence[str], name
                     for use in (True, False)
                 )  # fmt: skip
                 if with_filters != without:
-                    raise _wrong(name, f"the bloom filter of {column} in stripe {stripe} does not know {value!r}")
+                    raise _wrong(name, f"the bloom filter of {column} in stripe {stripe} lacks the value {value!r}")
 
 
 def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
@@ -160,7 +163,8 @@ def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
 
 
 def verify_rows(draft: Source, name: str, seen: RowsSeen, *, ordered: bool, options: ReadOptions) -> None:
-    """Raises ``StorageError`` unless the file has the rows that were written. ``ordered``: in their order."""
+    """Raises ``StorageError`` unless the file has the rows that were written. With ``ordered`` their order must be the
+    same, too."""
     scan = make_scan([FileJob(draft)], None, None, limit=None, row_numbers=False, schema=None, options=options)
     try:
         found = rows_seen(scan)
@@ -168,5 +172,5 @@ def verify_rows(draft: Source, name: str, seen: RowsSeen, *, ordered: bool, opti
         raise _wrong(name, str(error)) from error
     same = found == seen if ordered else found.same_rows(seen)
     if not same:
-        what = f"{found.rows} rows instead of {seen.rows}" if found.rows != seen.rows else "other values"
+        what = f"it has {found.rows} rows instead of {seen.rows}" if found.rows != seen.rows else "other values"
         raise _wrong(name, what)

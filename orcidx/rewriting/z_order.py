@@ -1,8 +1,8 @@
-"""Z-order keys: rows with near values in several columns get near keys, and are sorted by them.
+"""Z-order keys: rows with near values in several columns get near keys. Rows are then sorted by these keys.
 
-Each value becomes its rank among the rows of a sample, and the bits of the ranks are interleaved, beginning with the
-first column's. Each bit thus halves the rows, and columns of any type and distribution count alike. Ranks among
-distinct values would give most bits to many rare values. Nulls come last."""
+Each value is replaced by its rank among the rows of a sample. The bits of the ranks are interleaved, beginning with the
+first column. Each bit therefore halves the rows, so columns of any type and distribution have the same influence. If
+ranks counted distinct values, most bits would be used for values that are rare. Nulls come last."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ import pyarrow.compute as pc
 __all__ = ["MOST_COLUMNS", "ZOrder"]
 
 MOST_COLUMNS = 8
-"""Columns of a key of 64 bits, of which each then has 8 bits."""
+"""The maximum number of columns of a key. With 64 bits, each of 8 columns has 8 bits."""
 MOST_BITS = 16
-"""The most bits of a column in a key."""
+"""The maximum number of bits for a column in a key."""
 SAMPLE = 1 << 17
-"""Rows of a sample: twice as many as there are ranks."""
+"""The number of rows of a sample, which is twice the number of ranks."""
 
 Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class _Ranks:
-    """Ranks of one column's values. ``edges``: sorted quantiles of the sampled rows, in which a frequent value occurs
-    several times; ``prefix``: the common beginning of all sampled texts."""
+    """Ranks of the values of one column. ``edges`` has sorted quantiles of the sampled rows, in which a frequent value
+    occurs several times. ``prefix`` is the common beginning of all sampled texts."""
 
     edges: Numbers
     prefix: bytes
@@ -40,12 +40,12 @@ class _Ranks:
     def of(column: pa.Array, bits: int) -> _Ranks:
         prefix = _common_prefix(column)
         values = np.sort(_sortable(column.drop_null(), prefix))
-        steps = min(len(values), (1 << bits) - 1)  # the highest rank is that of nulls
+        steps = min(len(values), (1 << bits) - 1)  # the highest rank is for nulls
         edges = values[np.linspace(0, len(values) - 1, steps).astype(np.int64)] if steps else values
         return _Ranks(edges, prefix, bits)
 
     def rank(self, column: pa.Array) -> npt.NDArray[np.uint64]:
-        """The share of rows below each value, spread over all bits."""
+        """The share of sampled rows below each value, scaled to all bits."""
         valid = np.asarray(column.is_valid())
         ranks = np.full(len(column), (1 << self.bits) - 1, np.uint64)
         places = np.searchsorted(self.edges, _sortable(column.drop_null(), self.prefix), side="left")
@@ -54,8 +54,8 @@ class _Ranks:
 
 
 def _sortable(array: Any, prefix: bytes) -> Numbers:
-    """Numbers in approximately the order of the values: exact for integers and times, eight bytes after the prefix for
-    texts."""
+    """Numbers in approximately the order of the values. They are exact for integers and times. For texts they are the
+    eight bytes after the prefix."""
     kind, types = array.type, pa.types
     if types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
         binary = array.cast(pa.large_binary())
@@ -91,19 +91,19 @@ def _common_prefix(array: Any) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class ZOrder:
-    """Makes keys of the columns ``names``."""
+    """Makes keys from the columns ``names``."""
 
     names: Sequence[str]
     ranks: Sequence[_Ranks]
 
     @staticmethod
     def of(sample: pa.Table, names: Sequence[str]) -> ZOrder:
-        """Makes the keys from a sample of rows with these columns."""
+        """Prepares the keys from a sample of rows with these columns."""
         bits = min(MOST_BITS, 64 // len(names))
         return ZOrder(names, [_Ranks.of(_one(sample[name]), bits) for name in names])
 
     def keys(self, table: pa.Table) -> pa.Array:
-        """An int64 key of each row of a table or batch, in the order of the curve."""
+        """An int64 key for each row of a table or batch, in Z-order."""
         key = np.zeros(table.num_rows, np.uint64)
         columns = [ranks.rank(_one(table.column(name))) for name, ranks in zip(self.names, self.ranks)]
         for bit in reversed(range(self.ranks[0].bits)):

@@ -43,7 +43,7 @@ def test_a_copy_that_is_verified_is_of_sound_values(tmp_path: Path, how: dict[st
     stripe = r"stripe 1, row group 1, column x\): the maximum is 4999.0, and there is 9000000000.0"
     if how.get("bloom_filters"):  # whose stripes get statistics of what was decoded
         stripe = "statistics"
-    with pytest.raises(orcidx.CorruptFile, match=rf"{stripe}.*nothing was published.*a\.orc") as caught:
+    with pytest.raises(orcidx.CorruptFile, match=rf"{stripe}.*no file was published.*a\.orc") as caught:
         orcidx.rewrite(given, target, **how)
     assert caught.value.file == str(source)
     assert not target.exists()

@@ -25,7 +25,7 @@ def test_a_lookup_that_reads_more_is_told(stored: Path) -> None:
     (one,) = orcidx.rewrite(stored, stored.with_name("b.orc"), sort_by="user").files
     (told,) = [note for note in one.notes if note.startswith("a lookup by")]
     assert told.startswith("a lookup by id reads more: about ")
-    assert "its overlap depth is 20, and was 1" in told
+    assert "the overlap depth was 1 and is now 20" in told
     (back,) = orcidx.rewrite(stored.with_name("b.orc"), stored.with_name("c.orc"), sort_by="id").files
     assert any(note.startswith("a lookup by user reads more") for note in back.notes)
 

@@ -291,7 +291,7 @@ def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_
     rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
     given = {"partition_by": "p"}
     first = orcidx.write_dataset(rows, tmp_path, **given)
-    with pytest.raises(InvalidQuery, match="mode='append' adds rows to them, and mode='overwrite'"):
+    with pytest.raises(InvalidQuery, match="mode='append' adds rows, and mode='overwrite'"):
         orcidx.write_dataset(rows, tmp_path, **given)
     added = orcidx.write_dataset(rows, tmp_path, mode="append", **given)
     assert all(one.written for one in added.files)
@@ -303,7 +303,7 @@ def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_
     assert sorted(data_files(tmp_path)) == sorted(["_notes.txt", done.files[0].path])
     assert first.files[0].path not in data_files(tmp_path)
     assert not list((tmp_path / "_orcidx_write").glob("*.json")), "the manifest of a job whose files are gone"
-    with pytest.raises(InvalidQuery, match="mode is one of"):
+    with pytest.raises(InvalidQuery, match="mode must be one of"):
         orcidx.write_dataset(rows, tmp_path, mode="ignore", **given)
 
 
