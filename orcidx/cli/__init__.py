@@ -1,7 +1,7 @@
-"""The ``orcidx`` command. One module per group of commands; each is imported when its command runs.
+"""The ``orcidx`` command. It has one module for each group of commands, and imports the module when a command runs.
 
-Exit codes: 0 done; 1 a negative answer (a check that found something); 2 a wrong call; 3 a damaged or unsupported file;
-4 storage.
+Exit codes: 0 success; 1 a negative result (for example, a check found a problem); 2 wrong arguments; 3 a damaged or
+unsupported file; 4 a storage error.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ import click
 __all__ = ["main"]
 
 _COMMANDS = {
-    "schema": ("orcidx.cli.inspect", "schema", "Columns of files, with their ORC and Arrow types."),
-    "meta": ("orcidx.cli.inspect", "meta", "Size, rows, writer, codec and stripes of files."),
-    "stats": ("orcidx.cli.inspect", "stats", "Statistics of the columns of files."),
-    "sizes": ("orcidx.cli.layout", "sizes", "Bytes of files by column, stream and kind."),
-    "streams": ("orcidx.cli.layout", "streams", "Streams of files: where they lie, and their encodings."),
-    "check": ("orcidx.cli.check", "check", "Decode files whole, and compare them with their indexes."),
-    "validate": ("orcidx.cli.check", "validate", "Read every index of a directory, and compare it."),
-    "cat": ("orcidx.cli.rows", "cat", "All rows of files."),
-    "head": ("orcidx.cli.rows", "head", "The first rows of files."),
-    "count": ("orcidx.cli.rows", "count", "The number of rows of files together."),
-    "scan": ("orcidx.cli.rows", "scan", "Rows that match, and what was read to find them."),
-    "aggregate": ("orcidx.cli.aggregate", "aggregate", "Totals of rows: count, sum, min, max, avg, quantile_disc."),
-    "explain": ("orcidx.cli.explain", "explain", "Which stripes and row groups a query reads, and why."),
-    "may-contain": ("orcidx.cli.may_contain", "may_contain", "Which keys a column of a file may hold."),
-    "rewrite": ("orcidx.cli.rewrite", "rewrite", "Write files anew: sorted, clustered, merged, with blooms."),
-    "merge": ("orcidx.cli.rewrite", "merge", "Make one file of several, by copying stripes."),
+    "schema": ("orcidx.cli.inspect", "schema", "Show the columns of files with ORC and Arrow types."),
+    "meta": ("orcidx.cli.inspect", "meta", "Show size, rows, writer, codec and stripes of files."),
+    "stats": ("orcidx.cli.inspect", "stats", "Show the statistics of the columns of files."),
+    "sizes": ("orcidx.cli.layout", "sizes", "Show the bytes of files by column, stream and kind."),
+    "streams": ("orcidx.cli.layout", "streams", "Show positions and encodings of the streams of files."),
+    "check": ("orcidx.cli.check", "check", "Decode files completely and compare the indexes."),
+    "validate": ("orcidx.cli.check", "validate", "Read and compare every index of a directory."),
+    "cat": ("orcidx.cli.rows", "cat", "Print all rows of files."),
+    "head": ("orcidx.cli.rows", "head", "Print the first rows of files."),
+    "count": ("orcidx.cli.rows", "count", "Print the total number of rows of files."),
+    "scan": ("orcidx.cli.rows", "scan", "Print matching rows, and what was read to find them."),
+    "aggregate": ("orcidx.cli.aggregate", "aggregate", "Compute count, sum, min, max, avg and quantile_disc."),
+    "explain": ("orcidx.cli.explain", "explain", "Show which stripes and row groups a query reads, and why."),
+    "may-contain": ("orcidx.cli.may_contain", "may_contain", "Show which keys a column of a file may contain."),
+    "rewrite": ("orcidx.cli.rewrite", "rewrite", "Rewrite files: sort, cluster, merge, add bloom filters."),
+    "merge": ("orcidx.cli.rewrite", "merge", "Merge several files into one by copying stripes."),
     "convert": ("orcidx.cli.rewrite", "convert", "Convert between ORC, Parquet, CSV and JSON lines."),
-    "report": ("orcidx.cli.report", "report", "Write one self-contained page about files."),
+    "report": ("orcidx.cli.report", "report", "Write one self-contained HTML page about files."),
     "index": ("orcidx.cli.index", "index", "Show, build and check indexes of files and directories."),
     "dv": ("orcidx.cli.deletion_vectors", "dv", "Show and apply Paimon deletion vectors."),
     "table": ("orcidx.cli.table_changes", "table", "Inspect, read and change Apache Paimon tables."),
-    "completion": ("orcidx.cli.check", "completion", "Print the script that completes commands in a shell."),
-    "demo": ("orcidx.cli.demo_command", "demo", "Explained queries of a file that comes along."),
+    "completion": ("orcidx.cli.check", "completion", "Print the script for command completion in a shell."),
+    "demo": ("orcidx.cli.demo_command", "demo", "Explain queries of a file that comes with orcidx."),
 }
-"""Command: (module, name in it, its line in ``orcidx --help``, which 80 columns do not cut)."""
+"""For each command: the module, the name in the module, and the line in ``orcidx --help``, which must fit in 80
+columns."""
 
 
 class _LazyGroup(click.Group):
-    """Commands are imported by name, so that ``orcidx meta`` does not pay for what ``orcidx scan`` needs."""
+    """Imports commands by name, so ``orcidx meta`` does not import what only ``orcidx scan`` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -71,14 +72,14 @@ class _LazyGroup(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except OSError as error:  # click would exit with 1 at once; without a pipe it is an error like another
+        except OSError as error:  # click would exit with code 1 at once; if there is no pipe, this is an ordinary error
             if error.errno == errno.EPIPE:
                 raise _PipeClosed from None
             raise
 
 
 class _PipeClosed(Exception):
-    """The reader of the output has gone, as ``head`` does. That is no error."""
+    """The reader of the output has closed the pipe, as ``head`` does. This is not an error."""
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,12 +102,12 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _interrupt_again(before: Callable[[Any], object], unraisable: Any) -> None:
-    """Raises an interrupt again that arrived inside a callback of the interpreter, such as an import, and was lost
-    there."""
+    """Raises an interrupt again that arrived inside a callback of the interpreter, such as an import, where it was
+    lost."""
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         before(unraisable)
         return
-    _thread.start_new_thread(_interrupt_soon, ())  # here it would be lost again
+    _thread.start_new_thread(_interrupt_soon, ())  # an exception raised here would be lost again
 
 
 def _interrupt_soon() -> None:
@@ -128,7 +129,7 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
         wrong.show()
         return 2
     except _PipeClosed:
-        # The reader of the pipe went away; what is left in the buffer has nowhere to go.
+        # The reader closed the pipe, so the rest of the buffer cannot be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OrcidxError, OSError) as error:
@@ -142,12 +143,13 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
 
 
 def _in_flags(message: str) -> str:
-    """The message of an error, with the shell's options in place of Python's keywords."""
+    """The message of an error with the options of the command line in place of Python's keywords."""
     return re.sub(r"\b(overwrite|merge|everything)=True\b", r"--\1", message)
 
 
 def _hole_beside(error: Exception) -> str:
-    """The text that an error about a local file gets if the file has a stretch of zeros, which a broken copy leaves."""
+    """The text to add to an error about a local file if the file has a range of zeros, which an incomplete copy can
+    leave."""
     from orcidx.errors import CorruptFile, StorageError
 
     name = error.file if isinstance(error, CorruptFile) and error.stripe is not None else None
@@ -159,6 +161,6 @@ def _hole_beside(error: Exception) -> str:
     try:
         with closing(open_reader(name)) as storage:
             hole = find_hole(storage)
-    except (OSError, StorageError):  # the error is reported in either case
+    except (OSError, StorageError):  # the original error is reported in any case
         return ""
     return "" if hole is None else f"; {describe_hole(hole)}"

@@ -1,4 +1,4 @@
-"""``orcidx aggregate``: totals of the rows of files."""
+"""``orcidx aggregate`` computes totals of the rows of files."""
 
 from __future__ import annotations
 
@@ -27,29 +27,30 @@ from orcidx.spellings import counted, size_text
 __all__ = ["aggregate", "by_option", "explain_option", "parse_select", "print_totals", "select_option"]
 
 select_option = click.option(
-    "-s", "--select", required=True, metavar="TEXT", help='Such as: "count(*), sum(price) as total".'
+    "-s", "--select", required=True, metavar="TEXT", help='For example: "count(*), sum(price) as total".'
 )
 by_option = click.option(
-    "--by", metavar="A,B.C", help="Group by these columns: names or dotted paths with commas between them."
+    "--by", metavar="A,B.C", help="Group by these columns: names or dotted paths, separated by commas."
 )
 explain_option = click.option(
-    "--explain", is_flag=True, help="Say on standard error how many rows came from which evidence."
+    "--explain", is_flag=True, help="Print on standard error how many rows each kind of evidence covers."
 )
 
 _BETWEEN = re.compile(r""",(?=(?:[^"`]|"[^"]*"|`[^`]*`)*$)(?![^()]*\))""")
-"""A comma outside of quotes and parentheses."""
+"""Matches a comma outside of quotes and parentheses."""
 _NAMED = re.compile(r'(.*\S)(?:\s+as|(?<=\)))\s+("[^"]+"|`[^`]+`|\w+)', re.IGNORECASE | re.DOTALL)
-"""A call and its name. SQL allows AS to be left out before the name."""
+"""Matches a call and its name. SQL allows AS to be left out before the name."""
 
 
 def parse_select(text: str) -> dict[str, str]:
-    """``count(*), sum(price) as total, avg(price) mean`` by name; one without a name is called as it is written."""
+    """Parses ``count(*), sum(price) as total, avg(price) mean`` into calls by name. A call without a name is named by
+    its own text."""
     found: dict[str, str] = {}
     for part in (part.strip() for part in _BETWEEN.split(text)):
         named = _NAMED.fullmatch(part)
         name, call = (named[2].strip('"`'), named[1]) if named else (part, part)
         if name in found:
-            raise InvalidQuery(f"two results are called {name!r}: name one with AS")
+            raise InvalidQuery(f"two results are called {name!r}; give one of them another name with AS")
         found[name] = call
     return found
 
@@ -74,16 +75,16 @@ def aggregate(
     fresh: Literal["listing", "catalog"],
     explain: bool,
 ) -> None:
-    """Totals of the rows of SOURCES, from statistics where those prove them.
+    """Compute totals of the rows of SOURCES. Statistics replace reading where they prove the result.
 
-    They are count, sum, min, max, avg, and quantile_disc(price, 0.5).
+    The totals are count, sum, min, max, avg, and quantile_disc(price, 0.5).
     """
     scan = scan_from(sources, storage_options, None, where, timestamp_unit="us", fresh=fresh)
     print_totals(scan.aggregate(parse_select(select), parse_columns(by)), as_json=as_json, explain=explain)
 
 
 def print_totals(result: pa.Table, *, as_json: bool, explain: bool) -> None:
-    """Prints the rows. If ``explain`` is set, also prints on standard error which evidence they came from."""
+    """Prints the rows. If ``explain`` is set, also prints on standard error which evidence the totals came from."""
     print_rows(result.column_names, iter(result.to_batches()), as_json=as_json, table=True)
     if explain:
         facts = json.loads(result.schema.metadata[b"orcidx"])

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and opening what they name."""
+"""Arguments and options that several commands share, and functions that open the named files."""
 
 from __future__ import annotations
 
@@ -41,20 +41,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 file_argument = click.argument("file")
 sources_argument = click.argument("sources", nargs=-1, required=True)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON (stable; for programs).")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, in a stable form for programs.")
 columns_option = click.option(
-    "-c", "--columns", metavar="A,B.C", help="Only these columns: names or dotted paths with commas between them."
+    "-c", "--columns", metavar="A,B.C", help="Only these columns: names or dotted paths, separated by commas."
 )
-where_option = click.option("-w", "--where", metavar="SQL", help="Only rows for which this is true, as in: id > 5")
+where_option = click.option(
+    "-w", "--where", metavar="SQL", help="Only rows for which this condition is true, for example: id > 5"
+)
 top_option = click.option(
-    "--top", metavar="COLUMN[:asc|desc[:first|last]],...", help="The first --limit rows in this order; nulls last."
+    "--top",
+    metavar="COLUMN[:asc|desc[:first|last]],...",
+    help="Return the first --limit rows in this order, with nulls last.",
 )
 storage_option = click.option(
     "--storage-option",
     "storage_options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="For the storage, such as anon=true; repeatable.",
+    help="Option for the storage, for example anon=true. Repeatable.",
 )
 
 fresh_option = click.option(
@@ -62,50 +66,50 @@ fresh_option = click.option(
     type=click.Choice(["listing", "catalog"]),
     default="listing",
     show_default=True,
-    help="Which files there are: those of a listing, or those that the catalog of one directory knows.",
+    help="How files are found: by listing, or in the catalog of one directory.",
 )
 
 html_option = click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file."
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a self-contained HTML page to this file."
 )
 
 
 def query_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a command that reads rows of files, or plans to: how to print, columns, condition, storage."""
+    """The options of a command that reads rows, or plans to read them: output, columns, condition, storage."""
     for option in (storage_option, where_option, columns_option, as_json):
         command = option(command)
     return command
 
 
 def parse_columns(columns: str | None) -> list[str] | None:
-    """The names in ``a,b.c``; None for all."""
+    """The names in ``a,b.c``. None means all columns."""
     if columns is None:
         return None
     return [name.strip() for name in columns.split(",") if name.strip()]
 
 
 def parse_top(top: str | None) -> list[tuple[str, ...]] | None:
-    """``score:desc:last,id`` as ``Table.scan`` takes it."""
+    """Parses ``score:desc:last,id`` into the form that ``Table.scan`` accepts."""
     if top is None:
         return None
     return [tuple(part.strip() for part in key.split(":")) for key in top.split(",")]
 
 
 def parse_storage_options(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """``KEY=VALUE`` pairs as a dictionary; true and false are truth values."""
+    """Parses ``KEY=VALUE`` pairs into a dictionary. true and false become bool."""
     from orcidx.storage import options_of_text
 
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise InvalidQuery(f"--storage-option wants KEY=VALUE, not {pair!r}")
+            raise InvalidQuery(f"--storage-option must be KEY=VALUE, not {pair!r}")
         found[key] = value
     return options_of_text(found)
 
 
 def open_from(file: str, storage_options: tuple[str, ...] = ()) -> OrcFile:
-    """Opens the one file that a command names; ``-`` is standard input."""
+    """Opens the one file that a command names. ``-`` is standard input."""
     from orcidx.scanner.file import OrcFile
 
     return OrcFile(_described(file, storage_options))
@@ -122,7 +126,7 @@ def _described(name: str, storage_options: tuple[str, ...]) -> Source:
 def list_files(sources: Sequence[str], storage_options: tuple[str, ...] = ()) -> list[Source]:
     """The files that a command names: files, directories, globs, URLs, and ``-`` for standard input.
 
-    Raises ``FileNotFoundError`` for one that gives no file.
+    Raises ``FileNotFoundError`` for a name that matches no file.
     """
     from orcidx.storage import list_sources
 
@@ -131,7 +135,7 @@ def list_files(sources: Sequence[str], storage_options: tuple[str, ...] = ()) ->
     for name in sources:
         listed = [_described("-", ())] if name == "-" else list_sources(name, storage_options=options)
         if not listed:
-            raise FileNotFoundError(f"there is no file in {name}")
+            raise FileNotFoundError(f"no file found in {name}")
         found += listed
     return found
 
@@ -143,7 +147,7 @@ def scan_from(
     fresh: Literal["listing", "catalog"] = "listing",
     **named: Any,
 ) -> Scan:
-    """The rows of the files that a command names, as one scan."""
+    """Makes one scan of the files that a command names."""
     import orcidx
 
     options = parse_storage_options(storage_options) or None
@@ -153,20 +157,22 @@ def scan_from(
 
 def _one_directory(sources: Sequence[str]) -> str:
     if len(sources) != 1:
-        raise InvalidQuery("--fresh catalog takes one directory, whose catalog it reads; several are to be listed")
+        raise InvalidQuery(
+            "--fresh catalog supports only one directory, whose catalog it reads; use --fresh listing for several"
+        )
     return sources[0]
 
 
 class FilesDone:
-    """Goes through files one by one. An error in one file does not stop the others: the first error is raised when all
-    files are done, later ones are printed at once."""
+    """Processes files one by one. An error in one file does not stop the others. The first error is raised after all
+    files are processed, and later errors are printed at once."""
 
     def __init__(self) -> None:
         self._first: OrcidxError | OSError | None = None
 
     @contextmanager
     def file(self) -> Iterator[None]:
-        """One file."""
+        """Processes one file."""
         try:
             yield
         except BrokenPipeError:

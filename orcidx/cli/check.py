@@ -1,4 +1,4 @@
-"""``orcidx check`` and ``validate``: whether files, and the indexes of a directory, are sound."""
+"""``orcidx check`` and ``validate`` find out whether files, and the indexes of a directory, are valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orcidx.spellings import counted
 __all__ = ["check", "validate"]
 
 _SHOWN_PROBLEMS = 20
-"""Problems of a file that are listed; --json lists all of them."""
+"""The number of problems of a file that are printed. --json prints all of them."""
 
 
 @click.command()
@@ -27,17 +27,18 @@ _SHOWN_PROBLEMS = 20
 @click.option(
     "--repair",
     metavar="OUT",
-    help="Write what is whole of the one file to OUT: its row groups of which every value decodes, and that their "
-    "statistics do not disprove.",
+    help="Write the intact row groups of the one file to OUT. Every value of such a row group decodes, and no "
+    "statistics contradict it.",
 )
 def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...], repair: str | None) -> int:
     """Decode all of SOURCES (files, directories, globs, URLs, - for standard input), and compare statistics, positions,
-    bloom filters and lengths with the data. Exit code 1: something is wrong, an empty or cut file too."""
+    bloom filters and lengths with the data. Exit code 1: a problem was found. An empty or truncated file is a problem,
+    too."""
     from orcidx.inspection.check import check_file
 
     files = list_files(sources, storage_options)
     if repair is not None and len(files) != 1:
-        raise InvalidQuery(f"--repair takes one file, and {len(files)} are named")
+        raise InvalidQuery(f"--repair supports only one file, but {len(files)} are named")
     wrong = 0
     done = FilesDone()
     for source in files:
@@ -58,7 +59,10 @@ def _repaired(found: Any, source: Any, out: str, storage_options: tuple[str, ...
     from orcidx.inspection.repair import write_whole
 
     if any(problem.what in ("tail", "file") for problem in found.problems):
-        click.echo("orcidx: nothing of it can be written: the types of its columns stand at its end", err=True)
+        click.echo(
+            "orcidx: nothing can be written, because the types of the columns are at the damaged end of the file",
+            err=True,
+        )
         return None
     written = write_whole(found, source, out, storage_options=parse_storage_options(storage_options) or None)
     return {"file": out, "rows": written.rows, "bytes": written.bytes, "rows_lost": found.rows - written.rows}
@@ -84,11 +88,11 @@ def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several
     for problem in found.problems[:_SHOWN_PROBLEMS]:
         click.echo(f"  {problem}")
     if problems > _SHOWN_PROBLEMS:
-        click.echo(f"  … and {problems - _SHOWN_PROBLEMS:,} more; --json lists all")
+        click.echo(f"  … and {problems - _SHOWN_PROBLEMS:,} more; use --json to list all")
     for stretch in found.unowned[:_SHOWN_PROBLEMS]:
         click.echo(f"  remark: {stretch}")
     if len(found.unowned) > _SHOWN_PROBLEMS:
-        click.echo(f"  … and {len(found.unowned) - _SHOWN_PROBLEMS:,} more such stretches; --json lists all")
+        click.echo(f"  … and {len(found.unowned) - _SHOWN_PROBLEMS:,} more such ranges; use --json to list all")
     repaired = document.get("repaired")
     if repaired:
         click.echo(
@@ -101,8 +105,8 @@ def _print_check(found: Any, document: dict[str, Any], *, as_json: bool, several
 @as_json
 @storage_option
 def validate(directory: str, as_json: bool, storage_options: tuple[str, ...]) -> int:
-    """Read every index of DIRECTORY whole, and compare the catalog with the files. Exit code 1: an index is damaged,
-    or a file is new, changed, gone or could not be indexed."""
+    """Read every index of DIRECTORY completely, and compare the catalog with the files. Exit code 1: an index is
+    damaged, or a file is new, changed, missing or could not be indexed."""
     from orcidx.index_directory.describe import describe_indexes
 
     options = parse_storage_options(storage_options) or None
@@ -118,8 +122,8 @@ def validate(directory: str, as_json: bool, storage_options: tuple[str, ...]) ->
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands and options in SHELL, for its start file: such as
-    eval "$(orcidx completion bash)"."""
+    """Print the script that completes commands and options in SHELL. Add it to the start file of the shell, for
+    example: eval "$(orcidx completion bash)"."""
     from click.shell_completion import get_completion_class
 
     from orcidx.cli import _orcidx

@@ -1,4 +1,4 @@
-"""``orcidx dv show`` and ``apply``: Paimon deletion vectors."""
+"""``orcidx dv show`` and ``apply`` work with Paimon deletion vectors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ from orcidx.errors import InvalidQuery
 __all__ = ["dv"]
 
 _SHOWN_POSITIONS = 10
-"""Positions that are listed, after the number of all."""
+"""The number of positions that are listed, after the total number."""
 
-offset_option = click.option("--offset", type=click.IntRange(min=0), help="Where the vector starts, by its manifest.")
-length_option = click.option("--length", type=click.IntRange(min=0), help="Its length, by its manifest.")
+offset_option = click.option(
+    "--offset", type=click.IntRange(min=0), help="The position of the vector, as in the manifest."
+)
+length_option = click.option(
+    "--length", type=click.IntRange(min=0), help="The length of the vector, as in the manifest."
+)
 
 
 @click.group()
@@ -44,27 +48,31 @@ def read_vectors(
     if offset is not None and length is not None:
         return [(offset, paimon.read_deletion_vector(path, offset, length, storage_options=options))]
     if length is not None:
-        raise InvalidQuery("--length needs --offset")
+        raise InvalidQuery("--length also needs --offset")
     vectors = paimon.read_deletion_vectors(path, storage_options=options)
     if offset is None:
         return vectors
     chosen = [(at, vector) for at, vector in vectors if at == offset]
     if not chosen:
-        raise InvalidQuery(f"no vector starts at {offset}; they start at {', '.join(str(at) for at, _ in vectors)}")
+        raise InvalidQuery(
+            f"no vector starts at {offset}; the vectors start at {', '.join(str(at) for at, _ in vectors)}"
+        )
     return chosen
 
 
-@dv.command(short_help="The deletion vectors in an index or Puffin file.")
+@dv.command(short_help="Show the deletion vectors in an index or Puffin file.")
 @click.argument("path")
 @offset_option
 @length_option
 @as_json
 @storage_option
 def show(path: str, offset: int | None, length: int | None, as_json: bool, storage_options: tuple[str, ...]) -> None:
-    """The deletion vectors in PATH, an index file or a Puffin file: how many rows are deleted, and which first."""
+    """Show the deletion vectors in PATH, an index file or a Puffin file: how many rows are deleted, and the first
+    positions."""
     rows = []
     for at, vector in read_vectors(path, offset, length, storage_options):
-        positions = vector.bitmap  # not ``vector.positions``: half a megabyte of runs can hold billions
+        # not ``vector.positions``, because half a megabyte of runs can contain billions of positions
+        positions = vector.bitmap
         rows.append(
             {
                 "offset": at,
@@ -89,7 +97,7 @@ def _listed(row: dict[str, Any]) -> str:
     return f"{shown} ..." if row["deleted"] > len(row["positions"]) else shown
 
 
-@dv.command(short_help="The rows of an ORC file that a deletion vector leaves.")
+@dv.command(short_help="Print the rows of an ORC file that are not deleted.")
 @click.argument("path")
 @click.argument("datafile")
 @offset_option
@@ -98,7 +106,7 @@ def _listed(row: dict[str, Any]) -> str:
 @columns_option
 @where_option
 @storage_option
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
 def apply(
     path: str,
     datafile: str,
@@ -108,11 +116,11 @@ def apply(
     storage_options: tuple[str, ...],
     **query: Any,
 ) -> None:
-    """The rows of the ORC file DATAFILE that the deletion vector in PATH leaves."""
+    """Print the rows of the ORC file DATAFILE that the deletion vector in PATH does not delete."""
     vectors = read_vectors(path, offset, length, storage_options)
     if len(vectors) != 1:
         starts = ", ".join(str(at) for at, _ in vectors[:20])
-        raise InvalidQuery(f"{path} holds {len(vectors)} vectors; choose one by --offset: {starts}")
+        raise InvalidQuery(f"{path} has {len(vectors)} vectors; choose one with --offset: {starts}")
     with open_from(datafile, storage_options) as f:
         scan = f.scan(
             parse_columns(query["columns"]),

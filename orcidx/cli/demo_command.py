@@ -1,4 +1,4 @@
-"""``orcidx demo``: the main job on a small real file that comes with the package."""
+"""``orcidx demo`` shows the main functions on a small real file that comes with the package."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SHOWN = ["l_orderkey", "l_partkey", "l_quantity", "l_extendedprice", "l_shipdate
 
 
 @click.command()
-@click.option("--path", is_flag=True, help="Only print where the file is, to try other commands on it.")
+@click.option("--path", is_flag=True, help="Only print the path of the file, for use with other commands.")
 def demo(path: bool) -> None:
-    """Rows, statistics and explained queries of a file that Spark wrote, which comes with orcidx."""
+    """Show rows, statistics and explained queries of a file that Spark wrote. The file comes with orcidx."""
     import orcidx
     from orcidx import col
 
@@ -37,7 +37,7 @@ def demo(path: bool) -> None:
         click.echo("The first rows:")
         rows = f.scan(SHOWN, limit=5).to_table()
         print_table(SHOWN, zip(*[column.to_pylist() for column in rows.columns], strict=True))
-        click.echo("\nStatistics that the file carries:")
+        click.echo("\nStatistics in the file:")
         statistics = [(name, f.statistics(name)) for name in SHOWN]
         print_table(
             ["column", "values", "nulls", "min", "max"],

@@ -1,4 +1,4 @@
-"""``orcidx explain``: what a query would read, and why the rest is skipped."""
+"""``orcidx explain`` shows what a query would read, and why the rest is skipped."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def explain(
     fresh: Literal["listing", "catalog"],
     html: Path | None,
 ) -> None:
-    """Which stripes and row groups of SOURCES (files, directories, globs, URLs, - for standard input) a query reads, by
-    which evidence; reads no data."""
+    """Show which stripes and row groups of SOURCES (files, directories, globs, URLs, - for standard input) a query
+    reads, and by which evidence the rest is skipped. This command reads no data."""
     explanation = scan_from(sources, storage_options, parse_columns(columns), where, fresh=fresh).explain()
     if where is not None:
-        explanation = replace(explanation, where=where)  # as it was typed
+        explanation = replace(explanation, where=where)  # the condition as the user typed it
     read = list_files(sources, storage_options) if html is not None else ()
     print_explanation(explanation, html, made_of=read, as_json=as_json)

@@ -1,5 +1,5 @@
-"""``orcidx index show``, ``build`` and ``check``: Paimon file indexes of a data file; ``describe`` and ``clean``: those
-of a directory."""
+"""``orcidx index show``, ``build`` and ``check`` work with Paimon file indexes of a data file. ``describe`` and
+``clean`` work with the indexes of a directory."""
 
 from __future__ import annotations
 
@@ -20,27 +20,30 @@ if TYPE_CHECKING:
 __all__ = ["index"]
 
 _SAMPLED_VALUES = 10
-"""How many values of a column ``check`` looks up in an index."""
+"""The number of values of a column that ``check`` looks up in an index."""
 
 types_option = click.option(
-    "--types", multiple=True, metavar="COLUMN=SQL", help="The Paimon type of a column, as in: id=BIGINT. Repeatable."
+    "--types",
+    multiple=True,
+    metavar="COLUMN=SQL",
+    help="The Paimon type of a column, for example: id=BIGINT. Repeatable.",
 )
 
 
 @click.group()
 def index() -> None:
-    """Show, build and check Paimon file indexes; describe and clean those of a directory."""
+    """Show, build and check Paimon file indexes; describe and clean the indexes of a directory."""
 
 
 def parse_types(pairs: tuple[str, ...]) -> dict[str, str]:
-    """``COLUMN=SQL`` pairs as a dictionary."""
+    """Parses ``COLUMN=SQL`` pairs into a dictionary."""
     from orcidx.paimon.data_types import parse_type
 
     found = {}
     for pair in pairs:
         column, equals, sql = pair.partition("=")
         if not equals:
-            raise InvalidQuery(f"--types wants COLUMN=SQL, not {pair!r}")
+            raise InvalidQuery(f"--types must be COLUMN=SQL, not {pair!r}")
         try:
             parse_type(sql)
         except (InvalidQuery, Unsupported) as error:
@@ -52,20 +55,20 @@ def parse_types(pairs: tuple[str, ...]) -> dict[str, str]:
 def open_index(
     file: str, types: Mapping[str, str], storage_options: tuple[str, ...], rows: int | None = None
 ) -> FileIndex:
-    """The file index that a command names."""
+    """Opens the file index that a command names."""
     from orcidx import paimon
 
     options = parse_storage_options(storage_options) or None
     return paimon.read_file_index(file, types=types, rows=rows, storage_options=options)
 
 
-@index.command(short_help="Columns, kinds and sizes of the indexes in a file.")
+@index.command(short_help="Show columns, kinds and sizes of the indexes in a file.")
 @file_argument
 @as_json
 @types_option
 @storage_option
 def show(file: str, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...]) -> None:
-    """Columns, kinds and sizes of the indexes in FILE; with --types also what each holds."""
+    """Show columns, kinds and sizes of the indexes in FILE. With --types, also show what each index contains."""
     given = parse_types(types)
     with open_index(file, given, storage_options) as found:
         rows = [_described(found, entry, given) for entry in found.entries]
@@ -95,7 +98,8 @@ _NO_TYPE = "not checked: no type"
 
 
 def _state(found: Any, entry: Any) -> tuple[str, int | None]:
-    """Facts about one index that need no reading of all of it, and its number of rows, if it records them."""
+    """Facts about one index that do not require reading all of it, and its number of rows, if the index records that
+    number."""
     from orcidx.paimon.registry import FORMATS
 
     if entry.payload is None:
@@ -136,11 +140,13 @@ def _kind_option(kind: str) -> Callable[[F], F]:
 @types_option
 @storage_option
 @as_json
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write."
+)
 def build(
     file: str, output: Path, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...], **kinds: Any
 ) -> None:
-    """Build the file index of the ORC file FILE, as in: --bitmap city --bloom-filter id:items=1000,fpp=0.01"""
+    """Build the file index of the ORC file FILE, for example: --bitmap city --bloom-filter id:items=1000,fpp=0.01"""
     from orcidx import paimon
     from orcidx.storage import describe_source
     from orcidx.storage.sink import write_file
@@ -149,7 +155,7 @@ def build(
         name.replace("_", "-"): dict(map(_parse_wanted, columns)) for name, columns in sorted(kinds.items()) if columns
     }
     if not spec:
-        raise InvalidQuery("no index is asked for: give --bitmap, --bloom-filter, --bsi or --range-bitmap")
+        raise InvalidQuery("no index is requested; give --bitmap, --bloom-filter, --bsi or --range-bitmap")
     options = parse_storage_options(storage_options) or None
     built = paimon.build_file_index(file, spec, types=parse_types(types) or None, storage_options=options)
     write_file(output, built.to_bytes(), made_of=[describe_source(file)])
@@ -161,7 +167,8 @@ def build(
 
 
 def _parse_wanted(wanted: str) -> tuple[str, dict[str, str]]:
-    """Column and options of ``id:items=1000,fpp=0.01``; a colon without options behind it is the column's own."""
+    """Column and options of ``id:items=1000,fpp=0.01``. A colon that is not followed by options belongs to the column's
+    name."""
     column, colon, tail = wanted.rpartition(":")
     if not colon or "=" not in tail:
         return wanted, {}
@@ -169,7 +176,7 @@ def _parse_wanted(wanted: str) -> tuple[str, dict[str, str]]:
     for item in tail.split(","):
         name, equals, value = item.partition("=")
         if not equals or not name.strip():
-            raise InvalidQuery(f"{wanted!r}: {item!r} is no OPTION=VALUE")
+            raise InvalidQuery(f"{wanted!r}: {item!r} is not OPTION=VALUE")
         options[name.strip()] = value.strip()
     return column, options
 
@@ -186,10 +193,10 @@ def _parse_wanted(wanted: str) -> tuple[str, dict[str, str]]:
 def check(
     file: str, datafile: str | None, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...]
 ) -> int:
-    """Read every index in FILE whole; with DATAFILE also compare columns, types, the number of rows, nulls and some
-    values. Exit code 1: a problem, or nothing that could be compared.
+    """Read every index in FILE completely. With DATAFILE, also compare columns, types, the number of rows, nulls and
+    some values. Exit code 1: there is a problem, or nothing could be compared.
 
-    Types that --types leaves out follow from DATAFILE; an index of a column without a type is not checked.
+    Types that --types leaves out are taken from DATAFILE. An index of a column without a type is not checked.
     """
     given = parse_types(types)
     if datafile is None:
@@ -211,7 +218,10 @@ def check(
         unknown = dict.fromkeys(row["column"] for row in rows if row["state"] == _NO_TYPE)
         if unknown:
             how = "--types COLUMN=SQL" if datafile else "--types COLUMN=SQL, or the data file"
-            click.echo(f"not checked, as their types are not known: {', '.join(unknown)}; give {how}", err=True)
+            click.echo(
+                f"not checked, because the types of these columns are not known: {', '.join(unknown)}; give {how}",
+                err=True,
+            )
     return 1 if problems or nothing else 0
 
 
@@ -229,7 +239,8 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
 
 
 def _misfit(found: Any, entry: Any, data: Any) -> str | None:
-    """Why an index cannot belong to the data file: its column, its number of rows or its type. None where all agree."""
+    """The reason why an index cannot belong to the data file: its column, its number of rows or its type. None if all
+    agree."""
     from orcidx.paimon.build import split_map_key
     from orcidx.paimon.registry import FORMATS
 
@@ -245,29 +256,29 @@ def _misfit(found: Any, entry: Any, data: Any) -> str | None:
     except InvalidQuery:
         return None
     except Unsupported as error:
-        return f"wrong: the data file's column is a {data.schema.field(name).type}: {error}"
+        return f"wrong: the column in the data file has the type {data.schema.field(name).type}: {error}"
     except CorruptFile as error:
         return f"wrong: {error.message}" if "and the data file" in error.message else None
     return None
 
 
 def _lost_by_empty(entry: Any, data: Any) -> str | None:
-    """Checks an EMPTY index, which claims that the column has no values."""
+    """Checks an EMPTY index, which states that the column has no values."""
     from orcidx import col
 
     if entry.column not in data.schema.names:
         return None
     count = data.scan([entry.column], ~col(entry.column).is_null()).count_rows()
-    return f"wrong: it is empty, and the data file has {count} values" if count else None
+    return f"wrong: the index is empty, but the data file has {count} values" if count else None
 
 
 def _compared(found: Any, entry: Any, data: Any) -> str:
-    """``ok``, or where the answers of the index differ from the data file."""
+    """Returns ``ok``, or says for which value the rows from the index differ from the data file."""
     from orcidx import RowSelection, col
 
     name = entry.column
     if name not in data.schema.names:
-        return "ok, not compared: no such column in the data file"
+        return "ok, not compared: the data file has no such column"
     batch = next(iter(data.scan([name], batch_size=4096)), None)
     values = [] if batch is None else batch.column(0).drop_null().unique()
     sample = list(zip(values, python_values(values)))[:: max(1, len(values) // _SAMPLED_VALUES)] if len(values) else []
@@ -281,14 +292,14 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
         matching = RowSelection.from_positions(numbers, data.num_rows).bitmap()
         lost = matching - verdict.rows
         if lost:
-            return f"wrong: {name} {shown} loses {counted(len(lost), 'row')}, the first is {lost.min()}"
+            return f"wrong: {name} {shown} misses {counted(len(lost), 'row')}, the first is row {lost.min()}"
         if verdict.exact and len(verdict.rows) != len(matching):
-            return f"wrong: {name} {shown} gives {counted(len(verdict.rows), 'row')} instead of {len(matching)}"
+            return f"wrong: {name} {shown} selects {counted(len(verdict.rows), 'row')} instead of {len(matching)}"
     return "ok"
 
 
 def _answer(found: Any, entry: Any, where: Any) -> Any:
-    """The verdict of this one index; None where it cannot take the value."""
+    """The verdict of this one index. None if the index does not support the value."""
     import pyarrow as pa
 
     from orcidx.predicate import BoundLeaf, bind, parse
@@ -316,28 +327,31 @@ def _print_summary(summary: Any, as_json: bool) -> None:
 directory_argument = click.argument("directory")
 
 
-@index.command(short_help="Which files of a directory are indexed, and by what.")
+@index.command(short_help="Show which files of a directory are indexed, and how.")
 @directory_argument
 @as_json
 @storage_option
-@click.option("--verify", is_flag=True, help="Also read every index file, and check all of it.")
+@click.option("--verify", is_flag=True, help="Also read and check every index file completely.")
 def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], verify: bool) -> None:
-    """Which files of DIRECTORY are indexed, by what, and which have changed since or lost their index; opens no data
-    file."""
+    """Show which files of DIRECTORY are indexed, and by which indexes. Also show files that have changed since, or have
+    lost their index. This command opens no data file."""
     from orcidx.index_directory.describe import describe_indexes
 
     options = parse_storage_options(storage_options) or None
     _print_summary(describe_indexes(directory, verify=verify, storage_options=options), as_json)
 
 
-@index.command(short_help="Delete what index jobs left in a directory.")
+@index.command(short_help="Delete files that index jobs left in a directory.")
 @directory_argument
 @as_json
 @storage_option
-@click.option("--older-than", default=86400.0, show_default=True, metavar="SECONDS", help="Leave younger ones alone.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option(
+    "--older-than", default=86400.0, show_default=True, metavar="SECONDS", help="Keep files that are younger than this."
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 def clean(directory: str, as_json: bool, storage_options: tuple[str, ...], older_than: float, dry_run: bool) -> None:
-    """Delete what index jobs left in DIRECTORY: half-written files, replaced catalogs, indexes that none names."""
+    """Delete files that index jobs left in DIRECTORY: incomplete files, replaced catalogs, and indexes that no catalog
+    names."""
     from orcidx.index_directory.clean import clean_indexes
 
     options = parse_storage_options(storage_options) or None

@@ -1,4 +1,4 @@
-"""``orcidx schema``, ``meta`` and ``stats``: what files say of themselves, without reading their data."""
+"""``orcidx schema``, ``meta`` and ``stats`` show the metadata of files without reading their data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _FACTS = ("column", "type", "values", "nulls", "minimum", "maximum", "sum", "byt
 @as_json
 @storage_option
 def schema(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...]) -> None:
-    """Columns of SOURCES (files, directories, globs, URLs, - for standard input) with their ORC and Arrow types."""
+    """Show the columns of SOURCES (files, directories, globs, URLs, - for standard input) with their ORC and Arrow
+    types."""
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
@@ -50,7 +51,7 @@ def schema(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, 
 @as_json
 @storage_option
 def meta(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...]) -> None:
-    """Size, rows, writer, codec and stripes of SOURCES (files, directories, globs, URLs, - for standard input)."""
+    """Show size, rows, writer, codec and stripes of SOURCES (files, directories, globs, URLs, - for standard input)."""
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
@@ -91,7 +92,7 @@ def _facts_of(file: Any) -> dict[str, Any]:
         "user_metadata": {name: _shown(value) for name, value in file.user_metadata.items()},
     }
     if not tail.size:
-        facts["note"] = "empty: zero bytes count as a file of no rows and no columns; was it written to its end?"
+        facts["note"] = "empty: a file of zero bytes counts as a file without rows and columns; it may be incomplete"
     return facts
 
 
@@ -111,15 +112,15 @@ def _shown(value: bytes) -> str:
 def stats(
     sources: tuple[str, ...], as_json: bool, columns: str | None, storage_options: tuple[str, ...], level: str
 ) -> None:
-    """Statistics of the columns of SOURCES (files, directories, globs, URLs, - for standard input): a line for each
-    column with its values, nulls, minimum, maximum, sum, bytes, and how sorted it is; by stripe or row group as they
-    are stored."""
+    """Show statistics of the columns of SOURCES (files, directories, globs, URLs, - for standard input). There is a
+    line for each column with its values, nulls, minimum, maximum, sum, bytes, and how sorted it is. By stripe or row
+    group, the stored statistics are shown."""
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 
     def show(file: OrcFile) -> None:
         names = parse_columns(columns)
-        for name in names or ():  # an unknown one is refused, with the nearest
+        for name in names or ():  # raises an error for an unknown column, which names the nearest column
             file.statistics(name)
         stored = [row for row in file.statistics_table(level).to_pylist() if names is None or row["column"] in names]
         if level != "file":

@@ -1,4 +1,4 @@
-"""``orcidx sizes`` and ``streams``: what the bytes of files are spent on, and how their streams are coded."""
+"""``orcidx sizes`` and ``streams`` show how the bytes of files are used, and how their streams are encoded."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _PARTS = ("stripe_footers", "stripe_statistics", "footer", "postscript", "other"
 @as_json
 @storage_option
 def sizes(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...]) -> None:
-    """Bytes of SOURCES (files, directories, globs, URLs, - for standard input) by column, by stream and by kind of
-    index, and what their footers take."""
+    """Show the bytes of SOURCES (files, directories, globs, URLs, - for standard input) by column, by stream, by kind
+    of index, and in the footers."""
     from orcidx.inspection.sizes import file_sizes
 
     files = list_files(sources, storage_options)
@@ -79,7 +79,7 @@ def _share(part: int, whole: int) -> str:
 @sources_argument
 @as_json
 @columns_option
-@click.option("--stripe", type=click.IntRange(min=0), help="Only this stripe.")
+@click.option("--stripe", type=click.IntRange(min=0), help="Show only this stripe.")
 @storage_option
 def streams(
     sources: tuple[str, ...],
@@ -88,8 +88,8 @@ def streams(
     stripe: int | None,
     storage_options: tuple[str, ...],
 ) -> None:
-    """Streams of SOURCES (files, directories, globs, URLs, - for standard input): where they lie, their encodings,
-    their bytes before and after decompression, and how many runs of each kind they are made of."""
+    """Show the streams of SOURCES (files, directories, globs, URLs, - for standard input): their positions, their
+    encodings, their bytes before and after decompression, and their number of runs of each kind."""
     from orcidx.inspection.runs import stripe_streams
 
     files = list_files(sources, storage_options)
@@ -98,7 +98,9 @@ def streams(
     def show(file: OrcFile) -> None:
         reader = file.reader
         if stripe is not None and stripe >= len(reader.stripes):
-            raise InvalidQuery(f"no stripe {stripe}; the file has {len(reader.stripes)}", file=reader.name)
+            raise InvalidQuery(
+                f"there is no stripe {stripe}; the number of stripes is {len(reader.stripes)}", file=reader.name
+            )
         paths = parse_columns(columns)
         wanted = None
         if paths is not None:

@@ -1,4 +1,4 @@
-"""``orcidx may-contain``: which keys a file may hold."""
+"""``orcidx may-contain`` shows which keys a file may contain."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["may_contain"]
 @click.argument("keys", nargs=-1, type=click.UNPROCESSED)
 @as_json
 @storage_option
-@click.option("--null", is_flag=True, help="Ask also whether a row may be null.")
-@click.option("--file-index", metavar="PATH", help="A Paimon file index of FILE; else the index directory is asked.")
+@click.option("--null", is_flag=True, help="Also show whether a row may be null.")
+@click.option("--file-index", metavar="PATH", help="A Paimon file index of FILE. The default is the index directory.")
 def may_contain(
     file: str,
     column: str,
@@ -36,9 +36,9 @@ def may_contain(
     null: bool,
     file_index: str | None,
 ) -> int:
-    """Which KEYS COLUMN of FILE (a path, URL, - for standard input) may hold, by statistics, bloom filters,
-    dictionaries and indexes, and why; reads no rows. Times are ISO 8601, bytes hexadecimal; nan asks for NaN. Exit code
-    1: the file holds none of the keys."""
+    """Show which KEYS COLUMN of FILE (a path, URL, - for standard input) may contain, and why. Statistics, bloom
+    filters, dictionaries and indexes are used, and no rows are read. Times are ISO 8601, bytes are hexadecimal, and nan
+    means NaN. Exit code 1: the file contains none of the keys."""
     from orcidx.scanner.file import OrcFile
 
     if not keys and not null:
@@ -71,7 +71,7 @@ def may_contain(
 
 
 def _index_beside(source: Source, column: str) -> tuple[Any, tuple[Any, ...]]:
-    """The indexes of the file in its directory, as a scan would get them."""
+    """The indexes of the file in its directory, as a scan would find them."""
     from orcidx.index_directory.lookup import index_of_file
 
     return index_of_file(source, (column,))
@@ -98,5 +98,7 @@ def _key(text: str, kind: pa.DataType, column: str) -> Any:
             return bytes.fromhex(text)
     except (InvalidOperation, KeyError, ValueError):
         wanted = {Domain.BOOL: "true or false", Domain.BINARY: "hexadecimal digits"}.get(domain, "a number")
-        raise InvalidQuery(f"{text!r} is no key of {column}, of type {kind}: give {wanted}", column=column) from None
+        raise InvalidQuery(
+            f"{text!r} cannot be a key of {column}, which has the type {kind}; give {wanted}", column=column
+        ) from None
     return text

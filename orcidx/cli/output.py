@@ -1,4 +1,4 @@
-"""How commands print: tables for people on a terminal, tab-separated lines in a pipe, JSON when asked for."""
+"""How commands print: tables on a terminal, tab-separated lines in a pipe, and JSON with --json."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["FileTables", "plain", "print_explanation", "print_json", "print_table", "python_values", "text"]
 
 _MIDDLE_WIDTH = 40
-"""Characters of a cell that count when columns compete for width; longer cells are folded."""
+"""The number of characters of a cell that count when columns compete for width. Longer cells are folded."""
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of an Arrow array; dates and times that Python has no object for as text in ISO 8601."""
+    """The values of an Arrow array. Dates and times that Python cannot represent become ISO 8601 text."""
     try:
         return array.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError):  # a year beyond 9999 or before 1, or nanoseconds
@@ -56,7 +56,8 @@ def _python_value(scalar: Any) -> Any:
 
 
 def plain(value: object) -> object:
-    """A value as JSON can hold it: times in ISO 8601, decimals as text, bytes in base64, NaN and infinities as text."""
+    """A value in a form that JSON can represent: times in ISO 8601, decimals as text, bytes in base64, NaN and
+    infinities as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -75,14 +76,15 @@ def plain(value: object) -> object:
 
 
 def print_json(value: object) -> None:
-    """One JSON document; indented on a terminal."""
+    """Prints one JSON document. It is indented on a terminal."""
     click.echo(json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
 def print_explanation(
     explanation: Explanation, html: Path | None, *, made_of: Sequence[Source] = (), as_json: bool
 ) -> None:
-    """An explanation as text or JSON, and as a page at ``html``, which must be none of the files of ``made_of``."""
+    """Prints an explanation as text or JSON, or writes it as a page to ``html``, which must not be one of the files of
+    ``made_of``."""
     if html is not None:
         from orcidx.storage.sink import write_file
 
@@ -94,7 +96,7 @@ def print_explanation(
 
 
 def text(value: object) -> str:
-    """A value in a cell; tabs and line ends are escaped so that a row stays a line."""
+    """A value as the text of a cell. Tabs and line ends are escaped, so a row stays on one line."""
     if value is None:
         return ""
     if isinstance(value, (dict, list, tuple)):
@@ -106,9 +108,10 @@ def text(value: object) -> str:
 def print_table(
     names: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None, elide: bool = False
 ) -> None:
-    """A table on a terminal; otherwise a line of names and a line per row, tab-separated.
+    """Prints a table on a terminal. Otherwise prints a line of names and a line per row, tab-separated.
 
-    ``elide``: a table that is too wide for the terminal keeps its first and last columns, and counts the others.
+    With ``elide``, a table that is too wide for the terminal keeps its first and last columns, and says how many others
+    there are.
     """
     if not sys.stdout.isatty():
         click.echo("\t".join(names))
@@ -126,11 +129,11 @@ def print_table(
             line.insert(gap, "…")
     draw_table(heading, lines, title=title, gap=gap)
     if left_out:
-        click.echo(f"{left_out} of {len(names)} columns are not shown; -c A,B chooses", err=True)
+        click.echo(f"{left_out} of {len(names)} columns are not shown; choose columns with -c A,B", err=True)
 
 
 def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The columns that fit side by side. They are taken from both ends inwards, the first ones before the last."""
+    """The columns that fit side by side. Columns are taken alternately from the start and from the end."""
     widths = [
         min(_MIDDLE_WIDTH, max(len(name), *(len(row[column]) for row in cells), 1)) + 3
         for column, name in enumerate(names)
@@ -150,8 +153,9 @@ def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 
 
 class FileTables:
-    """Tables of several files: on a terminal one each, under the file's name; else one, with the file before each row.
-    For a single file only its table. ``as_json``: a document for each file, a line each where they are several."""
+    """Prints tables of several files. On a terminal each file has its own table, under the file's name. Otherwise there
+    is one table with the file's name in each row. A single file has only its table. With ``as_json`` each file has a
+    document, on one line if there are several files."""
 
     def __init__(self, files: int, *, as_json: bool = False) -> None:
         self._several = files > 1
@@ -159,7 +163,7 @@ class FileTables:
         self._headed: list[str] | None = None
 
     def show(self, file: str, names: Sequence[str], rows: Iterable[Sequence[Any]], document: object) -> None:
-        """The table of one file, or its document."""
+        """Prints the table of one file, or its document."""
         if self._as_json:
             if self._several:
                 click.echo(json.dumps(plain(document), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Progress of long work, drawn on standard error of a terminal and nowhere else, where rich is installed."""
+"""Shows the progress of long work on standard error. It is shown only on a terminal, and only if rich is installed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["progress", "tracked"]
 T = TypeVar("T")
 
 _FEW_FILES = 2
-"""The most files that are shown without a bar."""
+"""The maximum number of files that are processed without a bar."""
 
 
 @contextmanager
 def progress(label: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int], Any]]:
-    """Yields a function to call with the number of steps that are done. The bar disappears at the end. In a pipe, and
-    if not ``shown``, the function does nothing."""
+    """Yields a function to call with the number of finished steps. The bar disappears at the end. In a pipe, or if
+    ``shown`` is False, the function does nothing."""
     if not (shown and sys.stderr.isatty() and installed("rich")):
         yield lambda steps: None
         return
@@ -34,7 +34,7 @@ def progress(label: str, total: int | None, *, shown: bool = True) -> Iterator[C
 
 
 def tracked(items: Sequence[T], label: str) -> Iterator[T]:
-    """The items, with a bar where there are several."""
+    """Yields the items, and shows a bar if there are several."""
     if len(items) <= _FEW_FILES:
         yield from items
         return

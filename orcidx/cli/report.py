@@ -1,4 +1,4 @@
-"""``orcidx report``: a page about files and a query of them."""
+"""``orcidx report`` writes a page about files and a query of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ __all__ = ["report"]
 @where_option
 @storage_option
 @click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The page, as in page.html."
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file for the page, for example page.html.",
 )
 @click.option("--no-run", is_flag=True, help="Do not read the rows to time the query.")
 def report(
@@ -38,9 +42,9 @@ def report(
     output: Path,
     no_run: bool,
 ) -> None:
-    """Write one self-contained page about SOURCES (files, directories, globs, URLs, - for standard input): what a query
-    reads and why the rest is skipped, bytes by column and stream, how sorted each column is, what each index rules out
-    alone, timings, and advice in words."""
+    """Write one self-contained page about SOURCES (files, directories, globs, URLs, - for standard input). It shows
+    what a query reads and why the rest is skipped, bytes by column and stream, how sorted each column is, what each
+    index rules out alone, timings, and advice."""
     import orcidx
     from orcidx.inspection.report import report_page
     from orcidx.storage.sink import write_file

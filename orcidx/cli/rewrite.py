@@ -1,4 +1,4 @@
-"""``orcidx rewrite``, ``merge`` and ``convert``: files made of files."""
+"""``orcidx rewrite``, ``merge`` and ``convert`` make files from files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg]  # click before 8.2 has none
-    """``64MiB``, ``64M`` or a number of bytes."""
+    """A size: ``64MiB``, ``64M`` or a number of bytes."""
 
     name = "size"
 
@@ -28,29 +28,47 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # click before 8.2 has 
         unit = text[-1:] if text[-1:] in ("k", "m", "g") else ""
         number = text.removesuffix(unit)
         if not number.isdecimal():
-            self.fail(f"{value!r} is no size, as in 64M", param, ctx)
+            self.fail(f"{value!r} is not a size; give a size such as 64M", param, ctx)
         return int(number) * _UNITS[unit]
 
 
 SIZE = _Size()
 
 _SHAPE = (
-    click.option("--sort-by", metavar="A,B:desc", help="Sort rows by these columns; nulls last."),
-    click.option("--cluster-by", metavar="A,B", help="Z-order: rows that are near in all these columns come together."),
-    click.option("--bloom", "blooms", multiple=True, metavar="A,B", help='Give these columns bloom filters; "*": all.'),
-    click.option("--compression", type=_CODECS, help="Codec; else that of the first file."),
+    click.option("--sort-by", metavar="A,B:desc", help="Sort rows by these columns, with nulls last."),
+    click.option(
+        "--cluster-by", metavar="A,B", help="Z-order: put rows with near values in all these columns together."
+    ),
+    click.option(
+        "--bloom",
+        "blooms",
+        multiple=True,
+        metavar="A,B",
+        help='Add bloom filters to these columns; "*" means all columns.',
+    ),
+    click.option("--compression", type=_CODECS, help="Codec. The default is the codec of the first file."),
     click.option("--compression-level", type=int, metavar="N"),
     click.option("--compression-block-size", type=SIZE, metavar="SIZE"),
-    click.option("--stripe-size", type=SIZE, metavar="SIZE", help="As in 64M."),
-    click.option("--row-index-stride", type=click.IntRange(min=0), metavar="ROWS", help="Rows of a row group."),
-    click.option("--sort-memory", type=SIZE, default="1G", show_default=True, help="Beyond, DuckDB sorts."),
+    click.option("--stripe-size", type=SIZE, metavar="SIZE", help="Size of a stripe, for example 64M."),
+    click.option(
+        "--row-index-stride", type=click.IntRange(min=0), metavar="ROWS", help="Number of rows in a row group."
+    ),
+    click.option(
+        "--sort-memory",
+        type=SIZE,
+        default="1G",
+        show_default=True,
+        help="Bytes of rows to sort in memory. DuckDB sorts more rows.",
+    ),
 )
 _MANNER = (
-    click.option("--no-verify", is_flag=True, help="Do not read the result again before it gets its name."),
-    click.option("--overwrite", is_flag=True, help="Replace a target that is there."),
-    click.option("--dry-run", is_flag=True, help="Only say what would be done, and why."),
+    click.option("--no-verify", is_flag=True, help="Do not verify the result by reading it again."),
+    click.option("--overwrite", is_flag=True, help="Replace an existing target."),
+    click.option("--dry-run", is_flag=True, help="Only print what would be done, and why."),
     click.option(
-        "--timestamp-unit", type=click.Choice(["us", "ns"]), help="For years that nanoseconds do not reach: us."
+        "--timestamp-unit",
+        type=click.Choice(["us", "ns"]),
+        help="Unit of times. Use us for years beyond the range of nanoseconds.",
     ),
 )
 
@@ -62,7 +80,8 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sort_keys(text: str | None) -> list[tuple[str, str]] | None:
-    """``a,b:desc`` as ``sort_by`` takes it; a colon without a direction behind it is the column's own."""
+    """Parses ``a,b:desc`` into the form of ``sort_by``. A colon that is not followed by a direction belongs to the
+    column's name."""
     keys = []
     for given in parse_columns(text) or ():
         name, _, direction = given.rpartition(":")
@@ -72,7 +91,7 @@ def _sort_keys(text: str | None) -> list[tuple[str, str]] | None:
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of ``orcidx.rewrite`` from those of a command."""
+    """Converts the arguments of a command into arguments of ``orcidx.rewrite``."""
     from orcidx.options import ReadOptions
 
     unit, storage = given.pop("timestamp_unit"), given.pop("storage_options")
@@ -102,14 +121,14 @@ def _print(done: Any, as_json: bool) -> None:
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="IN...")
 @click.argument("target", metavar="OUT")
-@click.option("--merge", is_flag=True, help="All files into the one file OUT.")
+@click.option("--merge", is_flag=True, help="Merge all files into the one file OUT.")
 @_options
 def rewrite(sources: tuple[str, ...], target: str, as_json: bool, **given: Any) -> None:
-    """Write ORC files anew: sorted, clustered, with bloom filters, recompressed, merged.
+    """Rewrite ORC files: sorted, clustered, with bloom filters, recompressed, merged.
 
-    IN: files, directories or globs. One file becomes the file OUT; several become files of the directory OUT, or with
-    --merge the one file OUT, which may be one of them. The cheapest way is taken that does what is asked: copying
-    stripes, recompressing them, adding indexes to untouched data, or encoding all rows; --dry-run says which.
+    IN are files, directories or globs. One file becomes the file OUT. Several files become files in the directory OUT.
+    With --merge they become the one file OUT, which may be one of them. The command uses the cheapest way: it copies
+    stripes, recompresses them, adds indexes to unchanged data, or encodes all rows. --dry-run shows which way is used.
     """
     from orcidx.rewriting.rewrite import rewrite as run
 
@@ -121,9 +140,9 @@ def rewrite(sources: tuple[str, ...], target: str, as_json: bool, **given: Any) 
 @click.argument("target", metavar="OUT")
 @_options
 def merge(sources: tuple[str, ...], target: str, as_json: bool, **given: Any) -> None:
-    """Make one ORC file OUT of the ORC files IN, by copying their stripes where that does.
+    """Merge the ORC files IN into one ORC file OUT. Stripes are copied if that is possible.
 
-    The same as: orcidx rewrite --merge
+    This is the same as: orcidx rewrite --merge
     """
     from orcidx.rewriting.rewrite import rewrite as run
 
@@ -133,24 +152,34 @@ def merge(sources: tuple[str, ...], target: str, as_json: bool, **given: Any) ->
 @click.command()
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
-@click.option("--compression", type=_CODECS, help="Codec of an ORC file.")
-@click.option("--bloom", "blooms", multiple=True, metavar="A,B", help="Bloom filters of an ORC file.")
-@click.option("--stripe-size", type=SIZE, metavar="SIZE", help="As in 64M.")
-@click.option("--from", "source_format", metavar="FORMAT", help="orc, parquet, csv or jsonl; else IN's suffix tells.")
-@click.option("--to", "target_format", metavar="FORMAT", help="Likewise for OUT.")
-@click.option("--overwrite", is_flag=True, help="Replace a target that is there.")
-@click.option("--timestamp-unit", type=click.Choice(["us", "ns"]), default="ns", help="Of an ORC file that is read.")
+@click.option("--compression", type=_CODECS, help="Codec of the ORC file that is written.")
+@click.option("--bloom", "blooms", multiple=True, metavar="A,B", help="Columns that get bloom filters in an ORC file.")
+@click.option("--stripe-size", type=SIZE, metavar="SIZE", help="Size of a stripe of an ORC file, for example 64M.")
 @click.option(
-    "--schema", metavar="'A INT, B STRING'", help="Types of columns of CSV or JSON lines; the others are found."
+    "--from", "source_format", metavar="FORMAT", help="orc, parquet, csv or jsonl. The default is the suffix of IN."
+)
+@click.option(
+    "--to", "target_format", metavar="FORMAT", help="orc, parquet, csv or jsonl. The default is the suffix of OUT."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an existing target.")
+@click.option(
+    "--timestamp-unit",
+    type=click.Choice(["us", "ns"]),
+    default="ns",
+    help="Unit of the times of an ORC file that is read.",
+)
+@click.option(
+    "--schema", metavar="'A INT, B STRING'", help="Types of columns of CSV or JSON lines. Other types are detected."
 )
 @as_json
 @storage_option
 def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
-    """Convert between ORC, Parquet, CSV and JSON lines, as the suffixes say: .orc .parquet .csv .tsv .jsonl .ndjson
-    .json.
+    """Convert between ORC, Parquet, CSV and JSON lines. The suffixes give the formats: .orc .parquet .csv .tsv .jsonl
+    .ndjson .json.
 
-    One of the two is ORC. OUT appears when it is finished. A column of CSV or JSON lines whose values a number or a
-    time would change (01234, 12345678901234567890) stays text, and a note says so; --schema gives it a type.
+    One of the two files must be ORC. OUT appears when it is complete. A column of CSV or JSON lines stays text if a
+    number or a time would change its values (01234, 12345678901234567890). A note then names the column; --schema gives
+    it a type.
     """
     from orcidx.rewriting.convert import convert as run
 
@@ -161,7 +190,9 @@ def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
         options["bloom_filter_columns"] = blooms
     chosen = {name: value for name, value in options.items() if value is not None}
     if source == target:
-        raise InvalidQuery(f"{source} cannot become itself; orcidx rewrite changes ORC files in place")
+        raise InvalidQuery(
+            f"source and target are the same file {source}; use orcidx rewrite to change an ORC file in place"
+        )
     given["schema"] = _schema(given["schema"])
     done = run(source, target, storage_options=storage, write_options=chosen, **given)
     if as_json:
@@ -173,7 +204,7 @@ def convert(source: str, target: str, as_json: bool, **given: Any) -> None:
 
 
 def _schema(text: str | None) -> Any:
-    """``A INT, B STRING`` as an Arrow schema; types in the words of SQL."""
+    """Parses ``A INT, B STRING`` into an Arrow schema. Types have their names in SQL."""
     if text is None:
         return None
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""``orcidx cat``, ``head``, ``count`` and ``scan``: rows of files."""
+"""``orcidx cat``, ``head``, ``count`` and ``scan`` print or count rows of files."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = ["cat", "count", "head", "scan"]
 
 
 def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table: bool) -> None:
-    """Rows as JSON lines, as a table for people, or tab-separated."""
+    """Prints rows as JSON lines, as a table for people, or tab-separated."""
     if table and not as_json and sys.stdout.isatty():
         rows = (row for batch in batches for row in zip(*map(python_values, batch.columns)))
         print_table(names, rows, elide=True)
         return
-    first = next(batches, None)  # errors appear before anything is printed
+    first = next(batches, None)  # errors are raised before anything is printed
     if not as_json:
         click.echo("\t".join(names))
     if first is None:
@@ -49,7 +49,8 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
     sys.stdout.flush()
     out = sys.stdout.buffer
     write = json_lines if as_json else tab_lines
-    with progress("rows", None, shown=not sys.stdout.isatty()) as advance:  # no bar between the rows of a terminal
+    # no bar if the rows are printed on the same terminal
+    with progress("rows", None, shown=not sys.stdout.isatty()) as advance:
         for batch in chain([first], batches):
             for lines in write(batch):
                 out.write(lines)
@@ -63,14 +64,15 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
 def cat(
     sources: tuple[str, ...], as_json: bool, columns: str | None, where: str | None, storage_options: tuple[str, ...]
 ) -> None:
-    """All rows of SOURCES (files, directories, globs, URLs, - for standard input), tab-separated or as JSON lines."""
+    """Print all rows of SOURCES (files, directories, globs, URLs, - for standard input), tab-separated or as JSON
+    lines."""
     scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us")
     print_rows(scan.schema.names, iter(scan), as_json=as_json, table=False)
 
 
 @click.command()
 @sources_argument
-@click.option("-n", "--rows", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
+@click.option("-n", "--rows", type=click.IntRange(min=0), default=10, show_default=True, help="Number of rows.")
 @query_options
 def head(
     sources: tuple[str, ...],
@@ -80,7 +82,7 @@ def head(
     where: str | None,
     storage_options: tuple[str, ...],
 ) -> None:
-    """The first rows of SOURCES (files, directories, globs, URLs, - for standard input)."""
+    """Print the first rows of SOURCES (files, directories, globs, URLs, - for standard input)."""
     scan = scan_from(sources, storage_options, parse_columns(columns), where, limit=rows, timestamp_unit="us")
     print_rows(scan.schema.names, iter(scan), as_json=as_json, table=True)
 
@@ -98,7 +100,7 @@ def count(
     storage_options: tuple[str, ...],
     fresh: Literal["listing", "catalog"],
 ) -> None:
-    """The number of rows of SOURCES together, from their metadata and indexes where those are enough."""
+    """Print the total number of rows of SOURCES. Metadata and indexes are used if they are sufficient."""
     rows = 0
     if where or fresh == "catalog":
         rows = scan_from(sources, storage_options, None, where, fresh=fresh).count_rows()
@@ -119,11 +121,13 @@ def count(
 @sources_argument
 @query_options
 @fresh_option
-@click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
 @top_option
-@click.option("--row-numbers", is_flag=True, help="Add the number of each row in its file.")
+@click.option("--row-numbers", is_flag=True, help="Add a column with the number of each row in its file.")
 @click.option(
-    "--timing/--no-timing", default=None, help="Say on standard error what it took; by itself on a terminal only."
+    "--timing/--no-timing",
+    default=None,
+    help="Print on standard error what was read. The default is yes on a terminal only.",
 )
 def scan(
     sources: tuple[str, ...],
@@ -135,7 +139,7 @@ def scan(
     top: str | None,
     **rows: Any,
 ) -> None:
-    """Rows of SOURCES that match, and on standard error what was read to find them, and the time that it took."""
+    """Print the rows of SOURCES that match. Also print on standard error what was read to find them, and the time."""
     began, worked = time.perf_counter(), time.process_time()
     rows["top"] = parse_top(top)
     scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us", **rows)
@@ -145,6 +149,6 @@ def scan(
     if sys.stderr.isatty() if timing is None else timing:
         took, cpu = time.perf_counter() - began, time.process_time() - worked
         click.echo(
-            f"{counted(metrics.rows_returned, 'row')} in {took:.2f} s ({cpu:.2f} s of processor); {metrics.work}",
+            f"{counted(metrics.rows_returned, 'row')} in {took:.2f} s ({cpu:.2f} s of processor time); {metrics.work}",
             err=True,
         )

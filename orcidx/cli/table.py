@@ -1,4 +1,4 @@
-"""``orcidx table info``, ``scan``, ``aggregate`` and ``explain``: whole Paimon tables."""
+"""``orcidx table info``, ``scan``, ``aggregate`` and ``explain`` work with Paimon tables."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 
 __all__ = ["table"]
 
-snapshot_option = click.option("--snapshot", type=click.IntRange(min=1), help="This snapshot, not the latest.")
-limit_option = click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")
+snapshot_option = click.option(
+    "--snapshot", type=click.IntRange(min=1), help="Read this snapshot. The default is the latest."
+)
+limit_option = click.option("-n", "--limit", type=click.IntRange(min=0), help="Maximum number of rows.")
 external_option = click.option(
     "--external-paths",
     multiple=True,
     metavar="PREFIX",
-    help="A directory or URL prefix in another store that files of the table may lie in. Repeatable.",
+    help="A directory or URL prefix in another store that may contain files of the table. Repeatable.",
 )
 
 
@@ -47,14 +49,14 @@ def table() -> None:
 def open_table(
     path: str, snapshot: int | None, storage_options: tuple[str, ...], external_paths: tuple[str, ...]
 ) -> Table:
-    """The table that a command names."""
+    """Opens the table that a command names."""
     from orcidx import paimon
 
     options = parse_storage_options(storage_options) or None
     return paimon.open_table(path, snapshot_id=snapshot, storage_options=options, external_paths=external_paths)
 
 
-@table.command(short_help="Snapshot, schema, data files and indexes of a table.")
+@table.command(short_help="Show snapshot, schema, data files and indexes of a table.")
 @click.argument("path")
 @snapshot_option
 @as_json
@@ -63,7 +65,7 @@ def open_table(
 def info(
     path: str, snapshot: int | None, as_json: bool, storage_options: tuple[str, ...], external_paths: tuple[str, ...]
 ) -> None:
-    """Snapshot, schema, data files, deletion vectors and indexes of the table at PATH."""
+    """Show the snapshot, schema, data files, deletion vectors and indexes of the table at PATH."""
     opened = open_table(path, snapshot, storage_options, external_paths)
     version, schema = opened.snapshot, opened.table_schema
     facts = {
@@ -110,22 +112,22 @@ def _file_facts(file: Any) -> dict[str, Any]:
 _jvm_zone = click.option(
     "--jvm-zone",
     metavar="ZONE",
-    help="The zone of every JVM that wrote ORC files: Java moves TIMESTAMP WITH LOCAL TIME ZONE by it.",
+    help="The time zone of every JVM that wrote ORC files. Java shifts TIMESTAMP WITH LOCAL TIME ZONE by it.",
 )
 
 
 def _query_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What a command that reads rows, or plans to, takes."""
+    """The options of a command that reads rows, or plans to read them."""
     options = (snapshot_option, as_json, columns_option, where_option, limit_option, top_option)
     for option in reversed((click.argument("path"), *options, _jvm_zone, storage_option, external_option)):
         command = option(command)
     return command
 
 
-@table.command(short_help="Rows of a table.")
+@table.command(short_help="Print rows of a table.")
 @_query_options
 def scan(path: str, as_json: bool, **query: Any) -> None:
-    """Rows of the table at PATH."""
+    """Print rows of the table at PATH."""
     found = _scan(path, query)
     with found.to_batches() as batches:
         print_rows(found.schema.names, batches, as_json=as_json, table=False)
@@ -133,7 +135,7 @@ def scan(path: str, as_json: bool, **query: Any) -> None:
         click.echo(f"note: {note}", err=True)
 
 
-@table.command(short_help="Totals of a table's rows.")
+@table.command(short_help="Compute totals of the rows of a table.")
 @click.argument("path")
 @select_option
 @by_option
@@ -145,18 +147,19 @@ def scan(path: str, as_json: bool, **query: Any) -> None:
 @external_option
 @explain_option
 def aggregate(path: str, as_json: bool, explain: bool, **query: Any) -> None:
-    """Totals of the rows of the table at PATH, from metadata and statistics where those prove them."""
+    """Compute totals of the rows of the table at PATH. Metadata and statistics are used where they prove the result."""
     opened = _opened(path, query)
     select, by = parse_select(query["select"]), parse_columns(query["by"])
     result = opened.aggregate(select, query["where"], by, jvm_zone=query["jvm_zone"])
     print_totals(result, as_json=as_json, explain=explain)
 
 
-@table.command(short_help="Which files and row groups a query reads, and why.")
+@table.command(short_help="Show which files and row groups a query reads, and why.")
 @_query_options
 @html_option
 def explain(path: str, as_json: bool, html: Path | None, **query: Any) -> None:
-    """Which files and row groups of the table at PATH a query reads, by which evidence; reads no data."""
+    """Show which files and row groups of the table at PATH a query reads, and by which evidence the rest is skipped.
+    This command reads no data."""
     print_explanation(_scan(path, query).explain(), html, as_json=as_json)
 
 

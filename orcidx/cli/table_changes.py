@@ -1,4 +1,5 @@
-"""``orcidx table index``, ``delete`` and ``append``: changes of Paimon tables, shown first and made with ``--yes``."""
+"""``orcidx table index``, ``delete`` and ``append`` change Paimon tables. They print the plan, and make the change only
+with ``--yes``."""
 
 from __future__ import annotations
 
@@ -18,19 +19,33 @@ from orcidx.errors import InvalidQuery
 __all__ = ["append", "delete", "index", "table"]
 
 _OPTIONS = (
-    click.option("--yes", is_flag=True, help="Make the change; without it the plan is printed, and nothing changes."),
-    click.option("--commit-user", metavar="NAME", help="Who commits; with --identifier the change happens once."),
-    click.option("--identifier", type=click.IntRange(min=0), help="Names this change among those of --commit-user."),
-    click.option("--since", type=click.IntRange(min=0), help="The newest snapshot before the first try."),
-    click.option("--retries", type=click.IntRange(min=0), help="How often a lost race is run again."),
-    click.option("--single-writer", is_flag=True, help="Nobody else commits: for storages without exclusive creation."),
-    click.option("--allow-option", "allow_options", multiple=True, metavar="NAME", help="A table option to let pass."),
-    click.option("--jvm-zone", type=click.Choice(["UTC"]), help="The zone of every JVM that uses the table."),
+    click.option("--yes", is_flag=True, help="Make the change. Without this option only the plan is printed."),
+    click.option(
+        "--commit-user",
+        metavar="NAME",
+        help="The name of the committer. With --identifier the change is made only once.",
+    ),
+    click.option(
+        "--identifier", type=click.IntRange(min=0), help="The number of this change among the changes of --commit-user."
+    ),
+    click.option("--since", type=click.IntRange(min=0), help="The newest snapshot before the first attempt."),
+    click.option(
+        "--retries", type=click.IntRange(min=0), help="How often to retry after a conflict with another commit."
+    ),
+    click.option(
+        "--single-writer",
+        is_flag=True,
+        help="Declares that nobody else commits. Needed for storages without exclusive creation.",
+    ),
+    click.option(
+        "--allow-option", "allow_options", multiple=True, metavar="NAME", help="An unsupported table option to ignore."
+    ),
+    click.option("--jvm-zone", type=click.Choice(["UTC"]), help="The time zone of every JVM that uses the table."),
 )
 
 
 def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every change takes."""
+    """The options that every change has."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -51,14 +66,14 @@ def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) 
     for note in result.notes:
         click.echo(f"note: {note}")
     if result.rollback:
-        click.echo(f"to take it back: {result.rollback}")
+        click.echo(f"to undo the change: {result.rollback}")
     if not yes:
-        click.echo("nothing was changed; --yes makes the change")
+        click.echo("nothing was changed; give --yes to make the change")
 
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
-    """Draws how many files are done, on a terminal, once it is known how many there are."""
+    """Draws on a terminal how many files are done, as soon as the total number is known."""
     with ExitStack() as stack:
         advance: list[Callable[[int], Any]] = []
 
@@ -71,23 +86,27 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
 
 
 def _spec(columns: tuple[str, ...]) -> dict[str, dict[str, dict[str, Any]]] | None:
-    """``bitmap:city,zip`` as a spec."""
+    """Parses ``bitmap:city,zip`` into a spec."""
     spec: dict[str, dict[str, dict[str, Any]]] = {}
     for given in columns:
         kind, colon, names = given.partition(":")
         if not colon or not names.strip():
-            raise InvalidQuery(f"--column wants KIND:NAME,NAME as in bitmap:city, not {given!r}")
+            raise InvalidQuery(f"--column must be KIND:NAME,NAME such as bitmap:city, not {given!r}")
         spec.setdefault(kind.strip(), {}).update({name.strip(): {} for name in names.split(",")})
     return spec or None
 
 
-@table.command(short_help="Build the file indexes of a table's data files.")
+@table.command(short_help="Build file indexes for the data files of a table.")
 @click.argument("path")
 @where_option
 @click.option(
-    "--column", "columns", multiple=True, metavar="KIND:A,B", help="Index these; else the table's options do."
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="KIND:A,B",
+    help="Index these columns. The default is the options of the table.",
 )
-@click.option("--all", "everything", is_flag=True, help="Also files that have their indexes.")
+@click.option("--all", "everything", is_flag=True, help="Also index files that already have their indexes.")
 @commit_options
 @as_json
 @storage_option
@@ -102,7 +121,7 @@ def index(
     external_paths: tuple[str, ...],
     **given: Any,
 ) -> None:
-    """File indexes for the data files of the table at PATH, of the partitions that --where chooses."""
+    """Build file indexes for the data files of the table at PATH, in the partitions that --where selects."""
     opened = open_table(path, None, storage_options, external_paths)
     given |= {"where": where, "spec": _spec(columns), "only_missing": not everything}
     _shown(opened.rewrite_file_index, given, as_json=as_json)
@@ -153,7 +172,7 @@ def append(
 
     def change(
         *, progress: Any, **named: Any
-    ) -> Any:  # ``progress`` counts existing files, and an append makes new ones
+    ) -> Any:  # ``progress`` counts existing files, but an append makes new files
         return opened.append(pa.RecordBatchReader.from_batches(rows.schema, with_bar()), **named)
 
     _shown(change, given, as_json=as_json)

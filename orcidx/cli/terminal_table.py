@@ -1,4 +1,4 @@
-"""Tables on a terminal: drawn with lines by rich where it is installed, else in plain columns."""
+"""Draws tables on a terminal. rich draws them with lines, if it is installed; otherwise they have plain columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["draw_table"]
 def draw_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, gap: int | None = None
 ) -> None:
-    """``gap``: the number of the column that stands for the columns that are left out."""
+    """Draws a table. ``gap`` is the number of the column that stands for the columns that are left out."""
     (_with_lines if installed("rich") else _in_columns)(names, rows, title, gap)
 
 

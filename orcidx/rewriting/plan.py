@@ -184,8 +184,8 @@ def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -
             nulls = _has_nulls(one.reader, node.id)
             if nulls:
                 raise Unsupported(
-                    "the union has nulls, and Arrow has no nulls of unions: encoding would make them nulls of "
-                    "the first variant. To keep them, rewrite without an order and without another row group length, or "
+                    "the union has nulls, and Arrow has no nulls of unions: encoding would make them nulls of the "
+                    "first variant. To keep them, rewrite without an order and without another row group length, or "
                     "leave the column out by schema=",
                     file=one.name,
                     column=node.dotted,

@@ -397,5 +397,5 @@ def test_select_text() -> None:
         "x y": "max(b)",
         "sum(`a as b`)": "sum(`a as b`)",
     }
-    with pytest.raises(orcidx.InvalidQuery, match="name one with AS"):
+    with pytest.raises(orcidx.InvalidQuery, match="another name with AS"):
         parse_select("sum(v), sum(v)")

@@ -235,7 +235,7 @@ def test_wrong_calls(spark, directory):
     for wrong in (-1, float("nan"), 1e12, datetime.timedelta(days=-1)):
         with pytest.raises(InvalidQuery, match="keep_old"):
             orcidx_spark.rewrite(spark, str(directory), keep_old=wrong)
-    with pytest.raises(InvalidQuery, match="one order"):
+    with pytest.raises(InvalidQuery, match="give only one of them"):
         orcidx_spark.rewrite(spark, str(directory), sort_by="id", cluster_by=["id"])
     with pytest.raises(InvalidQuery, match="is a file"):
         orcidx_spark.rewrite(spark, str(directory / files(directory)[0]), sort_by="id")
