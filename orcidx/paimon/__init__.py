@@ -1,6 +1,6 @@
 """Apache Paimon: file indexes, deletion vectors, the dynamic-bucket hash index, and whole tables.
 
-Names are imported when they are first used, because a table needs the scan, which itself uses formats of this package.
+Names are imported when they are first used, because a table needs the scan, and the scan uses formats of this package.
 """
 
 from __future__ import annotations

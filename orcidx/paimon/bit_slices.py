@@ -1,7 +1,7 @@
-"""Bit slices: numbers stored as one bitmap per bit, and comparisons with them.
+"""Bit slices: numbers that are stored as one bitmap per bit, and comparisons with them.
 
-Slice ``b`` holds the rows whose number has bit ``b``, the existence bitmap the rows that have a number at all. A
-comparison walks the slices once (O'Neil and Quass, "Improved query performance with variant indexes", 1997).
+Slice ``b`` has the rows whose number has bit ``b``. The existence bitmap has the rows that have a number at all. A
+comparison goes over the slices once (O'Neil and Quass, "Improved query performance with variant indexes", 1997).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["BitSlices", "smallest", "without_smallest"]
 
 
 class BitSlices:
-    """Numbers from 0 to ``2 ** count - 1`` by row. ``load(first, stop)`` gives these slices, lowest first; they are
-    kept, so that each is loaded once."""
+    """Numbers from 0 to ``2 ** count - 1`` by row. ``load(first, stop)`` returns the slices of this range, lowest
+    first. The slices are kept, so each slice is loaded once."""
 
     def __init__(self, existence: BitMap, count: int, load: Callable[[int, int], Sequence[BitMap]]) -> None:
         self.existence = existence
@@ -26,14 +26,14 @@ class BitSlices:
         self._loaded: list[BitMap] = []
 
     def slices(self, first: int = 0) -> list[BitMap]:
-        """The slices from ``first`` up to the top."""
+        """The slices from ``first`` up to the highest."""
         if first < self._first:
             self._loaded = [*self._load(first, self._first), *self._loaded]
             self._first = first
         return self._loaded[first - self._first :]
 
     def equal(self, number: int) -> BitMap:
-        """Rows whose number is ``number``."""
+        """The rows whose number is ``number``."""
         if not 0 <= number < 1 << self.count:
             return BitMap()
         rows = self.existence.copy()
@@ -47,17 +47,18 @@ class BitSlices:
         return rows
 
     def any_of(self, numbers: Sequence[int]) -> BitMap:
-        """Rows whose number is one of ``numbers``, which ascend."""
+        """The rows whose number is one of ``numbers``, which must ascend."""
         inside = [number for number in numbers if 0 <= number < 1 << self.count]
         if len(inside) == 1:
             return self.equal(inside[0])
         return self._among(inside, self.existence, self.count) if inside else BitMap()
 
     def _among(self, numbers: Sequence[int], rows: BitMap, bits: int) -> BitMap:
-        """Those of ``rows`` whose number is one of ``numbers``; all numbers are equal above the lowest ``bits`` bits.
+        """The rows of ``rows`` whose number is one of ``numbers``. Above the lowest ``bits`` bits all numbers are
+        equal.
 
-        Numbers and rows are split together by slices from the top, so a slice is used once per prefix, not per number.
-        """
+        Numbers and rows are split together by the slices, from the highest slice down. So a slice is used once per
+        prefix, not once per number."""
         if len(numbers) == 1 << bits or not rows:
             return rows.copy()
         bit = bits - 1
@@ -71,10 +72,10 @@ class BitSlices:
         return found
 
     def above(self, number: int) -> BitMap:
-        """Rows whose number is larger than ``number``."""
+        """The rows whose number is larger than ``number``."""
         if number < 0:
             return self.existence.copy()
-        # Slices below the lowest 0 bit of the number cannot make a row's number larger, so they are not loaded.
+        # Slices below the number's lowest 0 bit cannot make a row's number larger, so these slices are not loaded.
         first = (number ^ (number + 1)).bit_length() - 1
         if first >= self.count or number >= 1 << self.count:
             return BitMap()
@@ -88,14 +89,14 @@ class BitSlices:
         return rows
 
     def below(self, number: int) -> BitMap:
-        """Rows whose number is smaller than ``number``."""
+        """The rows whose number is smaller than ``number``."""
         return self.existence - self.above(number - 1)
 
     def top(self, k: int, candidates: BitMap, *, largest: bool, strict: bool) -> BitMap:
         """The ``k`` candidates with the largest (or smallest) numbers.
 
-        ``candidates`` is a subset of ``existence``. Of rows that are equal to the last one, ``strict`` keeps those with
-        the highest row numbers; otherwise all of them stay.
+        ``candidates`` is a subset of ``existence``. Several rows may be equal to the last row. With ``strict`` only
+        those with the highest row numbers are kept; otherwise all are kept.
         """
         if k <= 0:
             return BitMap()
@@ -117,7 +118,7 @@ class BitSlices:
 
 
 def without_smallest(rows: BitMap, dropped: int) -> BitMap:
-    """The rows without the ``dropped`` smallest."""
+    """The rows without the ``dropped`` smallest row numbers."""
     if dropped <= 0:
         return rows
     if dropped >= len(rows):
@@ -128,7 +129,7 @@ def without_smallest(rows: BitMap, dropped: int) -> BitMap:
 
 
 def smallest(rows: BitMap, k: int) -> BitMap:
-    """The ``k`` smallest rows."""
+    """The ``k`` smallest row numbers."""
     if k >= len(rows):
         return rows
     return rows - without_smallest(rows, k)

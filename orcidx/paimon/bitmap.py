@@ -1,5 +1,5 @@
-"""Bitmap index, versions 1 and 2: for each value of a column the rows that have it. This module reads, writes, builds
-and evaluates it.
+"""Bitmap index, versions 1 and 2. It has the rows of each value of a column. This module reads, writes, builds and
+evaluates it.
 
 Version 1                                       Version 2
 
@@ -15,12 +15,13 @@ Version 1                                       Version 2
                                                     blocks: i32 entries, {value, i32 offset, i32 length} per entry
                                                     bitmaps
 
-Integers are big-endian, values as in ``keys``; version 2 sorts them, version 1 does not (Java writes a hash map's
-order). An offset counts from the first bitmap; a negative one means the single row ``-1 - offset``, without a bitmap. A
-block offset counts from the first block. Version 1 has no lengths, as the end of a bitmap follows from its contents. In
-version 2 the length of a single row is -1, but a single null has the length that its bitmap would have.
+Integers are big-endian, and values are stored as in ``keys``. Version 2 sorts the values. Version 1 does not: Java
+writes them in the order of a hash map. An offset counts from the first bitmap. A negative offset means the single row
+``-1 - offset``, which has no bitmap. A block offset counts from the first block. Version 1 has no lengths, because the
+end of a bitmap follows from its contents. In version 2 a single row has the length -1, but a single null has the length
+that its bitmap would have.
 
-To find a value in version 2, one block and one bitmap are read.
+In version 2, a lookup of a value reads one block and one bitmap.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ PAIR = struct.Struct(">ii")  # offset and length
 DEFAULT_BLOCK_SIZE = 16 << 10
 LARGEST_INT = (1 << 31) - 1
 NOT_STORED = -1  # length of a single row in an entry
-_GUESS = 8 << 10  # bytes of a head of unknown size that are read at first
+_GUESS = 8 << 10  # bytes that are read first of a head of unknown size
 
 _INTEGERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _ROOTS = (*_INTEGERS, "FLOAT", "DOUBLE", "CHAR", "VARCHAR")
@@ -62,7 +63,7 @@ _ROOTS = (*_INTEGERS, "FLOAT", "DOUBLE", "CHAR", "VARCHAR")
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a body: ``keys`` in the order of the body, and the rows of each."""
+    """The contents of a body: ``keys`` in the order of the body, and the rows of each key."""
 
     rows: int
     nulls: BitMap
@@ -72,7 +73,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Entries:
-    """Keys with their positions: ``offsets[i]`` counts from the first bitmap or means a row; a length of -1 is
+    """Keys with their positions. ``offsets[i]`` counts from the first bitmap, or means a row. A length of -1 means
     unknown."""
 
     keys: Keys
@@ -80,7 +81,7 @@ class Entries:
     lengths: Sequence[int]
 
     def find(self, key: Key) -> tuple[int, int] | None:
-        """Offset and length of a key; the keys must ascend."""
+        """Offset and length of a key. The keys must ascend."""
         at = bisect_left(self.keys, key)
         if at == len(self.keys) or self.keys[at] != key:
             return None
@@ -91,10 +92,10 @@ class Entries:
 
 
 def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.Struct) -> tuple[Entries, int]:
-    """``count`` entries of a value and one (offset) or two (offset and length) integers, and where they end."""
+    """``count`` entries and the position of their end. An entry is a value, an offset and perhaps a length."""
     size = kind.width + fields.size
     if count < 0 or count > len(data) // max(size, INT.size + fields.size if not kind.width else 1):
-        raise CorruptFile(f"{count} entries do not fit {len(data)} bytes")
+        raise CorruptFile(f"{count} entries do not fit into {len(data)} bytes")
     if kind.width:
         names = [("key", kind.dtype), ("offset", ">i4"), ("length", ">i4")][: 1 + fields.size // INT.size]
         stored = np.frombuffer(data, np.dtype(names), count)
@@ -115,7 +116,7 @@ def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.St
 
 
 class _Layout:
-    """Where the parts of a body are; versions 1 and 2 have one each."""
+    """The positions of the parts of a body. Versions 1 and 2 have a subclass each."""
 
     def __init__(self, body: Body, kind: KeyType, rows: int) -> None:
         self.body = body
@@ -132,7 +133,7 @@ class _Layout:
         raise NotImplementedError
 
     def with_length(self, offset: int, length: int) -> tuple[int, int]:
-        """A position with the real length of the stored bitmap."""
+        """A position with the actual length of its bitmap."""
         return offset, length
 
     def entries(self) -> Entries:
@@ -140,7 +141,7 @@ class _Layout:
         raise NotImplementedError
 
     def bitmaps(self, places: Sequence[tuple[int, int]]) -> list[BitMap]:
-        """The rows at each position, fetched together."""
+        """The rows at each position. All bitmaps are fetched together."""
         stored = [(self.first_bitmap + offset, length) for offset, length in places if offset >= 0]
         self.body.check_apart(stored)
         data = iter(self.body.read_many(stored))
@@ -154,19 +155,19 @@ class _Layout:
 
 
 class _Layout1(_Layout):
-    """Version 1: all entries are in the head, which is read at once."""
+    """Version 1. All entries are in the head, which is read at once."""
 
     def __init__(self, body: Body, kind: KeyType, rows: int, at: int, values: int, has_null: int) -> None:
         super().__init__(body, kind, rows)
         self.nulls = int(body.unpack(INT, at)[0]) if has_null else None
         at += INT.size if has_null else 0
         if values > (body.length - at) // (INT.size + (kind.width or INT.size)):
-            raise CorruptFile(f"{values} values do not fit {body.length} bytes", offset=5)
+            raise CorruptFile(f"{values} values do not fit into {body.length} bytes", offset=5)
         guess = values * (kind.width + INT.size) if kind.width else max(_GUESS, values * 2 * INT.size)
         found = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
         self._entries: Entries = found[0]
         self.first_bitmap = at + int(found[1])
-        # The entries may have any order, and a bitmap ends where the next one begins.
+        # The entries can have any order. A bitmap ends where the next bitmap begins.
         self._by_key = dict(zip(_listed(self._entries.keys), self._entries.offsets))
         if len(self._by_key) != values:
             raise CorruptFile("a value occurs twice")
@@ -194,7 +195,8 @@ class _Layout1(_Layout):
 
 
 class _Layout2(_Layout):
-    """Version 2: the head has the first key of each block. A block is read when a key may be in it, and kept."""
+    """Version 2. The head has the first key of each block. A block is read when a key may be in it, and is then
+    kept."""
 
     def __init__(self, body: Body, kind: KeyType, rows: int, at: int, values: int, has_null: int) -> None:
         super().__init__(body, kind, rows)
@@ -204,7 +206,7 @@ class _Layout2(_Layout):
         (blocks,) = body.unpack(INT, at)
         at += INT.size
         if blocks < 0 or blocks > values:
-            raise CorruptFile(f"{blocks} blocks of {values} values", offset=at - INT.size)
+            raise CorruptFile(f"{blocks} blocks cannot have {values} values", offset=at - INT.size)
         guess = blocks * (kind.width + INT.size) if kind.width else max(_GUESS, blocks * 2 * INT.size)
         self._firsts, size = body.parse_growing(at, lambda data: _read_entries(data, blocks, kind, INT), guess=guess)
         kind.check_ascending(self._firsts.keys, "the blocks")
@@ -232,7 +234,7 @@ class _Layout2(_Layout):
         (count,) = INT.unpack_from(data, 0)
         entries, size = _read_entries(data[INT.size :], count, self.kind, PAIR)
         if count < 1 or INT.size + size != len(data) or entries.keys[0] != self._firsts.keys[number]:
-            raise CorruptFile(f"block {number} does not have the entries that the head says")
+            raise CorruptFile(f"block {number} does not have as many entries as the head says")
         self.kind.check_ascending(entries.keys, f"block {number}")
         return entries
 
@@ -250,7 +252,7 @@ class _Layout2(_Layout):
         keys = [key for block in blocks for key in _listed(block.keys)]
         self.kind.check_ascending(keys, "all blocks")
         if len(keys) != self.values:
-            raise CorruptFile(f"{len(keys)} values in the blocks, {self.values} in the head")
+            raise CorruptFile(f"the blocks have {len(keys)} values, but the head says {self.values}")
         offsets = [offset for block in blocks for offset in block.offsets]
         return Entries(keys, offsets, [length for block in blocks for length in block.lengths])
 
@@ -266,10 +268,10 @@ _LAYOUTS: dict[int, type[_Layout1] | type[_Layout2]] = {1: _Layout1, 2: _Layout2
 
 
 def write(contents: Contents, data_type: DataType, *, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> bytes:
-    """Bytes of a body, its values in the order of ``contents`` (version 2 wants them ascending).
+    """The bytes of a body. Its values have the order of ``contents``, which must ascend for version 2.
 
-    ``block_size``: bytes of a block at most, version 2 only. Raises ``InvalidQuery`` when a value does not fit a block,
-    ``ValueOutOfRange`` when the bitmaps pass 2 GiB.
+    ``block_size``: the most bytes of a block, for version 2 only. Raises ``InvalidQuery`` if a value does not fit into
+    a block, and ``ValueOutOfRange`` if the bitmaps take more than 2 GiB.
     """
     kind = key_type(data_type)
     single = np.array([bitmap[0] if len(bitmap) == 1 else -1 for bitmap in contents.bitmaps], np.int64)
@@ -282,8 +284,8 @@ def write(contents: Contents, data_type: DataType, *, version: int = 2, block_si
 
 @dataclass(frozen=True)
 class _Values:
-    """The keys; for each key its row if it has just one, else -1; and the bitmaps of the other keys, in the same order,
-    with their sizes."""
+    """The keys, the rows of keys with a single row (-1 for other keys), and the bitmaps of the other keys with their
+    sizes. The bitmaps have the order of the keys."""
 
     keys: Keys
     single: npt.NDArray[np.int64]
@@ -291,9 +293,9 @@ class _Values:
     sizes: npt.NDArray[np.int64]
 
     def places(self, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Offsets and lengths, when the first bitmap lies at ``first``."""
+        """Offsets and lengths, if the first bitmap is at ``first``."""
         if first + len(self.stored) > LARGEST_INT:
-            raise ValueOutOfRange("a bitmap index holds up to 2 GiB of bitmaps")
+            raise ValueOutOfRange("the bitmaps take more than 2 GiB, the limit of a bitmap index")
         lengths = np.full(len(self.single), NOT_STORED, np.int64)
         offsets = -1 - self.single
         shared = self.single < 0
@@ -320,7 +322,7 @@ def _written(kind: KeyType, rows: int, nulls: BitMap, values: _Values, version: 
 
 
 def _stored_entries(kind: KeyType, keys: Keys, *numbers: npt.NDArray[np.int64]) -> list[bytes]:
-    """Bytes of each entry, or of all of them where they have one size."""
+    """The bytes of each entry. If all entries have the same size, one item has the bytes of all."""
     if isinstance(keys, np.ndarray):
         fields = [("key", kind.dtype), *((f"number{i}", ">i4") for i in range(len(numbers)))]
         entries = np.empty(len(keys), np.dtype(fields))
@@ -349,9 +351,9 @@ def _stored_blocks(kind: KeyType, keys: Keys, places: Sequence[npt.NDArray[np.in
 
 
 def _block_starts(sizes: npt.NDArray[np.int64], room: int) -> list[int]:
-    """The first entry of each block, when each block gets as many entries as fit ``room`` bytes."""
+    """The first entry of each block. A block gets as many entries as fit into ``room`` bytes."""
     if sizes.size and int(sizes.max()) > room:
-        text = f"a value takes {sizes.max()} bytes of an index block, which has room for {room}"
+        text = f"a value takes {sizes.max()} bytes, but an index block has room for {room}"
         raise InvalidQuery(f"{text}: raise index-block-size, or use version 1")
     ends = np.cumsum(sizes)
     starts: list[int] = []
@@ -367,7 +369,7 @@ def _block_starts(sizes: npt.NDArray[np.int64], room: int) -> list[int]:
 
 
 def build(column: KeyColumn, *, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> BitmapIndex:
-    """The index of a column; see ``write`` for the errors."""
+    """Builds the index of a column. Raises the errors of ``write``."""
     data_type = column.key_type.data_type
     check_type(data_type)
     groups = column.groups()
@@ -382,16 +384,16 @@ def build(column: KeyColumn, *, version: int = 2, block_size: int = DEFAULT_BLOC
 
 
 def check_type(data_type: DataType) -> None:
-    """Raises ``Unsupported`` for a type that a bitmap index does not take."""
+    """Raises ``Unsupported`` for a type that a bitmap index does not support."""
     if data_type.root not in _ROOTS:
-        raise Unsupported(f"a bitmap index does not take values of type {data_type}")
+        raise Unsupported(f"a bitmap index does not support values of type {data_type}")
 
 
 # ---------------------------------------------------------------------- evaluate
 
 
 class BitmapIndex(BodyIndex):
-    """A bitmap index of either version; its parts are read when they are needed."""
+    """A bitmap index of version 1 or 2. Its parts are read when they are needed."""
 
     kind = KIND
     answered = frozenset({"eq", "neq", "in", "notin", "isnull", "isnotnull"})
@@ -401,9 +403,9 @@ class BitmapIndex(BodyIndex):
         check_type(self.data_type)
         self.version, rows, values, has_null = self._body.unpack(HEAD, 0)
         if self.version not in _LAYOUTS:
-            raise CorruptFile(f"bitmap index of version {self.version}; 1 and 2 are known", offset=0)
+            raise CorruptFile(f"the bitmap index has version {self.version}; orcidx supports 1 and 2", offset=0)
         if not 0 <= values <= rows or has_null > 1:
-            raise CorruptFile(f"bitmap index of {rows} rows with {values} values", offset=1)
+            raise CorruptFile(f"the bitmap index has {rows} rows and {values} values, which cannot be", offset=1)
         self._rows = int(rows)
         self.cardinality = int(values)
         self._layout = _LAYOUTS[self.version](self._body, self.key_type, rows, HEAD.size, values, has_null)
@@ -415,7 +417,7 @@ class BitmapIndex(BodyIndex):
 
     @property
     def nulls(self) -> BitMap:
-        """The null rows."""
+        """The rows that are null."""
         if self._nulls is None:
             place = self._layout.null_place()
             self._nulls = self._layout.bitmaps([place])[0] if place else BitMap()
@@ -431,7 +433,7 @@ class BitmapIndex(BodyIndex):
         contents = self.contents()
         count = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if count != self._rows or len(BitMap.union(contents.nulls, *contents.bitmaps)) != self._rows:
-            raise CorruptFile(f"the bitmaps hold {count} rows of {self._rows}, or some row twice")
+            raise CorruptFile(f"the bitmaps have {count} rows instead of {self._rows}, or a row twice")
 
     def answer(self, question: Question) -> Verdict:
         if isinstance(question, NullTest):
@@ -439,7 +441,9 @@ class BitmapIndex(BodyIndex):
         if not isinstance(question, Points):
             return Verdict.remain()
         if self.data_type.root.startswith("TIMESTAMP") and self.data_type.precision > 6:
-            return Verdict.remain()  # keys are microseconds: rows that differ in nanoseconds share one
+            return (
+                Verdict.remain()
+            )  # the keys are microseconds, so rows that differ only in nanoseconds have the same key
         places = [place for place in self._layout.places(question.keys) if place is not None]
         bitmaps = self._layout.bitmaps(places)
         found = BitMap.union(*bitmaps) if bitmaps else BitMap()

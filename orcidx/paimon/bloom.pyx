@@ -1,15 +1,15 @@
 """Kernels of the bloom filter: the 64-bit hashes of values, and the bits that they set (see ``bloom_filter``).
 
-XXH64 with seed 0 follows the algorithm's public description (xxHash, doc/xxhash_spec.md); integers go through Thomas
-Wang's 64-bit mix with arithmetic right shifts, as Java does it. Adding a value and testing it use the same hash
-function, so they always agree.
+XXH64 with seed 0 follows the algorithm's public description (xxHash, doc/xxhash_spec.md). Integers are hashed with
+Thomas Wang's 64-bit mix, which uses arithmetic right shifts, as in Java. Adding a value and testing it use the same
+hash function, so they always agree.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
-    BLOCK = 256  # values that are hashed before their bits are set, so that the cache misses of a large filter overlap
+    BLOCK = 256  # values that are hashed before their bits are set: the cache misses of a large filter then overlap
 
 cdef extern from *:
     """
@@ -109,7 +109,7 @@ cdef uint32_t _bits_of(Py_ssize_t size) except 0:
 
 
 def add_integers(uint8_t[::1] filter_bytes, unsigned int k, const int64_t[::1] values):
-    """Adds values that were widened to int64."""
+    """Adds integers, which the caller has widened to int64."""
     cdef uint64_t hashes[BLOCK]
     cdef uint32_t bits = _bits_of(filter_bytes.shape[0])
     cdef Py_ssize_t at = 0, size = values.shape[0], count, i
@@ -131,7 +131,7 @@ def add_bytes(uint8_t[::1] filter_bytes, unsigned int k, const int64_t[::1] offs
     cdef int64_t last = 0
     for i in range(size + 1):
         if not last <= offsets[i] <= data.shape[0]:
-            raise ValueError(f"offset {offsets[i]} of value {i} does not ascend within {data.shape[0]} bytes")
+            raise ValueError(f"offset {offsets[i]} of value {i} does not ascend, or is above {data.shape[0]}")
         last = offsets[i]
     with nogil:
         while at < size:
@@ -154,10 +154,10 @@ def may_hold(const uint8_t[::1] filter_bytes, unsigned int k, unsigned long long
 
 
 def hash_integer(long long value):
-    """64-bit hash of a value that was widened to int64."""
+    """The 64-bit hash of an integer, which the caller has widened to int64."""
     return _wang(<uint64_t> value)
 
 
 def hash_bytes(const uint8_t[::1] value):
-    """64-bit hash of text or bytes."""
+    """The 64-bit hash of text or bytes."""
     return _xxh64(&value[0] if value.shape[0] else NULL, value.shape[0])

@@ -1,4 +1,4 @@
-"""Bloom filter: it can prove that a value does not occur. This module reads, writes, builds and evaluates it.
+"""Bloom filter, which can prove that a value does not occur. This module reads, writes, builds and evaluates it.
 
     hash functions   i32 big-endian, k
     bits             bit i is bit i % 8, least significant first, of byte i / 8
@@ -8,8 +8,8 @@ A value has one 64-bit hash: XXH64 with seed 0 of text and bytes, Thomas Wang's 
 microseconds). With h1 its lower and h2 its upper half as 32-bit integers, hash function i = 1 .. k takes h1 + i * h2 in
 wrapping 32-bit arithmetic, complemented if negative, modulo the number of bits. Null is never added.
 
-Sizes follow from the expected number of distinct values and the wanted rate of false positives, as in Java: first
--items * ln(fpp) / ln(2)^2 bits, then 1 to 8 more, up to a whole byte.
+Sizes depend on the expected number of distinct values and the wanted rate of false positives, as in Java: -items *
+ln(fpp) / ln(2)^2 bits, and then 1 to 8 more bits, up to a whole byte.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ KIND = "bloom-filter"
 DEFAULT_ITEMS = 1_000_000
 DEFAULT_FPP = 0.1
 LARGEST_BITS = (1 << 31) - 1
-# fpp is a double: -ln(fpp) is below 745, which is 1550 bits and 1075 hash functions per item; one item has 8 bits more.
+# fpp is a double, so -ln(fpp) is below 745. That is 1550 bits and 1075 hash functions per item. One item has 8 bits
+# more.
 MOST_FUNCTIONS = 1_100
 
 _REFUSED = ("BOOLEAN", "DECIMAL")
@@ -53,12 +54,12 @@ class Contents:
 
 
 def read(data: memoryview) -> Contents:
-    """Reads a whole body; raises ``CorruptFile``."""
+    """Reads a whole body. Raises ``CorruptFile``."""
     if not INT.size < len(data) <= INT.size + LARGEST_BITS // 8:
-        raise CorruptFile(f"a bloom filter of {len(data)} bytes")
+        raise CorruptFile(f"a bloom filter cannot have {len(data)} bytes")
     (functions,) = INT.unpack_from(data, 0)
     if not 1 <= functions <= MOST_FUNCTIONS:
-        raise CorruptFile(f"a bloom filter of {functions} hash functions", offset=0)
+        raise CorruptFile(f"a bloom filter cannot have {functions} hash functions", offset=0)
     return Contents(functions, bytes(data[INT.size :]))
 
 
@@ -74,9 +75,10 @@ def write(contents: Contents) -> bytes:
 
 
 def filter_size(items: int, fpp: float) -> tuple[int, int]:
-    """Bits and hash functions for ``items`` distinct values and ``fpp`` false positives per absent value.
+    """The number of bits and of hash functions for ``items`` distinct values, with ``fpp`` false positives per absent
+    value.
 
-    Raises ``InvalidQuery`` unless items >= 1, 0 < fpp < 1 and the filter stays below 2**31 bits.
+    Raises ``InvalidQuery`` unless items >= 1, 0 < fpp < 1 and the filter has less than 2**31 bits.
     """
     if items < 1 or not 0 < fpp < 1:
         raise InvalidQuery(f"a bloom filter needs items >= 1 and 0 < fpp < 1, not items={items} and fpp={fpp}")
@@ -88,7 +90,7 @@ def filter_size(items: int, fpp: float) -> tuple[int, int]:
 
 
 class BloomFilterBuilder:
-    """Adds columns batch by batch, in constant memory."""
+    """Adds columns batch by batch. The memory does not grow."""
 
     def __init__(self, data_type: DataType, *, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
         check_type(data_type)
@@ -111,22 +113,22 @@ class BloomFilterBuilder:
             add_bytes(self._bytes, self._functions, ends, text)
 
     def finish(self) -> BloomFilterIndex:
-        """The index of what was added."""
+        """The index of all added values."""
         return BloomFilterIndex(write(Contents(self._functions, bytes(self._bytes))), self.data_type)
 
 
 def check_type(data_type: DataType) -> None:
-    """Raises ``Unsupported`` for a type that a bloom filter does not take."""
+    """Raises ``Unsupported`` for a type that a bloom filter does not support."""
     if data_type.root in _REFUSED:
-        raise Unsupported(f"a bloom-filter index does not take values of type {data_type}")
+        raise Unsupported(f"a bloom-filter index does not support values of type {data_type}")
 
 
 # ---------------------------------------------------------------------- evaluate
 
 
 class BloomFilterIndex(BodyIndex):
-    """A bloom filter, which is read whole when it is first used. It does not know which rows have a value: its answers
-    are skip and remain."""
+    """A bloom filter. It is read whole when it is first used. It does not know which rows have a value, so its verdicts
+    are only "skip" and "remain"."""
 
     kind = KIND
     answered = frozenset({"eq", "in"})
@@ -136,12 +138,14 @@ class BloomFilterIndex(BodyIndex):
         check_type(self.data_type)
         (functions,) = self._body.unpack(INT, 0)
         if self._body.length == INT.size or not 1 <= functions <= MOST_FUNCTIONS:
-            raise CorruptFile(f"a bloom filter of {functions} hash functions, {self._body.length} bytes", offset=0)
+            raise CorruptFile(
+                f"a bloom filter cannot have {functions} hash functions in {self._body.length} bytes", offset=0
+            )
         self._contents: Contents | None = None
 
     @property
     def rows(self) -> None:
-        """Not known."""
+        """None: the number of rows is not stored."""
 
     def contents(self) -> Contents:
         """The contents of the body."""
@@ -156,7 +160,7 @@ class BloomFilterIndex(BodyIndex):
         if not isinstance(question, Points) or question.negated:
             return Verdict.remain()
         contents = self.contents()
-        # Values of integer types always fit 64 bits, whatever the type of the literal.
+        # Values of integer types fit 64 bits, so a literal outside of 64 bits cannot match.
         keys = (key for key in question.keys if isinstance(key, bytes) or -(1 << 63) <= key < 1 << 63)
         hashes = (hash_of(key, self.key_type) for key in keys)
         present = any(may_hold(contents.bits, contents.functions, value_hash) for value_hash in hashes)
@@ -167,7 +171,7 @@ class BloomFilterIndex(BodyIndex):
 
 
 def hash_of(key: Key, kind: KeyType) -> int:
-    """64-bit hash of a key that fits its type; for any other key the hash of something that was never added."""
+    """The 64-bit hash of a key that fits its type. Any other key gets the hash of a value that was never added."""
     if isinstance(key, bytes):
         return hash_bytes(key)
     if kind.floating:

@@ -1,7 +1,7 @@
-"""``Body``: the bytes of one index, fetched in ranges when they are needed.
+"""``Body``: the bytes of one index, which are fetched in ranges when they are needed.
 
-An index inside a file on object storage is read in few requests: the first read fetches a whole small body, or the
-beginning of a large one, and everything else is asked for range by range.
+An index inside a file on object storage is read by few requests. The first read fetches a whole small body, or the
+beginning of a large body. Everything else is fetched range by range.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from orcidx.paimon.roaring import read_bitmap
 __all__ = ["Body", "IndexSource", "checked_rows", "is_within", "rows_of"]
 
 WHOLE_BELOW = 64 << 10
-"""Bytes of an index below which all of it is read: a round trip costs as much as one or two megabytes (decision
-0017)."""
+"""An index of fewer bytes is read whole, because a round trip costs as much as one or two megabytes (decision 0017)."""
 FIRST_READ = 16 << 10
-"""Bytes of the first read of a larger index."""
+"""Bytes that are read first of a larger index."""
 
 
 class IndexSource(Protocol):
-    """Anything that serves byte ranges; ``orcidx.storage`` readers do."""
+    """An object that returns ranges of bytes, such as the readers of ``orcidx.storage``."""
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[Any]:
-        """The bytes of each (offset, length), in the same order."""
+        """The bytes of each (offset, length), in the order of ``ranges``."""
 
 
 class Body:
-    """``length`` bytes, of which a damaged file may hold only the first ``available``; offsets count from its start.
+    """The ``length`` bytes of an index. A damaged file may have only the first ``available`` of them. Offsets count
+    from the start of the index.
 
-    ``requests`` and ``bytes_read`` count what was asked of the source.
+    ``requests`` and ``bytes_read`` count the requests to the source and the bytes that they returned.
     """
 
     def __init__(self, source: IndexSource | None, start: int, length: int, *, front: memoryview | None = None) -> None:
@@ -48,14 +48,14 @@ class Body:
 
     @classmethod
     def of(cls, data: bytes | bytearray | memoryview | Body) -> Body:
-        """A body of the whole buffer."""
+        """Makes a body from a whole buffer."""
         if isinstance(data, Body):
             return data
         view = memoryview(data).cast("B").toreadonly()
         return cls(None, 0, len(view), front=view)
 
     def part(self, start: int, length: int) -> Body:
-        """A part of this body as a body of its own, which may be cut off by the end of this one."""
+        """A part of this body as a body of its own. The end of this body may cut it off."""
         front = self._front
         if front is not None and (self._source is None or start + length <= len(front)):
             return Body(None, 0, length, front=front[start : start + length])
@@ -64,23 +64,23 @@ class Body:
         return part
 
     def check(self, offset: int, length: int) -> None:
-        """Raises ``CorruptFile`` unless the range lies within the body."""
+        """Raises ``CorruptFile`` unless the range is within the body."""
         if offset < 0 or length < 0 or offset + length > self.available:
-            text = f"{length} bytes do not fit the {self.available} bytes of the index"
+            text = f"{length} bytes do not fit into the {self.available} bytes of the index"
             raise CorruptFile(text if self.available == self.length else f"{text}, which is cut off", offset=offset)
 
     def check_apart(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Raises ``CorruptFile`` unless all ranges fit the body together: ranges that overlap could make a small body
-        cost much memory."""
+        """Raises ``CorruptFile`` unless all ranges together fit into the body. With overlapping ranges, a small body
+        could cost much memory."""
         if sum(length for _, length in ranges) > self.length:
             raise CorruptFile(f"{len(ranges)} parts of the index take more than its {self.length} bytes: they overlap")
 
     def read(self, offset: int, length: int) -> memoryview:
-        """``length`` bytes from ``offset``; raises ``CorruptFile`` where the body ends before."""
+        """``length`` bytes from ``offset``. Raises ``CorruptFile`` if the body ends before."""
         return self.read_many([(offset, length)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Several ranges with one request to the source."""
+        """Several ranges, read by one request to the source."""
         for offset, length in ranges:
             self.check(offset, length)
         ahead = [] if self._front is not None else [(0, self._ahead())]
@@ -104,12 +104,12 @@ class Body:
         return self._front
 
     def unpack(self, layout: struct.Struct, offset: int) -> tuple[Any, ...]:
-        """The fields of a fixed layout at ``offset``."""
+        """Unpacks the fields of a fixed layout at ``offset``."""
         return layout.unpack(self.read(offset, layout.size))
 
     def parse_growing(self, offset: int, parse: Callable[[memoryview], Any], *, guess: int) -> Any:
-        """Runs ``parse`` on the bytes from ``offset``: on ``guess`` of them, then on twice as many each time it runs
-        out of bytes (``CorruptFile``), until it succeeds or the body ends."""
+        """Runs ``parse`` on the first ``guess`` bytes from ``offset``. Each time ``parse`` has too few bytes
+        (``CorruptFile``), it gets twice as many, until it succeeds or the body ends."""
         self.check(offset, 0)
         while True:
             rest = self.available - offset
@@ -128,30 +128,31 @@ class Body:
         views = [memoryview(buffer).cast("B").toreadonly() for buffer in buffers]
         for view, (offset, length) in zip(views, ranges):
             if len(view) != length:
-                raise CorruptFile(f"{length} bytes were asked for and {len(view)} came", offset=offset)
+                raise CorruptFile(f"the source returned {len(view)} bytes instead of {length}", offset=offset)
         return views
 
 
 def rows_of(data: memoryview, rows: int, what: str) -> BitMap:
-    """The bitmap that fills ``data``; raises ``CorruptFile`` for damage, and for a row at or after ``rows``."""
+    """Reads the bitmap that fills ``data``. Raises ``CorruptFile`` for damage, and for rows that are not below
+    ``rows``."""
     bitmap, end = read_bitmap(data, 0)
     if end != len(data):
-        raise CorruptFile(f"{what}: the bitmap takes {end} of {len(data)} bytes")
+        raise CorruptFile(f"{what}: the bitmap ends after {end} of its {len(data)} bytes")
     return checked_rows(bitmap, rows, what)
 
 
 def checked_rows(bitmap: BitMap, rows: int, what: str) -> BitMap:
-    """The bitmap, unless it holds a row at or after ``rows``: ``CorruptFile``."""
+    """Returns the bitmap. Raises ``CorruptFile`` if it has a row that is not below ``rows``."""
     if bitmap and bitmap.max() >= rows:
-        raise CorruptFile(f"{what}: row {bitmap.max()} of a file of {rows} rows")
+        raise CorruptFile(f"{what}: it has row {bitmap.max()}, but the file has {rows} rows")
     return bitmap
 
 
 def is_within(bitmap: BitMap, existence: BitMap, rows: int) -> bool:
-    """Whether all rows of the bitmap are in ``existence``, which mostly is a run of all ``rows``.
+    """Whether all rows of the bitmap are in ``existence``, which is most often a run of all ``rows``.
 
-    ``bitmap <= existence`` tests such a run bit by bit, which takes 4 ms for 10 million rows; this test takes almost no
-    time.
+    For such a run ``bitmap <= existence`` tests each bit, which takes 4 ms for 10 million rows. This test takes almost
+    no time.
     """
     if len(existence) == rows:
         return not bitmap or bitmap.max() < rows

@@ -1,10 +1,10 @@
 """BSI: signed integers as bit slices of their absolute values. This module reads, writes, builds and evaluates it.
-Paimon has deprecated it in favour of the range-bitmap.
+Paimon has deprecated the format in favour of the range-bitmap.
 
     version       u8   1
     rows          i32
-    has positive  u8   then, if 1, the part of the rows with a value >= 0
-    has negative  u8   then, if 1, the part of the rows with a value < 0, as absolute values
+    has positive  u8   if 1, then follows the part of the rows with a value >= 0
+    has negative  u8   if 1, then follows the part of the rows with a value < 0 (absolute values)
 
     part:  version     u8   1
            min, max    i64, i64
@@ -12,9 +12,9 @@ Paimon has deprecated it in favour of the range-bitmap.
            slices      i32
            slice b     bitmap of the rows whose (value - min) has bit b, for b = 0 .. slices - 1
 
-Integers are big-endian; bitmaps are portable roaring bitmaps, back to back without lengths. A null row is in neither
-part. Java writes min 0 always and bitlength(max - min) slices; readers honour any min. Long.MIN_VALUE has no absolute
-value and cannot be written.
+Integers are big-endian. Bitmaps are portable roaring bitmaps, which follow each other without lengths. A null row is in
+neither part. Java always writes min 0 and bitlength(max - min) slices. Readers accept any min. Long.MIN_VALUE has no
+absolute value and cannot be written.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "
 
 @dataclass(frozen=True)
 class Part:
-    """Non-negative numbers by row, from which ``smallest`` is subtracted: their slices, lowest bit first."""
+    """Non-negative numbers by row. ``smallest`` is subtracted from each, and the slices start with the lowest bit."""
 
     smallest: int
     largest: int
@@ -75,19 +75,19 @@ class Contents:
 
 
 def read(data: memoryview) -> Contents:
-    """Reads a whole body; raises ``CorruptFile``."""
+    """Reads a whole body. Raises ``CorruptFile``."""
     version, rows = _unpack(HEAD, data, 0)
     if version != VERSION:
-        raise CorruptFile(f"BSI of version {version}; only {VERSION} is known", offset=0)
+        raise CorruptFile(f"the BSI has version {version}; orcidx supports {VERSION}", offset=0)
     if rows < 0:
-        raise CorruptFile(f"BSI of {rows} rows", offset=1)
+        raise CorruptFile(f"a BSI cannot have {rows} rows", offset=1)
     parts: list[Part | None] = []
     at = HEAD.size
     for _ in range(2):
         (flag,) = _unpack(FLAG, data, at)
         at += FLAG.size
         if flag > 1:
-            raise CorruptFile(f"flag of a part is {flag}", offset=at - 1)
+            raise CorruptFile(f"the flag of a part is {flag}, not 0 or 1", offset=at - 1)
         part = None
         if flag:
             part, at = _read_part(data, at, rows)
@@ -103,13 +103,15 @@ def read(data: memoryview) -> Contents:
 def _read_part(data: memoryview, at: int, rows: int) -> tuple[Part, int]:
     version, smallest, largest = _unpack(PART_HEAD, data, at)
     if version != VERSION or not 0 <= smallest <= largest:
-        raise CorruptFile(f"part of version {version} from {smallest} to {largest}", offset=at)
+        raise CorruptFile(
+            f"a part of a BSI cannot have version {version} and numbers from {smallest} to {largest}", offset=at
+        )
     existence, at = read_bitmap(data, at + PART_HEAD.size)
     checked_rows(existence, rows, "existence")
     (count,) = _unpack(INT, data, at)
     at += INT.size
     if not (largest - smallest).bit_length() <= count <= MOST_SLICES:
-        raise CorruptFile(f"{count} slices of numbers up to {largest - smallest}", offset=at)
+        raise CorruptFile(f"{count} slices do not fit numbers up to {largest - smallest}", offset=at)
     slices = []
     for bit in range(count):
         rows_with, at = read_bitmap(data, at)
@@ -150,7 +152,7 @@ def _written(smallest: int, largest: int, existence: BitMap, slices: Sequence[by
 
 
 def build(column: KeyColumn) -> BsiIndex:
-    """The index of a column; raises ``ValueOutOfRange`` for Long.MIN_VALUE."""
+    """Builds the index of a column. Raises ``ValueOutOfRange`` for Long.MIN_VALUE."""
     keys, rows = column.present()
     assert isinstance(keys, np.ndarray)
     if keys.size and int(keys.min()) < -LARGEST_LONG:
@@ -164,7 +166,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
     if not len(rows):
         return FLAG.pack(False)
     largest = int(numbers.max())
-    # Java's collector starts its minimum at 0, so every file has 0.
+    # The minimum in Java's writer starts at 0, so every file has 0.
     return _written(0, largest, BitMap(rows), write_slices(numbers, rows, largest.bit_length()))
 
 
@@ -201,7 +203,7 @@ class BsiIndex(BodyIndex):
         check_type(self.data_type)
         version, rows = self._body.unpack(HEAD, 0)
         if version != VERSION or rows < 0:
-            raise CorruptFile(f"BSI of version {version} with {rows} rows", offset=0)
+            raise CorruptFile(f"a BSI cannot have version {version} and {rows} rows", offset=0)
         self._rows = int(rows)
         self._contents: Contents | None = None
 
@@ -226,7 +228,9 @@ class BsiIndex(BodyIndex):
         if isinstance(question, NullTest):
             return Verdict.of(present if question.negated else BitMap(range(self._rows)) - present, True)
         if self.data_type.root.startswith("TIMESTAMP") and self.data_type.precision > 6:
-            return Verdict.remain()  # keys are microseconds: rows that differ in nanoseconds look equal
+            return (
+                Verdict.remain()
+            )  # the keys are microseconds, so rows that differ only in nanoseconds have the same key
         if isinstance(question, Points):
             found = BitMap()
             for key in question.keys:
@@ -248,7 +252,7 @@ class BsiIndex(BodyIndex):
         return rows
 
     def _below(self, value: int) -> BitMap:
-        """Rows with a value below ``value``."""
+        """The rows with a value below ``value``."""
         if value <= 0:
             return self._negative.above(-value)
         return self._positive.below(value) | self._negative.numbers.existence
@@ -259,6 +263,6 @@ def _number(key: Any) -> int:
 
 
 def check_type(data_type: DataType) -> None:
-    """Raises ``Unsupported`` for a type that a BSI does not take."""
+    """Raises ``Unsupported`` for a type that a BSI does not support."""
     if data_type.root not in _ROOTS:
-        raise Unsupported(f"a bsi index does not take values of type {data_type}")
+        raise Unsupported(f"a bsi index does not support values of type {data_type}")

@@ -1,4 +1,4 @@
-"""Building all indexes of a data file in one pass over its batches."""
+"""Builds all indexes of a data file in one pass over its batches."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ _BY_ARROW = {
 
 
 def plain_spec(spec: object) -> dict[str, dict[str, dict[str, Any]]]:
-    """A spec, or a table's options, as plain dictionaries; raises ``InvalidQuery`` for anything else."""
+    """Converts a spec, or a table's options, to plain dictionaries. Raises ``InvalidQuery`` for any other value."""
     given = spec.spec if isinstance(spec, FileIndexOptions) else spec
-    wanted = 'spec names kinds of indexes, and for each its columns with their options: {"bloom-filter": {"id": {}}}'
+    wanted = 'spec must map kinds of indexes to columns with their options: {"bloom-filter": {"id": {}}}'
     if not isinstance(given, Mapping):
-        raise InvalidQuery(f"{wanted}; it is {spec!r:.200}")
+        raise InvalidQuery(f"{wanted}; but it is {spec!r:.200}")
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for kind, columns in given.items():
         if not isinstance(kind, str) or not isinstance(columns, Mapping):
-            raise InvalidQuery(f"{wanted}; of {kind!r:.50} it has {columns!r:.200}")
+            raise InvalidQuery(f"{wanted}; but for {kind!r:.50} it has {columns!r:.200}")
         for column, options in columns.items():
             if not isinstance(column, str) or not (options is None or isinstance(options, Mapping)):
-                raise InvalidQuery(f"{wanted}; of {kind!r:.50} it has {{{column!r:.100}: {options!r:.100}}}")
+                raise InvalidQuery(f"{wanted}; but for {kind!r:.50} it has {{{column!r:.100}: {options!r:.100}}}")
             found.setdefault(kind, {})[column] = dict(options or {})
     return found
 
 
 def type_of_arrow(kind: pa.DataType) -> DataType:
-    """The Paimon type of an Arrow column for which no Paimon type was given; raises ``Unsupported`` if there is
-    none."""
+    """The Paimon type for an Arrow column whose Paimon type was not given. Raises ``Unsupported`` if there is no such
+    type."""
     if isinstance(kind, pa.DictionaryType):
         return type_of_arrow(kind.value_type)
     if kind in _BY_ARROW:
@@ -73,15 +73,14 @@ def type_of_arrow(kind: pa.DataType) -> DataType:
         return parse_type(f"DECIMAL({kind.precision}, {kind.scale})")
     if pa.types.is_map(kind):
         return DataType("MAP", children=(type_of_arrow(kind.key_type), type_of_arrow(kind.item_type)))
-    raise Unsupported(f"Arrow type {kind} has no Paimon type with an index")
+    raise Unsupported(f"columns of Arrow type {kind} cannot be indexed, because no Paimon type with an index fits")
 
 
 class FileIndexBuilder:
     """Gets the record batches of a data file in order, and makes its indexes.
 
-    ``spec``, ``types``, ``schema`` as in ``build_file_index``. Bloom filters take constant memory; the other formats
-    keep the indexed columns' keys until ``finish``, a byte or two a row where values repeat.
-    """
+    ``spec``, ``types`` and ``schema`` are as in ``build_file_index``. Bloom filters take constant memory. The other
+    formats keep the keys of the indexed columns until ``finish``. If values repeat, that is a byte or two per row."""
 
     def __init__(self, spec: Spec, schema: pa.Schema, types: Mapping[str, str | DataType] | None = None) -> None:
         self.rows = 0
@@ -99,21 +98,24 @@ class FileIndexBuilder:
     def _type_of(self, column: str, schema: pa.Schema, given: Mapping[str, DataType]) -> DataType:
         name, key = split_map_key(column, schema.names)
         if name not in schema.names:
-            raise InvalidQuery(f"no column {name!r}; the columns are {', '.join(schema.names)}", column=name)
+            raise InvalidQuery(f"the data has no column {name!r}; it has {', '.join(schema.names)}", column=name)
         data_type = given[name] if name in given else type_of_arrow(schema.field(name).type)
         self.types[name] = data_type
         if key is None:
             return data_type
         if data_type.root != "MAP" or data_type.children[0].root not in ("CHAR", "VARCHAR"):
-            raise InvalidQuery(f"{column!r} means a key of {data_type}, which is not a map of text keys", column=name)
+            raise InvalidQuery(
+                f"{column!r} names a key of a map, but {data_type} is not a map with text keys",
+                column=name,
+            )
         return data_type.children[1]
 
     def type_of(self, column: str) -> DataType:
-        """The type of a column that is indexed; of ``m[key]`` that of the map's values."""
+        """The type of an indexed column. For ``m[key]`` it is the type of the map's values."""
         return self.types[column] if column in self.types else self.types[column.partition("[")[0]].children[1]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds the next rows; the batch may have more columns than are indexed."""
+        """Adds the next rows. The batch may have columns that are not indexed."""
         self.rows += batch.num_rows
         for column, builders in self._by_column.items():
             name, key = split_map_key(column, batch.schema.names)
@@ -126,7 +128,7 @@ class FileIndexBuilder:
                 builder.add(keys)
 
     def finish(self) -> FileIndex:
-        """The indexes of all rows added; a map's key in a file without rows is EMPTY, as Paimon writes it."""
+        """The indexes of all added rows. If the file has no rows, a map's key gets an EMPTY index, as in Paimon."""
         found: list[tuple[str, str, Index | None]] = []
         for (column, kind), builder in self._builders.items():
             empty = not self.rows and column not in self.types
@@ -135,7 +137,7 @@ class FileIndexBuilder:
 
 
 def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
-    """Column and key of ``m[key]``; a column with exactly this name is that column."""
+    """The column and the key of ``m[key]``. A column with exactly this name has priority."""
     if column in names or not column.endswith("]") or "[" not in column:
         return column, None
     name, _, key = column[:-1].partition("[")
@@ -145,7 +147,7 @@ def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
 def build_from_arrow(
     source: OneSource, spec: Spec | FileIndexOptions, *, types: Mapping[str, str | DataType] | None = None
 ) -> FileIndex | None:
-    """The file index of Arrow data; None when ``source`` is something else. See ``build_file_index``."""
+    """Builds the file index of Arrow data. None if ``source`` is not Arrow data. See ``build_file_index``."""
     arrow = _batches_of(source)
     if arrow is None:
         return None
@@ -157,13 +159,13 @@ def build_from_arrow(
 
 
 def columns_of(spec: Spec | FileIndexOptions) -> list[str]:
-    """The columns of a data file that a spec needs; for a map's key its map."""
+    """The columns of a data file that a spec needs. For a map's key that is its map."""
     wanted = plain_spec(spec)
     return list(dict.fromkeys(split_map_key(column, ())[0] for of_kind in wanted.values() for column in of_kind))
 
 
 def _batches_of(source: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:
-    """Schema and batches of Arrow data; None for anything else."""
+    """The schema and the batches of Arrow data. None for anything else."""
     if isinstance(source, pa.RecordBatch):
         return source.schema, iter([source])
     if isinstance(source, pa.Table):
@@ -178,5 +180,7 @@ def _batches_of(source: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | Non
     batches = iter(source)
     first = next(batches, None)
     if not isinstance(first, pa.RecordBatch):
-        raise InvalidQuery(f"a {type(first).__name__} instead of a first record batch: give batches, or a Table")
+        raise InvalidQuery(
+            f"the first item is a {type(first).__name__}, not a record batch: give record batches, or a Table"
+        )
     return first.schema, itertools.chain([first], batches)

@@ -1,4 +1,4 @@
-"""The file index container: the indexes of one data file, in one sidecar file or embedded in a manifest.
+"""The file index container. It has the indexes of one data file, in a sidecar file or embedded in a manifest.
 
     magic           i64   1493475289347502
     version         i32   1
@@ -9,9 +9,9 @@
     redundant       i32 length (0), and as many bytes, for later versions
     payloads        back to back
 
-Integers are big-endian; UTF is Java's ``writeUTF``: u16 length and modified UTF-8. ``start`` counts from the magic; -1
-(with length 0) marks an EMPTY index, which has no payload. A map's key is a column of its own, ``map[key]``. Columns
-and kinds may have any order. Unknown kinds are kept unchanged.
+Integers are big-endian. UTF is Java's ``writeUTF``: a u16 length and modified UTF-8. ``start`` counts from the magic. A
+start of -1 (with length 0) marks an EMPTY index, which has no payload. A map's key is a column of its own,
+``map[key]``. Columns and kinds can have any order. Unknown kinds are kept unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VERSION = 1
 HEAD = struct.Struct(">qiii")  # magic, version, head length, columns
 PLACE = struct.Struct(">ii")  # start, length
 TEXT = struct.Struct(">H")
-EMPTY = -1  # the start of an index without payload
+EMPTY = -1  # the start of an index without a payload
 LARGEST_INT = (1 << 31) - 1
 NO_REDUNDANT_BYTES = INT.pack(0)
 
@@ -42,8 +42,8 @@ _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Entry:
-    """One index: ``payload`` is None for EMPTY. ``start`` is where it was read from, -1 if it was not read or is
-    EMPTY."""
+    """One index. ``payload`` is None for EMPTY. ``start`` is its position in the container, or -1 if the index was not
+    read from one or is EMPTY."""
 
     column: str
     kind: str
@@ -52,13 +52,13 @@ class Entry:
 
     @property
     def length(self) -> int:
-        """Bytes of the payload."""
+        """The number of bytes of the payload."""
         return self.payload.length if self.payload is not None else 0
 
 
 @dataclass(frozen=True)
 class Container:
-    """The entries in file order, and what followed them in the head."""
+    """The entries in file order, and the redundant bytes at the end of the head."""
 
     entries: tuple[Entry, ...]
     redundant: bytes = NO_REDUNDANT_BYTES
@@ -68,7 +68,8 @@ class Container:
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """Java's modified UTF-8: U+0000 as C0 80, and a character above U+FFFF as two surrogates of three bytes each."""
+    """Decodes Java's modified UTF-8. U+0000 is C0 80, and a character above U+FFFF is two surrogates of three bytes
+    each."""
     try:
         text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         if _SUPPLEMENTARY.search(text):
@@ -79,11 +80,11 @@ def decode_modified_utf8(data: bytes) -> str:
 
 
 def encode_modified_utf8(text: str) -> bytes:
-    """The inverse of ``decode_modified_utf8``. Raises ``InvalidQuery`` beyond 65535 bytes."""
+    """The inverse of ``decode_modified_utf8``. Raises ``InvalidQuery`` for more than 65535 bytes."""
     paired = _SUPPLEMENTARY.sub(_surrogates, text)
     data = paired.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(data) > 0xFFFF:
-        raise InvalidQuery(f"the name {text[:40]!r}... takes {len(data)} bytes; a file index holds up to 65535")
+        raise InvalidQuery(f"the name {text[:40]!r}... takes {len(data)} bytes; a file index allows 65535")
     return data
 
 
@@ -112,7 +113,7 @@ class _Head:
     def count(self, what: str, smallest: int) -> int:
         (count,) = self.unpack(INT)
         if not 0 <= count <= (len(self.data) - self.at) // smallest:
-            raise CorruptFile(f"{count} {what} do not fit the head of a file index", offset=self.at - INT.size)
+            raise CorruptFile(f"{count} {what} do not fit into the head of a file index", offset=self.at - INT.size)
         return count
 
     def text(self) -> str:
@@ -124,20 +125,20 @@ class _Head:
 
 
 def read_container(body: Body) -> Container:
-    """Reads the head; payloads are read when they are used, so a truncated payload is found only then.
+    """Reads the head. Payloads are read when they are used, so a truncated payload is found only then.
 
-    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a sound head, and for payloads that
-    share bytes: a payload of some kilobytes would be read once for each of thousands of entries.
+    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a valid head. Also raises it for
+    payloads that share bytes: a payload of some kilobytes would be read once for each of thousands of entries.
     """
     if body.length < HEAD.size:
-        raise CorruptFile(f"a file index of {body.length} bytes")
+        raise CorruptFile(f"a file index cannot have only {body.length} bytes")
     magic, version, head_length, _ = body.unpack(HEAD, 0)
     if magic != MAGIC:
         raise CorruptFile(f"not a file index: it starts with {magic}, not {MAGIC}", offset=0)
     if version != VERSION:
-        raise CorruptFile(f"file index of version {version}; only {VERSION} is known", offset=8)
+        raise CorruptFile(f"the file index has version {version}; orcidx supports {VERSION}", offset=8)
     if not HEAD.size <= head_length <= body.length:
-        raise CorruptFile(f"a head of {head_length} bytes in a file index of {body.length}", offset=12)
+        raise CorruptFile(f"the head cannot have {head_length} bytes in a file index of {body.length} bytes", offset=12)
     head = _Head(body.read(0, head_length), HEAD.size - INT.size)
     found: dict[tuple[str, str], Entry] = {}
     for _ in range(head.count("columns", TEXT.size + INT.size)):
@@ -148,13 +149,15 @@ def read_container(body: Body) -> Container:
             payload = None
             if start != EMPTY:
                 if start < head_length or length < 0:
-                    raise CorruptFile(f"index {kind} of {column}: {length} bytes at {start}", column=column)
+                    raise CorruptFile(
+                        f"the {kind} index of {column} cannot have {length} bytes at {start}", column=column
+                    )
                 payload = body.part(start, length)
             found[column, kind] = Entry(column, kind, payload, start)
     placed = sorted((entry.start, entry.length, entry.column) for entry in found.values() if entry.length)
     for (start, length, column), (following, _, other) in pairwise(placed):
         if start + length > following:
-            raise CorruptFile(f"an index of {column} and one of {other} share bytes", offset=following)
+            raise CorruptFile(f"the indexes of {column} and {other} share bytes", offset=following)
     return Container(tuple(found.values()), bytes(head.data[head.at :]))
 
 
@@ -162,7 +165,7 @@ def read_container(body: Body) -> Container:
 
 
 def write_container(container: Container) -> bytes:
-    """Bytes of a container; the entries of one column are written together."""
+    """The bytes of a container. The entries of one column are written together."""
     columns: dict[str, list[tuple[str, bytes | None]]] = {}
     for entry in container.entries:
         payload = None if entry.payload is None else bytes(entry.payload.all())
@@ -181,7 +184,7 @@ def write_container(container: Container) -> bytes:
                 payloads.append(payload)
                 at += len(payload)
             if at > LARGEST_INT:
-                raise ValueOutOfRange("a file index holds up to 2 GiB")
+                raise ValueOutOfRange("the indexes take more than 2 GiB, the limit of a file index")
     return b"".join([*out, container.redundant, *payloads])
 
 

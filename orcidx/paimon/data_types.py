@@ -1,8 +1,8 @@
-"""Paimon's data types: from the SQL text or JSON of a schema file, to Arrow.
+"""Paimon's data types. Converts the SQL text or the JSON of a schema file to Arrow.
 
-A schema file holds scalar types as text ("DECIMAL(10, 2) NOT NULL") and nested ones as objects ({"type": "ARRAY",
+A schema file has scalar types as text ("DECIMAL(10, 2) NOT NULL") and nested types as objects ({"type": "ARRAY",
 "element": ...}, {"type": "MAP", "key": ..., "value": ...}, {"type": "ROW", "fields": [{"id", "name", "type"}]}). Nested
-types are also read as text: ARRAY<INT>, MAP<STRING, INT>, MULTISET<INT>, ROW<a INT, `b c` STRING>.
+types are also accepted as text: ARRAY<INT>, MAP<STRING, INT>, MULTISET<INT>, ROW<a INT, `b c` STRING>.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from orcidx.errors import InvalidQuery, Unsupported
 __all__ = ["ROOTS", "DataField", "DataType", "NestedTooDeep", "arrow_field_of", "parse_field", "parse_type"]
 
 LONGEST = (1 << 31) - 1
-"""The largest length of a type: STRING is VARCHAR of it."""
+"""The largest length of a type. STRING is VARCHAR with this length."""
 _DEEPEST = 100
-"""How many types may nest in each other."""
+"""The largest depth of nested types."""
 
 # Keyword: (root, parameter names with their defaults)
 _SCALARS: dict[str, tuple[str, dict[str, int]]] = {
@@ -50,7 +50,7 @@ _SCALARS: dict[str, tuple[str, dict[str, int]]] = {
     "BLOB": ("BLOB", {}),
 }
 ROOTS = frozenset({*(root for root, _ in _SCALARS.values()), "ROW", "ARRAY", "MULTISET", "MAP"})
-"""What ``DataType.root`` is, of types that are known."""
+"""The values of ``DataType.root`` for known types."""
 _LIMITS = {"length": (1, LONGEST), "precision": (0, 38), "scale": (0, 38)}
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|`(?P<quoted>(?:[^`]|``)*)`|(?P<number>\d{1,10})|(?P<mark>[(),<>]))"
@@ -75,7 +75,7 @@ _ARROW: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True)
 class DataField:
-    """A field of a table or of a ROW; ``id`` stays the same when the field is renamed or moved."""
+    """A field of a table or of a ROW. ``id`` stays the same if the field is renamed or moved."""
 
     id: int
     name: str
@@ -90,8 +90,9 @@ class DataType:
     """``root`` is the keyword: BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, CHAR, VARCHAR, BINARY,
     VARBINARY, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, VARIANT, BLOB, ARRAY, MAP, MULTISET or ROW.
 
-    STRING is VARCHAR and BYTES is VARBINARY of length 2147483647. ``children``: the element of an ARRAY or MULTISET,
-    key and value of a MAP; ``fields``: those of a ROW. Fields that do not apply are 0 or empty.
+    STRING is VARCHAR with length 2147483647, and BYTES is VARBINARY with that length. ``children``: the element of an
+    ARRAY or MULTISET, or the key and value of a MAP. ``fields``: the fields of a ROW. Fields that do not apply are 0 or
+    empty.
     """
 
     root: str
@@ -125,13 +126,14 @@ class DataType:
 
     @property
     def has_instants(self) -> bool:
-        """Whether it is TIMESTAMP WITH LOCAL TIME ZONE, or contains one."""
+        """Whether the type is TIMESTAMP WITH LOCAL TIME ZONE, or contains it."""
         inner = [*self.children, *(field.type for field in self.fields)]
         return self.root == "TIMESTAMP_LTZ" or any(kind.has_instants for kind in inner)
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The Arrow type that holds every value; times of day in ms, timestamps in s, ms, us or ns by their precision.
+        """The Arrow type that can hold every value. Times of day are in ms. Timestamps are in s, ms, us or ns, by
+        precision.
 
         Raises ``Unsupported`` for VARIANT and BLOB.
         """
@@ -151,21 +153,22 @@ class DataType:
             return pa.map_(key.arrow_type, pa.field("value", value.arrow_type, value.nullable))
         if self.root == "MULTISET":
             return pa.map_(self.children[0].arrow_type, pa.field("value", pa.int32(), False))
-        raise Unsupported(f"type {self} has no Arrow form here")
+        raise Unsupported(f"orcidx cannot convert the type {self} to Arrow")
 
 
 def arrow_field_of(field: DataField) -> pa.Field:
-    """The Arrow field, with the type's own nullability."""
+    """The Arrow field, with the nullability of the type."""
     return pa.field(field.name, field.type.arrow_type, field.type.nullable)
 
 
 def parse_type(text: str | Mapping[str, Any]) -> DataType:
-    """A type from its SQL text or its JSON object; raises ``InvalidQuery`` naming what it does not understand."""
+    """Parses a type from its SQL text or its JSON object. Raises ``InvalidQuery`` with the part that is not
+    understood."""
     return _from_json(text, _DEEPEST)
 
 
 class NestedTooDeep(InvalidQuery):
-    """A type that is nested deeper than any is read, whatever is at its bottom."""
+    """A type is nested deeper than orcidx reads, whatever the innermost type is."""
 
     def __init__(self) -> None:
         super().__init__(f"type is nested more than {_DEEPEST} levels deep")
@@ -177,12 +180,12 @@ def _from_json(value: Any, depth: int) -> DataType:
     if isinstance(value, str):
         return _Parser(value).whole(depth)
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
-        raise InvalidQuery(f"{value!r:.80} is neither the text nor the object of a type")
+        raise InvalidQuery(f"{value!r:.80} is not a type: a text or an object is expected")
     root, _, suffix = value["type"].partition(" ")
     nullable = suffix.split() != ["NOT", "NULL"]
     if root == "ROW":
         if not isinstance(fields := value.get("fields"), list):
-            raise InvalidQuery("ROW type without fields")
+            raise InvalidQuery("the ROW type has no list of fields")
         return DataType("ROW", nullable, fields=tuple(_field_from_json(field, depth - 1) for field in fields))
     parts = {"ARRAY": ("element",), "MULTISET": ("element",), "MAP": ("key", "value")}.get(root)
     if parts is None:
@@ -197,12 +200,12 @@ def _field_from_json(value: Any, depth: int) -> DataField:
 
 
 def parse_field(value: object) -> DataField:
-    """A field from its JSON object {"id", "name", "type"}; raises ``InvalidQuery``."""
+    """Parses a field from its JSON object {"id", "name", "type"}. Raises ``InvalidQuery``."""
     return _field_from_json(value, _DEEPEST)
 
 
 class _Parser:
-    """Recursive descent over the tokens of one type's text."""
+    """A recursive descent parser for the tokens of one type's text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -222,7 +225,7 @@ class _Parser:
         return InvalidQuery(f"unknown type {self.text!r:.120}: cannot read {what}")
 
     def take(self, *words: str) -> bool:
-        """Consumes these marks or keywords, all or none."""
+        """Consumes these symbols or keywords. It consumes all or none."""
         ahead = [text.upper() for kind, text in reversed(self.tokens[-len(words) :]) if kind in ("mark", "name")]
         if ahead != list(words):
             return False

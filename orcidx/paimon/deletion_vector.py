@@ -1,7 +1,7 @@
-"""Deletion vectors, which say which rows of a data file are deleted: reads, writes and combines 32-bit ones, 64-bit
-ones and Iceberg's.
+"""Deletion vectors, which say which rows of a data file are deleted. This module reads, writes and combines vectors of
+32 bits, of 64 bits and of Iceberg.
 
-An index file is one version byte (1) and then entries back to back; both kinds may share a file:
+An index file is one version byte (1) and then the entries, one after the other. A file may have both kinds:
 
     size   i32 big-endian       bytes of magic and bitmap
     magic  4 bytes              32-bit: 1581511376 big-endian; 64-bit: 1681511377 little-endian
@@ -10,9 +10,10 @@ An index file is one version byte (1) and then entries back to back; both kinds 
                                         the key is the upper half of the positions
     crc    i32 big-endian       CRC-32 of magic and bitmap
 
-A manifest gives (offset, length) of an entry: the offset is that of the size field; the length is the size value for a
-32-bit vector, and the whole entry (size + 8) for a 64-bit one. A Puffin blob of type ``deletion-vector-v1`` (Iceberg)
-has the bytes of a 64-bit entry. Deletion vectors are data, not hints, so any damage raises ``CorruptFile``.
+A manifest gives (offset, length) of an entry. The offset is that of the size field. The length is the size value for a
+32-bit vector, and the size of the whole entry (size + 8) for a 64-bit vector. A Puffin blob of type
+``deletion-vector-v1`` (Iceberg) has the bytes of a 64-bit entry. Deletion vectors are data, not hints, so any damage
+raises ``CorruptFile``.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ LARGEST_KEY64 = (1 << 31) - 2
 LARGEST_POSITION64 = (LARGEST_KEY64 << 32) | 0x80000000
 LARGEST_SIZE = (1 << 31) - 1
 MOST_KEYS64 = 1 << 22
-"""The most bitmaps that are written for one vector, most of them empty: they have 50 MB. Java's reader needs some 500
-MB for these."""
+"""The most bitmaps that are written for one vector. If most of them are empty, they take 50 MB. Java's reader needs
+some 500 MB for them."""
 _KEY = struct.Struct("<i")
 _COUNT = struct.Struct("<q")
 _SIZE = struct.Struct(">i")
@@ -65,16 +66,16 @@ _SMALLEST_KEYED = _KEY.size + len(EMPTY_BITMAP)
 
 
 class DeletionVector:
-    """Positions of deleted rows, counted from 0 over the whole data file. Immutable, hashable, picklable.
+    """Positions of deleted rows, counted from 0 over the whole data file. Immutable, hashable and picklable.
 
-    ``&`` and ``|`` give a 64-bit vector when either side is one. Equality compares the kind too.
+    ``&`` and ``|`` return a 64-bit vector if one side is a 64-bit vector. Equality also compares the kind.
 
     Parameters
     ----------
     positions : iterable of int
         The deleted rows, in any order.
     bitmap64 : bool
-        The stored kind. It limits positions to 9223372030412324864 (True) or to 2^31 - 1 (False).
+        The stored kind. Positions are at most 9223372030412324864 (True) or 2^31 - 1 (False).
 
     Raises
     ------
@@ -104,12 +105,12 @@ class DeletionVector:
 
     @classmethod
     def from_bytes(cls, entry: bytes | bytearray | memoryview) -> Self:
-        """The vector of a whole entry: size, magic, bitmap, CRC.
+        """Reads the vector of a whole entry: size, magic, bitmap, CRC.
 
         Parameters
         ----------
         entry : bytes, bytearray or memoryview
-            The bytes of the entry and no others.
+            The bytes of the entry, and no other bytes.
 
         Returns
         -------
@@ -118,11 +119,11 @@ class DeletionVector:
         Raises
         ------
         CorruptFile
-            A byte of the entry is wrong, bytes are missing, or more bytes follow.
+            The entry is damaged, bytes are missing, or more bytes follow.
         """
         vector, end = _read_entry(memoryview(entry), 0)
         if end != len(entry):
-            raise CorruptFile(f"deletion vector of {end} bytes is followed by {len(entry) - end} more", offset=end)
+            raise CorruptFile(f"the deletion vector has {end} bytes, but {len(entry) - end} more follow", offset=end)
         return cls._of(vector._bitmap, vector._bitmap64)
 
     @classmethod
@@ -133,7 +134,7 @@ class DeletionVector:
         return vector
 
     def to_bytes(self) -> bytes:
-        """The whole entry, byte for byte as Paimon's Java writes it (run-optimised; 64-bit keys without gaps).
+        """The whole entry, with the same bytes as Paimon's Java writes (run-optimised; 64-bit keys without gaps).
 
         Returns
         -------
@@ -142,8 +143,8 @@ class DeletionVector:
         Raises
         ------
         ValueOutOfRange
-            A 64-bit position is 2^54 or more. Each 2^32 positions below the largest cost at least 12 bytes, and Java's
-            readers an object each.
+            A 64-bit position is 2^54 or more. Each 2^32 positions below the largest cost at least 12 bytes, and an
+            object in Java's readers.
         """
         body = _dense_bytes(self._bitmap) if self._bitmap64 else write_bitmap(self._bitmap)
         checked = (MAGIC64 if self._bitmap64 else MAGIC32) + body
@@ -151,17 +152,17 @@ class DeletionVector:
 
     @property
     def bitmap64(self) -> bool:
-        """Whether it is stored as the 64-bit kind."""
+        """Whether the vector is stored as the 64-bit kind."""
         return self._bitmap64
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
-        """The positions, ascending."""
+        """The positions in ascending order."""
         return np.asarray(self._bitmap.to_array(), dtype=np.uint64).view(np.int64)
 
     @property
     def bitmap(self) -> BitMap | BitMap64:
-        """A copy as a ``pyroaring`` bitmap: ``BitMap64`` for the 64-bit kind, else ``BitMap``."""
+        """A copy as a ``pyroaring`` bitmap: ``BitMap64`` for the 64-bit kind, ``BitMap`` for the 32-bit kind."""
         copy: BitMap | BitMap64 = self._bitmap.copy()
         return copy
 
@@ -176,12 +177,12 @@ class DeletionVector:
         Returns
         -------
         RowSelection
-            A selection of a span of ``rows`` rows.
+            A selection that spans ``rows`` rows.
 
         Raises
         ------
         CorruptFile
-            A position is behind the end of the file.
+            A position is not below ``rows``.
         """
         return ~self.deleted_rows(rows)
 
@@ -196,15 +197,15 @@ class DeletionVector:
         Returns
         -------
         RowSelection
-            A selection of a span of ``rows`` rows.
+            A selection that spans ``rows`` rows.
 
         Raises
         ------
         CorruptFile
-            A position is behind the end of the file.
+            A position is not below ``rows``.
         """
         if self._bitmap and self._bitmap.max() >= rows:
-            raise CorruptFile(f"deletion vector deletes row {self._bitmap.max()} of a file of {rows} rows")
+            raise CorruptFile(f"the deletion vector deletes row {self._bitmap.max()}, but the file has {rows} rows")
         narrow = self._bitmap64 and rows <= LARGEST_POSITION32
         return RowSelection.from_bitmap(_narrowed(self._bitmap) if narrow else self._bitmap, rows)
 
@@ -219,7 +220,7 @@ class DeletionVector:
         Returns
         -------
         DeletionVector
-            This vector, if it is of that kind already.
+            This vector, if it already has the kind.
 
         Raises
         ------
@@ -273,8 +274,8 @@ class DeletionVector:
 
 @dataclass(frozen=True)
 class Range:
-    """The location of a vector in the form of manifests: ``path`` is the file, ``length`` is explained in the module's
-    docstring."""
+    """The position of a vector in the form of manifests. ``path`` is the file. The module's docstring describes
+    ``length``."""
 
     offset: int
     length: int
@@ -290,12 +291,13 @@ def read_deletion_vector(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
 ) -> DeletionVector:
-    """The vector that a manifest places at ``offset`` with ``length``; also one in a Puffin file, by its blob's range.
+    """Reads the vector that a manifest names by ``offset`` and ``length``, or a vector in a Puffin file by its blob's
+    range.
 
     Parameters
     ----------
     source : path, URL, bytes, file object or source
-        The index file, or the Puffin file, as ``orcidx.open`` takes it.
+        The index file or the Puffin file, as for ``orcidx.open``.
     offset, length : int
         The range in bytes that the manifest or the blob names.
     storage_options : mapping, optional
@@ -310,7 +312,7 @@ def read_deletion_vector(
     Raises
     ------
     CorruptFile
-        The range is not in the file, disagrees with the entry, or the entry is damaged.
+        The range is not in the file, the range does not fit the entry, or the entry is damaged.
 
     Examples
     --------
@@ -322,22 +324,22 @@ def read_deletion_vector(
     described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
     with located(file=described.name), _shifted(offset):
         if offset < 0 or length < len(MAGIC32):
-            raise CorruptFile(f"no deletion vector is {length} bytes long", offset=0)
+            raise CorruptFile(f"a deletion vector cannot have {length} bytes", offset=0)
         vector, end = _read_entry(read_part(described, offset, length + FRAME), 0)
         if length != (end if vector.bitmap64 else end - FRAME):
-            raise CorruptFile(f"deletion vector takes {end} bytes, which disagrees with the length {length}", offset=0)
+            raise CorruptFile(f"the deletion vector takes {end} bytes, but the given length is {length}", offset=0)
         return vector
 
 
 def read_deletion_vectors(
     source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> list[tuple[int, DeletionVector]]:
-    """All vectors of an index file or a Puffin file, each with the offset of its size field.
+    """Reads all vectors of an index file or a Puffin file. Each vector comes with the offset of its size field.
 
     Parameters
     ----------
     source : path, URL, bytes, file object or source
-        The file, as ``orcidx.open`` takes it.
+        The file, as for ``orcidx.open``.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional
@@ -366,7 +368,9 @@ def read_deletion_vectors(
         if data[:4] == PUFFIN_MAGIC:
             return [(blob.offset, _read_blob(data, blob)) for blob in deletion_blobs(data)]
         if not data or data[0] != FILE_VERSION:
-            raise CorruptFile(f"a file of deletion vectors starts with byte 1, not {data[:1].hex() or 'nothing'}")
+            raise CorruptFile(
+                f"the file starts with {data[:1].hex() or 'nothing'}, but a file of deletion vectors starts with byte 1"
+            )
         vectors = []
         at = 1
         while at < len(data):
@@ -383,7 +387,7 @@ def write_deletion_vectors(
     bitmap64: bool | None = None,
     target_size: int | None = None,
 ) -> dict[str, Range]:
-    """Writes vectors by data file and returns their ranges, in the same order.
+    """Writes the vectors of data files and returns their ranges, in the same order.
 
     Parameters
     ----------
@@ -394,18 +398,19 @@ def write_deletion_vectors(
     bitmap64 : bool, optional
         Convert all vectors to the 64-bit kind (True) or the 32-bit kind (False).
     target_size : int, optional
-        Begin a new file after each vector that ends beyond so many bytes. Without it one file holds all vectors (only
-        the version byte, if there are none); with it and no vectors, no file is written.
+        Start a new file after each vector that ends beyond so many bytes. Without ``target_size`` one file holds all
+        vectors, or only the version byte if there are no vectors. With ``target_size`` and no vectors, no file is
+        written.
 
     Returns
     -------
     dict of str to Range
-        The place of each data file's vector.
+        The position of each data file's vector.
 
     Raises
     ------
     ValueOutOfRange
-        Positions do not fit. Nothing is written then.
+        Positions do not fit the kind. Then nothing is written.
 
     Examples
     --------
@@ -456,7 +461,7 @@ def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], lim
         extremes = [min(values), max(values)] if values else []
     for extreme in extremes:
         if not 0 <= extreme <= limit:
-            advice = "; bitmap64=True takes larger ones" if limit < extreme <= LARGEST_POSITION64 else ""
+            advice = "; bitmap64=True allows larger positions" if limit < extreme <= LARGEST_POSITION64 else ""
             raise ValueOutOfRange(f"position {extreme} is not in 0 to {limit}{advice}")
     if isinstance(values, np.ndarray):
         values = values.astype(np.uint64 if kind is BitMap64 else np.uint32)
@@ -464,7 +469,7 @@ def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], lim
 
 
 def _narrowed(bitmap: BitMap64) -> BitMap:
-    """The positions if all are of the first key, as a bitmap whose operations are faster."""
+    """The positions as a bitmap whose operations are faster, if all positions have the first key."""
     return BitMap.deserialize(bitmap.serialize()[_COUNT.size + _KEY.size :]) if bitmap else BitMap()
 
 
@@ -473,7 +478,7 @@ def _widened(bitmap: BitMap) -> BitMap64:
 
 
 def _dense_bytes(bitmap: BitMap64) -> bytes:
-    """The bitmaps of all keys up to the highest, empty ones in the gaps, as Java's array of bitmaps has them."""
+    """The bitmaps of all keys up to the highest key. Gaps have empty bitmaps, as in Java's array of bitmaps."""
     if not bitmap:
         return _COUNT.pack(0)
     highest = bitmap.max() >> 32
@@ -481,7 +486,8 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
         size = (highest * _SMALLEST_KEYED) >> 20
         raise ValueOutOfRange(
             f"position {bitmap.max()} needs {size} MB of empty bitmaps, one for each 2^32 positions before it; "
-            f"positions are written below {MOST_KEYS64 << 32}: leave out those that are no row of the data file"
+            "positions "
+            f"must be below {MOST_KEYS64 << 32}: leave out positions that are not rows of the data file"
         )
     optimised = bitmap.copy()
     optimised.run_optimize()
@@ -496,7 +502,7 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
         at, expected = end, key + 1
     dense = b"".join(parts)
     if len(dense) + len(MAGIC64) > LARGEST_SIZE:
-        raise ValueOutOfRange(f"deletion vector of {len(dense)} bytes; the format ends at 2^31")
+        raise ValueOutOfRange(f"the deletion vector takes {len(dense)} bytes, but the format allows less than 2^31")
     return dense
 
 
@@ -508,17 +514,17 @@ def _empty_keys(start: int, stop: int) -> bytes:
 
 
 def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
-    """The entry at ``at``, and where it ends."""
+    """Reads the entry at ``at``. Returns the vector and the position of the entry's end."""
     if len(data) - at < _SIZE.size:
-        raise CorruptFile("deletion vector is cut off", offset=at)
+        raise CorruptFile("the deletion vector is cut off", offset=at)
     (size,) = _SIZE.unpack_from(data, at)
     start = at + _SIZE.size
     end = start + size
     if size < len(MAGIC32) or end + 4 > len(data):
-        raise CorruptFile(f"deletion vector of {size} bytes does not fit the {len(data) - start} left", offset=at)
+        raise CorruptFile(f"the deletion vector claims {size} bytes, but only {len(data) - start} are left", offset=at)
     checked = data[start:end]
     if zlib.crc32(checked) != int.from_bytes(data[end : end + 4], "big"):
-        raise CorruptFile("deletion vector fails its CRC", offset=at)
+        raise CorruptFile("the CRC of the deletion vector does not match its content", offset=at)
     magic = checked[: len(MAGIC32)]
     with _shifted(start + len(MAGIC32)):
         if magic == MAGIC32:
@@ -526,14 +532,16 @@ def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
         elif magic == MAGIC64:
             vector = DeletionVector._of(_read_body64(checked[len(MAGIC64) :]), True)
         else:
-            raise CorruptFile(f"{magic.hex()} is the magic of neither kind of deletion vector", offset=-len(MAGIC32))
+            raise CorruptFile(
+                f"the magic {magic.hex()} is that of neither kind of deletion vector", offset=-len(MAGIC32)
+            )
     return vector, end + 4
 
 
 def _read_body32(body: memoryview) -> BitMap:
     bitmap, end = read_bitmap(body)
     if end != len(body):
-        raise CorruptFile(f"deletion vector has {len(body) - end} bytes behind its bitmap", offset=end)
+        raise CorruptFile(f"the deletion vector has {len(body) - end} bytes after its bitmap", offset=end)
     if bitmap and bitmap.max() > LARGEST_POSITION32:
         raise CorruptFile(f"position {bitmap.max()} is not in 0 to {LARGEST_POSITION32}", offset=0)
     return bitmap
@@ -541,20 +549,22 @@ def _read_body32(body: memoryview) -> BitMap:
 
 def _read_body64(body: memoryview) -> BitMap64:
     if len(body) < _COUNT.size:
-        raise CorruptFile("64-bit deletion vector is cut off", offset=0)
+        raise CorruptFile("the 64-bit deletion vector is cut off", offset=0)
     (count,) = _COUNT.unpack_from(body)
     if not 0 <= count <= (len(body) - _COUNT.size) // _SMALLEST_KEYED:
-        raise CorruptFile(f"{count} bitmaps do not fit {len(body)} bytes", offset=0)
+        raise CorruptFile(f"{count} bitmaps do not fit into {len(body)} bytes", offset=0)
     at, last = _COUNT.size, -1
     for _ in range(count):
         if len(body) - at < _KEY.size:
-            raise CorruptFile("64-bit deletion vector is cut off", offset=at)
+            raise CorruptFile("the 64-bit deletion vector is cut off", offset=at)
         (key,) = _KEY.unpack_from(body, at)
         if not last < key <= LARGEST_KEY64:
-            raise CorruptFile(f"key {key} of a 64-bit deletion vector follows {last}", offset=at)
+            raise CorruptFile(
+                f"the keys of the 64-bit deletion vector do not ascend: key {key} follows {last}", offset=at
+            )
         at, last = portable_end(body, at + _KEY.size), key
     if at != len(body):
-        raise CorruptFile(f"deletion vector has {len(body) - at} bytes behind its bitmaps", offset=at)
+        raise CorruptFile(f"the deletion vector has {len(body) - at} bytes after its bitmaps", offset=at)
     bitmap = BitMap64.deserialize(bytes(body))
     if bitmap and bitmap.max() > LARGEST_POSITION64:
         raise CorruptFile(f"position {bitmap.max()} is not in 0 to {LARGEST_POSITION64}", offset=0)
@@ -568,7 +578,7 @@ def _read_blob(data: memoryview, blob: DeletionBlob) -> DeletionVector:
 
 @contextmanager
 def _shifted(base: int) -> Iterator[None]:
-    """Converts offsets in a part that starts at ``base`` into offsets in the whole."""
+    """If a part that starts at ``base`` raises an error, converts its offset to an offset in the whole."""
     try:
         yield
     except CorruptFile as error:

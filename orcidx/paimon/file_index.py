@@ -1,6 +1,6 @@
 """``FileIndex``: all indexes of one data file, evaluated together.
 
-Index damage never loses rows: an index that cannot be read keeps every row and leaves a note, unless ``strict``.
+A damaged index never loses rows. If an index cannot be read, all rows are kept and a note is added, unless ``strict``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["Answer", "FileIndex", "read_file_index"]
 
 _ORDER = {kind: place for place, kind in enumerate(FORMATS)}
 _READ_AT_ONCE = 1 << 20
-"""Bytes of an index container up to which it is read by one request, for the same reason (decision 0017)."""
+"""A container of at most so many bytes is read by one request, because a round trip costs as much (decision 0017)."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the indexes of a column say about one leaf: the combined verdict, that of each index, and why some gave
-    none."""
+    """The results of a column's indexes for one leaf: the combined verdict, the verdict of each index, and why some
+    indexes gave none."""
 
     verdict: Verdict
     parts: tuple[tuple[str, Verdict], ...] = ()
@@ -42,10 +42,10 @@ class Answer:
 
 
 class FileIndex:
-    """The indexes of one data file; made by ``read_file_index`` and ``build_file_index``.
+    """The indexes of one data file, made by ``read_file_index`` and ``build_file_index``.
 
-    ``notes``: what was damaged or untrusted so far, and therefore not used. ``close()`` (or ``with``) frees the
-    source; what was read stays usable.
+    ``notes``: which indexes were not used so far, because they are damaged or cannot be trusted. ``close()`` (or
+    ``with``) closes the source. The parts that were read can still be used.
 
     Examples
     --------
@@ -78,8 +78,7 @@ class FileIndex:
         self._source = source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The whole container is pickled, because the place that it was read from may not be accessible to another
-        # process.
+        # The whole container is pickled, because another process may not be able to read its source.
         return _from_bytes, (self.to_bytes(), self._types, self.strict, self.rows)
 
     @property
@@ -105,14 +104,14 @@ class FileIndex:
         Returns
         -------
         Index or None
-            None if the container has no such index. An index that knows no value if it is stored as EMPTY.
+            None if the container has no such index. If the index is stored as EMPTY, an index without any value.
 
         Raises
         ------
         InvalidQuery
-            ``types`` lacks the column.
+            ``types`` does not have the column.
         Unsupported
-            The kind is not known here.
+            orcidx does not know the kind.
         CorruptFile
             The index is damaged.
         """
@@ -132,7 +131,7 @@ class FileIndex:
             return EmptyIndex(entry.kind, data_type)
         index = read_index(entry.kind, entry.payload, data_type)
         if self.rows is not None and index.rows not in (None, self.rows):
-            raise CorruptFile(f"the {entry.kind} index has {index.rows} rows and the data file {self.rows}")
+            raise CorruptFile(f"the {entry.kind} index has {index.rows} rows, but the data file has {self.rows}")
         return index
 
     def _type_of(self, column: str) -> DataType | None:
@@ -144,7 +143,7 @@ class FileIndex:
             return parent.children[1]
         return None
 
-    # ------------------------------------------------------------------ questions
+    # ------------------------------------------------------------------ evaluation
 
     def evaluate(self, where: Where, *, nan: str = "ieee") -> Verdict:
         """The rows for which a predicate may be true, from all indexes of its columns.
@@ -160,15 +159,15 @@ class FileIndex:
         Returns
         -------
         Verdict
-            Its row numbers count from 0 in the data file.
+            The row numbers count from 0 in the data file.
 
         Raises
         ------
         InvalidQuery
-            The predicate names a column that ``types`` lacks, or a value that cannot be of the column's type.
+            The predicate names a column that ``types`` does not have, or a value that does not fit the column's type.
         CorruptFile
-            An index is damaged and the container was read with ``strict``. Otherwise ``notes`` says so, and the index
-            is not used.
+            An index is damaged and the container was read with ``strict``. Without ``strict`` the index is not used,
+            and ``notes`` names it.
         """
         if where is None:
             return Verdict.remain()
@@ -189,7 +188,7 @@ class FileIndex:
             try:
                 fields.append(pa.field(name, data_type.arrow_type))
             except Unsupported:
-                fields.append(pa.field(name, pa.struct([])))  # only null can be tested
+                fields.append(pa.field(name, pa.struct([])))  # such a column can only be tested for null
         chars: dict[tuple[str, ...], int] = {
             (name,): data_type.length for name, data_type in types.items() if data_type.root == "CHAR"
         }
@@ -208,7 +207,7 @@ class FileIndex:
         return Verdict.remain() if node.value else Verdict.skip()
 
     def test(self, leaf: BoundLeaf) -> Answer:
-        """Asks the indexes of a leaf's column, until one is exact or rules out every row.
+        """Evaluates a leaf with the indexes of its column, until one is exact or excludes every row.
 
         Parameters
         ----------
@@ -218,7 +217,7 @@ class FileIndex:
         Returns
         -------
         Answer
-            The verdict of all indexes together, the verdict of each index that was asked, and notes on unused indexes.
+            The verdict of all indexes together, the verdict of each index that was used, and notes on unused indexes.
 
         Raises
         ------
@@ -248,7 +247,7 @@ class FileIndex:
         return Answer(verdict, tuple(parts), tuple(notes))
 
     def _is_fatal(self, kind: str, error: OrcidxError) -> bool:
-        # An unknown kind of index is not damage: a later version of Paimon wrote it.
+        # An unknown kind of index is not damage. A later version of Paimon wrote it.
         return self.strict and not (isinstance(error, Unsupported) and kind not in FORMATS)
 
     def _note(self, column: str, kind: str, error: OrcidxError) -> str:
@@ -267,7 +266,7 @@ class FileIndex:
         selection: object = None,
         strict: bool = True,
     ) -> Verdict:
-        """The rows of the first ``k`` values of a column.
+        """The rows of the first ``k`` values of a column, in an order.
 
         Parameters
         ----------
@@ -276,18 +275,18 @@ class FileIndex:
         k : int
             The number of rows.
         descending : bool
-            The largest values are first.
+            Whether the largest values are first.
         nulls_first : bool
-            Nulls are before all values.
+            Whether nulls are before all values.
         selection : BitMap or RowSelection, optional
             Only these rows are considered.
         strict : bool
-            False keeps all rows that are equal to the last one, which a further sort column needs.
+            If False, all rows that are equal to the last row are kept. A further sort column needs this.
 
         Returns
         -------
         Verdict
-            Exact with a range-bitmap on the column and ``strict``. Without a range-bitmap: all rows of the selection.
+            Exact if ``strict`` and the column has a range-bitmap. Without a range-bitmap: all rows of the selection.
 
         Raises
         ------
@@ -315,7 +314,7 @@ class FileIndex:
     # ------------------------------------------------------------------ bytes
 
     def to_bytes(self) -> bytes:
-        """The container as it is stored. It includes indexes of unknown kinds, unchanged.
+        """The container as it is stored. Indexes of unknown kinds are included unchanged.
 
         Returns
         -------
@@ -329,7 +328,7 @@ class FileIndex:
         return write_container(self._container)
 
     def check(self) -> None:
-        """Reads everything; raises ``CorruptFile`` for damage in any index of a known kind."""
+        """Reads everything. Raises ``CorruptFile`` for damage in any index of a known kind."""
         for column, kinds in self._columns.items():
             for kind in kinds:
                 if kind in FORMATS and (index := self.index(column, kind)) is not None:
@@ -337,7 +336,7 @@ class FileIndex:
                         index.check()
 
     def close(self) -> None:
-        """Closes the source, if this index opened it."""
+        """Closes the source, if this object opened it."""
         if self._source is not None:
             self._source.close()
             self._source = None
@@ -354,7 +353,7 @@ class FileIndex:
 
 
 def file_index_of(indexes: Iterable[tuple[str, str, Index | None]], types: Mapping[str, str | DataType]) -> FileIndex:
-    """A file index of (column, kind, index) in this order; None is EMPTY."""
+    """Makes a file index from (column, kind, index), in this order. An index of None is EMPTY."""
     entries = [
         Entry(column, kind, None if index is None else Body.of(index.to_bytes())) for column, kind, index in indexes
     ]
@@ -376,20 +375,20 @@ def read_file_index(
 ) -> FileIndex:
     """Opens the file index of one data file.
 
-    A small file is read at once (in one request where ``source`` is a ``Source`` that tells its size). Of a large one
-    the head is read, and then parts when they are needed.
+    A small file is read at once (by one request if ``source`` is a ``Source`` that knows its size). Of a large file the
+    head is read first, and other parts when they are needed.
 
     Parameters
     ----------
     source : path, URL, bytes, file object or source
-        The sidecar, or the bytes that a manifest embeds, as ``orcidx.open`` takes it.
+        The sidecar, or the bytes that a manifest embeds, as for ``orcidx.open``.
     types : mapping of str to str or DataType
-        The columns' types as Paimon's SQL text, in the schema that the data file was written with. A map's key
-        ``m[k]`` takes the value type of ``m``.
+        The columns' types as Paimon's SQL text, in the schema with which the data file was written. For a map's key
+        ``m[k]``, the type of the values of ``m``.
     strict : bool
-        Raise for a damaged index instead of keeping its rows.
+        Raise an error for a damaged index instead of keeping its rows.
     rows : int, optional
-        Rows of the data file. An index of another number of rows counts as damaged.
+        The number of rows of the data file. An index with another number of rows counts as damaged.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional
@@ -402,7 +401,7 @@ def read_file_index(
     Raises
     ------
     CorruptFile
-        The source is not a file index with a sound head.
+        The source is not a file index with a valid head.
 
     Examples
     --------
@@ -417,7 +416,7 @@ def read_file_index(
     known = source.size if isinstance(source, Source) else None
     at_once = known is not None and known <= _READ_AT_ONCE
     if isinstance(source, Source) and known is not None and at_once and source.kind != "path":
-        # Some storages are not asked for the size then. Several reads would also need the version, to compare it.
+        # Some storages are then not asked for the size. Several reads would also need the version, to compare it.
         reader = source.open(expected=Fingerprint(known))
     else:
         reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)

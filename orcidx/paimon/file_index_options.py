@@ -1,4 +1,4 @@
-"""``FileIndexOptions``: the ``file-index.*`` options of a table, as Paimon spells them.
+"""``FileIndexOptions``: the ``file-index.*`` options of a table, with Paimon's names.
 
 file-index.<kind>.columns                a comma list; ``m[key]`` is the key of a map column
 file-index.<kind>.<column>.<option>      for one column; for ``m[key]``, or for all keys of the map ``m``
@@ -23,14 +23,14 @@ _COLUMNS = "columns"
 _THRESHOLD = "in-manifest-threshold"
 _READ = "read.enabled"
 _DEFAULT_THRESHOLD = 500
-"""Bytes, Paimon's default of the option."""
+"""Bytes. Paimon's default of the option."""
 
 
 @dataclass(frozen=True)
 class FileIndexOptions:
     """The options of a table's file indexes.
 
-    ``spec``: for each kind and column its options (short names, values in Paimon's text), as for ``build_file_index``.
+    ``spec``: the options of each kind and column (short names, values as Paimon's text), as for ``build_file_index``.
 
     Examples
     --------
@@ -43,12 +43,12 @@ class FileIndexOptions:
 
     spec: Mapping[str, Mapping[str, Mapping[str, Any]]]
     in_manifest_threshold: int = _DEFAULT_THRESHOLD
-    """The most bytes of an index that is embedded in the manifest."""
+    """The largest size in bytes of an index that is embedded in the manifest."""
     read_enabled: bool = True
     """Whether readers use the table's file indexes."""
 
     def is_embedded(self, size: int) -> bool:
-        """Whether an index goes into the manifest rather than into a file of its own.
+        """Whether an index is embedded in the manifest instead of stored in a file of its own.
 
         Parameters
         ----------
@@ -63,12 +63,12 @@ class FileIndexOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> FileIndexOptions:
-        """Reads the options of file indexes out of a table's options.
+        """Reads the options of file indexes from a table's options.
 
         Parameters
         ----------
         options : mapping of str to str
-            All options of the table. Those of other subjects are ignored.
+            All options of the table. Other options are ignored.
 
         Returns
         -------
@@ -77,8 +77,7 @@ class FileIndexOptions:
         Raises
         ------
         InvalidQuery
-            A column list has an empty item, an option is about a column that no list declares, or a value does not
-            parse.
+            A list of columns has an empty item, an option is for a column that is in no list, or a value is not valid.
 
         Examples
         --------
@@ -91,7 +90,7 @@ class FileIndexOptions:
         spec = _declared(options)
         for name, value in options.items():
             parts = name.removeprefix(_PREFIX).split(".")
-            # A column name with a dot makes more parts; Paimon ignores such options too.
+            # A dot in a column name makes more parts. Paimon ignores such options too.
             if not name.startswith(_PREFIX) or len(parts) != 3:
                 continue
             kind, column, option = parts
@@ -103,7 +102,7 @@ class FileIndexOptions:
         return cls(MappingProxyType(frozen), threshold, _flag(options.get(_PREFIX + _READ, "true")))
 
 
-# For each kind and column the options, and whether each was given for the column itself rather than for its map.
+# For each kind and column: the options, and whether each was given for the column itself, not for its map.
 _Columns = dict[str, dict[str, tuple[Any, bool]]]
 _Spec = dict[str, _Columns]
 
@@ -126,7 +125,7 @@ def _configure(columns: _Columns, column: str, option: str, value: Any, name: st
     if column in columns:
         columns[column][option] = (value, True)
     elif not keys:
-        raise InvalidQuery(f"{name} is given, but no list of columns declares {column!r}")
+        raise InvalidQuery(f"{name} is given, but {column!r} is in no list of columns")
     for key in keys:
         if not columns[key].get(option, (None, False))[1]:
             columns[key][option] = (value, False)
@@ -139,16 +138,16 @@ def _plain(given: Mapping[str, tuple[Any, bool]]) -> dict[str, Any]:
 def _flag(text: str) -> bool:
     lowered = str(text).strip().lower()
     if lowered not in ("true", "false"):
-        raise InvalidQuery(f"{_PREFIX}{_READ} is {text!r}, neither true nor false")
+        raise InvalidQuery(f"{_PREFIX}{_READ} is {text!r}, but must be true or false")
     return lowered == "true"
 
 
 def for_every_reader(
     spec: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """The spec with bitmap indexes of version 1 where it leaves the version open.
+    """Sets version 1 for the bitmap indexes of a spec that give no version.
 
-    Paimon reads version 2, its own default, since 1.1. Older versions fail on each filtered query of the table.
+    Version 2 is Paimon's own default since 1.1. Older versions of Paimon fail on each filtered query of the table.
     """
     found = {kind: {name: dict(given or {}) for name, given in columns.items()} for kind, columns in spec.items()}
     for given in found.get("bitmap", {}).values():

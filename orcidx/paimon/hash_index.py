@@ -1,7 +1,7 @@
-"""The dynamic-bucket hash index: the hashes of the keys in a bucket, and the bucket for a new key.
+"""The dynamic-bucket hash index. It has the hashes of the keys in a bucket, and finds the bucket for a new key.
 
-A file contains only big-endian int32 hashes, a set in any order. There is one live file per partition and bucket, of
-type HASH in the index manifest. Like Paimon's reader this one ignores 1 to 3 bytes after the last whole hash.
+A file contains only big-endian int32 hashes, each once and in any order. Each partition and bucket has one live file,
+of type HASH in the index manifest. Like Paimon's reader, this reader ignores 1 to 3 bytes after the last whole hash.
 
 The hash of a key is Murmur3-32 (seed 42) over the BinaryRow of the primary key without its partition columns.
 """
@@ -23,11 +23,11 @@ __all__ = ["BucketAssigner", "HashIndex", "bucket_of_hash", "key_hash"]
 
 Hashes = npt.NDArray[np.int32]
 
-_BUCKETS = 32767  # bucket numbers are 16 bits wide, and the largest stays unused
+_BUCKETS = 32767  # bucket numbers have 16 bits, and the largest number stays unused
 
 
 class HashIndex:
-    r"""The key hashes of one bucket, in the file's order. Immutable.
+    r"""The hashes of one bucket's keys, in the file's order. Immutable.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class HashIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> HashIndex:
-        """The index from the bytes of a file.
+        """Reads the index from the bytes of a file.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class HashIndex:
 
     @property
     def hashes(self) -> Hashes:
-        """The hashes as an array that cannot be written to."""
+        """The hashes as a read-only array."""
         return self._hashes
 
     def __len__(self) -> int:
@@ -97,12 +97,12 @@ class HashIndex:
 
 
 def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType]) -> Hashes:
-    """The hash of each row of ``keys``, whose columns are the key's in its order, each of the Paimon type given.
+    """The hash of each row of ``keys``. The columns are the columns of the key in order, with the given Paimon types.
 
     Parameters
     ----------
     keys : pyarrow.RecordBatch or pyarrow.Table
-        The columns of the key. Timestamps may also be decimal128(38, 0) of nanoseconds. Times of day and dates may
+        The columns of the key. Timestamps can also be decimal128(38, 0) with nanoseconds. Times of day and dates can
         also be integers.
     key_types : sequence of str or DataType
         The Paimon type of each column.
@@ -114,7 +114,7 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
     Raises
     ------
     InvalidQuery
-        A column cannot be of its type, or the type cannot be in a key.
+        A column does not fit its type, or the type is not allowed in a key.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
     [1465514398, 1340390384]
     """
     if len(key_types) != keys.num_columns:
-        raise InvalidQuery(f"{keys.num_columns} key columns, but {len(key_types)} types")
+        raise InvalidQuery(f"keys has {keys.num_columns} columns, but key_types has {len(key_types)} types")
     types = [given if isinstance(given, DataType) else parse_type(given) for given in key_types]
     columns = []
     for column, data_type in zip(keys.columns, types):
@@ -134,23 +134,24 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
 
 
 def bucket_of_hash(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
-    """The bucket of each bucket-key hash in a table of a fixed number of buckets (Paimon's default function)."""
+    """The bucket of each hash of a bucket key, in a table with a fixed number of buckets (Paimon's default
+    function)."""
     return np.abs(np.fmod(hashes.astype(np.int64), buckets)).astype(np.int32)
 
 
 class BucketAssigner:
-    """Assigns keys to the buckets of one partition as Paimon does. Not for use from several threads.
+    """Assigns keys to the buckets of one partition as Paimon does. It must not be used from several threads.
 
-    A known key keeps its bucket. A new key goes to the first bucket with room, else to a new bucket.
+    A known key keeps its bucket. A new key goes to the first bucket that is not full, or else to a new bucket.
 
     Parameters
     ----------
     target_rows : int
         A bucket with so many keys is full.
     max_buckets : int
-        The limit of bucket numbers. -1: only the format's limit of 32767.
+        The largest number of buckets. -1: only the format's limit of 32767.
     assigners : int
-        The number of assigners that share the partition. Each owns every ``assigners``-th bucket.
+        The number of assigners that share the partition. Each assigner has every ``assigners``-th bucket.
     assigner : int
         The number of this assigner, counted from 0.
     restored : mapping of int to iterable of int, optional
@@ -194,10 +195,10 @@ class BucketAssigner:
         self._unused = (b for b in range(assigner % assigners, limit, assigners) if b not in self._used)
 
     def assign(self, hashes: Iterable[int] | Hashes) -> npt.NDArray[np.int32]:
-        """The bucket of each key; equal hashes share a bucket.
+        """The bucket of each key. Equal hashes get the same bucket.
 
-        Where ``max_buckets`` buckets are all full, new keys spread over the buckets in use by their hash (Paimon takes
-        a random one).
+        If ``max_buckets`` buckets are all full, new keys are spread over the existing buckets by their hash. (Paimon
+        takes a random bucket.)
 
         Parameters
         ----------
@@ -212,7 +213,7 @@ class BucketAssigner:
         Raises
         ------
         InvalidQuery
-            No bucket is left, and ``max_buckets`` is -1 or no bucket is in use yet.
+            No bucket is left, and ``max_buckets`` is -1 or no bucket exists yet.
         """
         known = self._bucket_of
         out = []
@@ -245,7 +246,7 @@ class BucketAssigner:
 
 
 def _hash_map_order(buckets: Iterable[int]) -> list[int]:
-    """Buckets in the order in which Java's HashMap of that size iterates over them; Paimon fills restored buckets in
+    """Buckets in the order in which a Java HashMap of that size iterates over them. Paimon fills restored buckets in
     this order."""
     known = list(buckets)
     capacity = 16

@@ -45,14 +45,14 @@ _OPERATORS: dict[str, tuple[Op, bool]] = {
 
 
 class Index(ABC):
-    """The index of one column of one data file. Two are equal when kind, column type and bytes are.
+    """The index of one column of one data file. Two indexes are equal if their kind, column type and bytes are equal.
 
-    ``kind`` is Paimon's name of the format, ``data_type`` the column's type.
+    ``kind`` is Paimon's name of the format. ``data_type`` is the column's type.
     """
 
     kind: str
     answered: frozenset[str] = frozenset()
-    """Operators that ``evaluate`` supports, which are those of Paimon's own reader; all others give ``"remain"``."""
+    """Operators that ``evaluate`` supports, as in Paimon's own reader. All others return ``"remain"``."""
 
     def __init__(self, data_type: DataType | str) -> None:
         self.data_type = parse_type(data_type) if isinstance(data_type, str) else data_type
@@ -61,7 +61,7 @@ class Index(ABC):
     @property
     @abstractmethod
     def rows(self) -> int | None:
-        """Rows of the data file, or None where the format does not record them."""
+        """The number of rows of the data file. None if the format does not store it."""
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -74,7 +74,7 @@ class Index(ABC):
 
     @abstractmethod
     def answer(self, question: Question) -> Verdict:
-        """The rows whose key satisfies a question.
+        """The rows whose key satisfies a question, which is one of the classes in ``questions``.
 
         Parameters
         ----------
@@ -93,20 +93,20 @@ class Index(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Reads everything; raises ``CorruptFile`` for damage."""
+        """Reads everything. Raises ``CorruptFile`` for damage."""
 
     def evaluate(self, op: str, literals: Sequence[Any] = ()) -> Verdict:
-        """What the index says about ``column op literals``.
+        """The verdict of the index on ``column op literals``.
 
-        Zeros are equal. NaN equals NaN and is above every number. CHAR compares as stored.
+        Both zeros are equal. NaN equals NaN and is greater than every number. CHAR compares as stored.
 
         Parameters
         ----------
         op : str
             eq neq in notin lt lte gt gte between notbetween isnull isnotnull startswith endswith contains like isnan.
         literals : sequence
-            Python values or pyarrow scalars of the column's type; for DATE and TIME also an int of days, or of
-            milliseconds of the day. None is SQL's null: no row matches a comparison with it.
+            Python values or pyarrow scalars of the column's type. For DATE and TIME, an int of days or of milliseconds
+            of the day is also allowed. None is SQL's null: no row matches a comparison with it.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class Index(ABC):
         Raises
         ------
         InvalidQuery
-            The operator is unknown, or a literal cannot be of the type.
+            The operator is unknown, or a literal does not fit the type.
         CorruptFile
             The index is damaged.
 
@@ -136,7 +136,7 @@ class Index(ABC):
         return verdict
 
     def test(self, leaf: BoundLeaf) -> Verdict:
-        """The best answer of the index about a bound leaf.
+        """The best verdict of the index on a bound leaf.
 
         Parameters
         ----------
@@ -165,20 +165,20 @@ class Index(ABC):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """The rows of the ``k`` first values. Only a range-bitmap supports this.
+        """The rows of the first ``k`` values in an order. Only a range-bitmap supports this.
 
         Parameters
         ----------
         k : int
             The number of rows.
         descending : bool
-            The largest values are first.
+            Whether the largest values are first.
         nulls_first : bool
-            Nulls are before all values.
+            Whether nulls are before all values.
         selection : BitMap or RowSelection, optional
             Only these rows are considered.
         strict : bool
-            False keeps all rows that are equal to the last one.
+            If False, all rows that are equal to the last row are kept.
 
         Returns
         -------
@@ -187,15 +187,15 @@ class Index(ABC):
         Raises
         ------
         InvalidQuery
-            The index is of another kind.
+            The index has another kind.
         CorruptFile
             The index is damaged.
         """
-        raise InvalidQuery(f"a {self.kind} index does not order rows; a range-bitmap does")
+        raise InvalidQuery(f"a {self.kind} index cannot order rows; use a range-bitmap")
 
     def _bound(self, op: str, literals: Sequence[Any]) -> Any:
         if op not in _OPERATORS:
-            raise InvalidQuery(f"unknown operator {op!r}; they are {', '.join(_OPERATORS)}")
+            raise InvalidQuery(f"unknown operator {op!r}; the operators are {', '.join(_OPERATORS)}")
         operator, negated = _OPERATORS[op]
         values = tuple(self._literal(value) for value in literals)
         if operator is Op.LIKE:
@@ -233,7 +233,7 @@ class Index(ABC):
 
 
 class BodyIndex(Index):
-    """An index whose bytes are a ``Body``, of which parts are read when they are needed."""
+    """An index whose bytes are a ``Body``. Parts of the body are read when they are needed."""
 
     def __init__(self, body: bytes | memoryview | Body, data_type: DataType | str) -> None:
         super().__init__(data_type)
@@ -244,9 +244,9 @@ class BodyIndex(Index):
 
 
 class EmptyIndex(Index):
-    """An index without payload: its writer saw no row, or no row with the map's key; so the column has no value.
+    """An index without payload. Its writer saw no row, or no row with the map's key, so the column has no value.
 
-    It rules out rows only where Paimon's reader does too.
+    It excludes rows only where Paimon's reader does too.
     """
 
     _SKIPPING = frozenset({Op.EQ, Op.EQ_NULL_SAFE, Op.IN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})
@@ -259,13 +259,13 @@ class EmptyIndex(Index):
 
     @property
     def rows(self) -> None:
-        """Not known."""
+        """None: the number of rows is not stored."""
 
     def to_bytes(self) -> bytes:
         return b""
 
     def check(self) -> None:
-        """There is nothing to read."""
+        """Does nothing: there is nothing to read."""
 
     def answer(self, question: Question) -> Verdict:
         no_value = question.negated if isinstance(question, NullTest) else not getattr(question, "negated", False)
@@ -283,7 +283,8 @@ class EmptyIndex(Index):
 
 
 def as_bitmap(selection: Any, rows: int) -> BitMap:
-    """A selection of rows (``BitMap``, ``RowSelection``, or None for all) as a bitmap of rows below ``rows``."""
+    """Converts a selection of rows (``BitMap``, ``RowSelection``, or None for all) to a bitmap of rows below
+    ``rows``."""
     if selection is None:
         return BitMap(range(rows))
     bitmap = selection if isinstance(selection, BitMap) else selection.bitmap()

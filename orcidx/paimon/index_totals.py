@@ -1,4 +1,4 @@
-"""Totals of rows from the indexes of one column: exact counts, sums, minima, maxima and groups, without the data.
+"""Totals of rows from the indexes of one column. Counts, sums, minima, maxima and groups are exact, without the data.
 
     bitmap        a bitmap for each value: groups, counts, sums, minima, maxima and quantiles
     bsi           bit slices of the numbers themselves: counts, sums (the sum over the bits b of 2**b times the rows of
@@ -7,8 +7,8 @@
     range-bitmap  bit slices of *codes*: counts, minima, maxima and quantiles by the dictionary, and never sums: those
                   of [10, 1000, 10, 7] would add up to 4
 
-Values have the forms of ``aggregation.value_forms``, in which values that are equal in SQL are the same: -0.0 is 0.0,
-and CHAR has no trailing spaces, although an index distinguishes these.
+Values have the forms of ``aggregation.value_forms``, in which SQL's equal values are the same value. So -0.0 is 0.0,
+and CHAR has no trailing spaces, although an index distinguishes these values.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from orcidx.paimon.range_bitmap import RangeBitmapIndex
 __all__ = ["MOST_VALUES", "Ends", "IndexTotals", "totals_of"]
 
 MOST_VALUES = 10_000
-"""The most values of a bitmap index that are used; with more, decoding the column costs less."""
+"""The most values of a bitmap index that are used. With more values, decoding the column costs less."""
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _ORDERED = (*_INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "DECIMAL", "VARCHAR", "CHAR")
-"""Types whose values an index has as they are read. Times of day and timestamps depend on units and zones."""
+"""Types whose values in an index have the form in which they are read. Times of day and timestamps depend on units and
+zones."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The least and the greatest of some values; None where there is none except NaN."""
+    """The smallest and the greatest of some values. None if there is no value except NaN."""
 
     minimum: Any
     maximum: Any
@@ -53,11 +54,11 @@ class Ends:
 
 
 class IndexTotals(ABC):
-    """Totals from an index for the rows of any selection, which is a bitmap, or None for all rows.
+    """Totals from an index for any selection of rows: a bitmap, or None for all rows.
 
-    Made by ``totals_of``, which reads and checks everything that the answers need. ``adds_up``: whether it has sums.
-    ``has_ends``: whether it has minima, maxima and the order of values. ``has_groups``: whether it has values with
-    their rows.
+    ``totals_of`` makes these objects, and reads and checks everything that they need. ``adds_up``: whether there are
+    sums. ``has_ends``: whether there are minima, maxima and the order of values. ``has_groups``: whether there are
+    values with their rows.
     """
 
     adds_up = False
@@ -81,22 +82,22 @@ class IndexTotals(ABC):
         raise NotImplementedError
 
     def order(self, rows: BitMap | None) -> Ordered:
-        """The values in their order."""
+        """The values in ascending order."""
         raise NotImplementedError
 
     def counts(self, rows: BitMap | None) -> Iterator[tuple[Any, int]]:
-        """Each value with how many of the rows have it; nulls are left out."""
+        """Each value with the number of ``rows`` that have it. Nulls are left out."""
         raise NotImplementedError
 
     def groups(self) -> list[tuple[Any, BitMap]]:
-        """Each value with its rows, None for null."""
+        """Each value with its rows. The value of null rows is None."""
         raise NotImplementedError
 
 
 def totals_of(index: Index) -> IndexTotals | None:
-    """The totals that an index proves; None where its kind or the type of its column has none.
+    """The totals that an index proves. None if its kind or its column's type allows none.
 
-    Raises ``CorruptFile`` for damage and ``Unsupported`` for more values than ``MOST_VALUES``.
+    Raises ``CorruptFile`` for damage, and ``Unsupported`` for more than ``MOST_VALUES`` values.
     """
     if isinstance(index, BitmapIndex):
         return _BitmapTotals(index)
@@ -136,18 +137,18 @@ def _text(key: Key, data_type: DataType) -> bytes:
     try:
         length = len(key.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise CorruptFile("a key of the index is not UTF-8") from error
+        raise CorruptFile("the index is damaged: one of its keys is not valid UTF-8") from error
     if data_type.length and length > data_type.length:
-        raise CorruptFile(f"a key of {length} characters in an index of {data_type}")  # a reader may cut the value
+        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # a reader may cut the value
     return key.rstrip(b" ") if data_type.root == "CHAR" else key
 
 
 def _check_range(low: int, high: int, data_type: DataType) -> None:
-    """Raises ``CorruptFile`` for numbers that the type does not have, which a file cannot hold."""
+    """Raises ``CorruptFile`` for numbers outside of the range of the type."""
     limit = 10**data_type.precision if data_type.root == "DECIMAL" else 1 << (_INTEGERS.get(data_type.root, 32) - 1)
     lowest = 1 - limit if data_type.root == "DECIMAL" else -limit
     if low < lowest or high >= limit:
-        raise CorruptFile(f"the index has numbers from {low} to {high}, beyond {data_type}")
+        raise CorruptFile(f"the index has numbers from {low} to {high}, outside of the range of {data_type}")
 
 
 # ---------------------------------------------------------------------- bitmap
@@ -172,7 +173,7 @@ class _BitmapTotals(IndexTotals):
         self._present = BitMap.union(*contents.bitmaps) if contents.bitmaps else BitMap()
         held = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if held != index.rows or len(self._present | contents.nulls) != index.rows:
-            raise CorruptFile(f"the bitmaps hold {held} rows of {index.rows}, or some row twice")
+            raise CorruptFile(f"the bitmaps have {held} rows instead of {index.rows}, or a row twice")
 
     def present(self) -> BitMap:
         return self._present
@@ -235,7 +236,7 @@ class _BsiTotals(IndexTotals):
 
 
 class _BsiOrder:
-    """Numbers in their order: the negative ones backwards, then the others."""
+    """Numbers in ascending order: first the negative numbers, from the largest absolute value down, then the others."""
 
     nans = 0
 
@@ -267,7 +268,7 @@ class _Numbers:
         self.slices = part.slices if part else ()
         self.largest = self.smallest + _largest(self.existence, self.slices) if self.existence else 0
         if part is not None and self.existence and self.largest > part.largest:
-            raise CorruptFile(f"a part up to {part.largest} has the number {self.largest}")
+            raise CorruptFile(f"a part has the number {self.largest}, but its maximum is {part.largest}")
 
     def total(self, rows: BitMap | None) -> int:
         if rows is None:
@@ -278,7 +279,7 @@ class _Numbers:
         return self.smallest * count + sum(number << bit for bit, number in enumerate(counts))
 
     def among(self, rows: BitMap | None) -> BitMap:
-        """Those of the rows that have a number of this sign."""
+        """The rows of ``rows`` that have a number of this sign."""
         return self.existence if rows is None else self.existence & rows
 
     def ends(self, rows: BitMap | None) -> tuple[int, int] | None:
@@ -290,7 +291,7 @@ class _Numbers:
 
 
 def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
-    """The greatest number that some rows (at least one) have in bit slices."""
+    """The greatest number in bit slices among some rows (at least one)."""
     largest = 0
     for bit in reversed(range(len(slices))):
         with_it = rows & slices[bit]
@@ -301,7 +302,7 @@ def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
 
 
 def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
-    """The least and the greatest number that some rows (at least one) have in bit slices."""
+    """The smallest and the greatest number in bit slices among some rows (at least one)."""
     low = high = rows
     smallest = largest = 0
     for bit in reversed(range(len(slices))):
@@ -318,7 +319,7 @@ def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
 
 class _RangeTotals(IndexTotals):
     def __init__(self, index: RangeBitmapIndex) -> None:
-        # "a " has a larger code than "a\0", and is the smaller CHAR: codes follow the bytes with their spaces.
+        # "a " has a larger code than "a\0", but is the smaller CHAR: codes are ordered by bytes, including the spaces.
         self.has_ends = index.data_type.root in _ORDERED and index.data_type.root != "CHAR"
         self._existence = index.numbers.existence
         self._nan = BitMap()
@@ -330,7 +331,7 @@ class _RangeTotals(IndexTotals):
         self._slices = index.numbers.slices()
         smallest, largest = _extremes(self._existence, self._slices)
         if smallest or largest != index.cardinality - 1:
-            raise CorruptFile(f"codes from {smallest} to {largest}, of {index.cardinality} values")
+            raise CorruptFile(f"the index has codes from {smallest} to {largest}, but {index.cardinality} values")
         if self.value(0) is NAN or self.value(largest) is NAN:
             self._nan = index.numbers.equal(largest)
 

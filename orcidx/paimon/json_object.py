@@ -1,4 +1,4 @@
-"""JSON objects of untrusted files: anything but one object is a ``CorruptFile``."""
+"""Reads JSON objects of untrusted files. Anything but one object raises ``CorruptFile``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["parse_json_object"]
 
 
 def parse_json_object(data: bytes | bytearray | memoryview, what: str) -> dict[str, Any]:
-    """The JSON object in UTF-8 ``data``; ``what`` names it in the error."""
+    """Parses the JSON object in UTF-8 ``data``. ``what`` is its name in errors."""
     try:
         value = json.loads(bytes(data).decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Converts Arrow columns to keys, vectorised, and groups rows by key, which every index build begins with."""
+"""Converts Arrow columns to keys, vectorised, and groups rows by key. Every index build starts with this."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Groups", "KeyColumn", "key_column", "map_values"]
 Rows = npt.NDArray[np.uint32]
 MOST_ROWS = (1 << 31) - 2
 _BLOCK_VALUES = 1 << 20
-"""Values that are converted at once: 8 MiB of working memory."""
+"""The number of values that are converted at once. They take 8 MiB of working memory."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_SAFE_PRECISION = 6  # of timestamps; beyond it keys lose digits, and every reader knows
+_SAFE_PRECISION = 6  # of timestamps; above it keys lose digits, and readers take this into account
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows by key. ``keys`` ascend; the rows of ``keys[i]`` are ``rows[starts[i]:starts[i + 1]]``, ascending."""
+    """Rows by key. ``keys`` ascend. The rows of ``keys[i]`` are ``rows[starts[i]:starts[i + 1]]``, and also ascend."""
 
     keys: Keys
     rows: Rows
@@ -38,8 +38,8 @@ class Groups:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The values of the rows that are not null, as indexes into ``dictionary``, which has each value once, in any
-    order."""
+    """The values of the rows that are not null, as indexes into ``dictionary``. The dictionary has each value once, in
+    any order."""
 
     dictionary: pa.Array
     codes: npt.NDArray[Any]
@@ -47,8 +47,8 @@ class Encoded:
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """Keys of a column of ``length`` rows. ``values`` is an int64 array or an Arrow array of bytes, in which values are
-    undefined where ``valid`` is false (None: no row is null); or it is ``Encoded``."""
+    """Keys of a column of ``length`` rows. ``values`` is an int64 array, an Arrow array of bytes, or ``Encoded``. In an
+    array, values are undefined where ``valid`` is false (None: no row is null)."""
 
     key_type: KeyType
     length: int
@@ -82,7 +82,7 @@ class KeyColumn:
         return np.flatnonzero(~self.valid).astype(np.uint32)
 
     def present(self) -> tuple[Any, Rows]:
-        """``present_values`` and ``present_rows``."""
+        """Returns ``present_values`` and ``present_rows``."""
         return self.present_values, self.present_rows
 
     @cached_property
@@ -92,7 +92,9 @@ class KeyColumn:
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         codes = np.empty(len(encoded.codes), np.int32)
-        for at in range(0, len(codes), _BLOCK_VALUES):  # numpy widens the places to 8 bytes each while it takes them
+        for at in range(
+            0, len(codes), _BLOCK_VALUES
+        ):  # numpy widens the indexes to 8 bytes each, so they are taken in blocks
             codes[at : at + _BLOCK_VALUES] = rank[encoded.codes[at : at + _BLOCK_VALUES]]
         keys = encoded.dictionary.take(pa.array(order))
         return (keys.to_numpy() if self.key_type.width else keys.to_pylist()), codes
@@ -101,8 +103,8 @@ class KeyColumn:
         return self.values if isinstance(self.values, Encoded) else _encode(self.present_values)
 
     def compact(self) -> KeyColumn:
-        """The same column with each value stored once, and a byte or two for each row, where many are equal; else this
-        column."""
+        """The same column in less memory, if many values are equal: each value once, and a byte or two for each row.
+        Otherwise this column."""
         encoded = self._as_encoded()
         if 2 * len(encoded.dictionary) > len(encoded.codes):
             return self
@@ -110,12 +112,12 @@ class KeyColumn:
 
     @property
     def distinct(self) -> Keys:
-        """The keys of the column, ascending, each once."""
+        """The keys of the column in ascending order, each once."""
         return self._encoded[0]
 
     @property
     def codes(self) -> npt.NDArray[np.int32]:
-        """For each row that is not null, the place of its key in ``distinct``."""
+        """For each row that is not null, the index of its key in ``distinct``."""
         return self._encoded[1]
 
     def groups(self) -> Groups:
@@ -126,13 +128,13 @@ class KeyColumn:
 
     @classmethod
     def concat(cls, parts: Sequence[KeyColumn], data_type: DataType) -> KeyColumn:
-        """Concatenates columns of one type; without any gives a column of no rows."""
+        """Concatenates columns of one type. Without columns, returns a column without rows."""
         if len(parts) == 1:
             return parts[0]
         kind = key_type(data_type)
         length = sum(part.length for part in parts)
         if length > MOST_ROWS:
-            raise ValueOutOfRange(f"an index holds up to {MOST_ROWS} rows, not {length}")
+            raise ValueOutOfRange(f"an index can have up to {MOST_ROWS} rows, not {length}")
         values: Any
         if any(isinstance(part.values, Encoded) for part in parts):
             values = _merged([part._as_encoded() for part in parts])
@@ -147,7 +149,7 @@ class KeyColumn:
 
 
 def _encode(values: Any) -> Encoded:
-    """An int64 array, or an Arrow array without nulls."""
+    """Encodes an int64 array, or an Arrow array without nulls."""
     encoded = (pa.array(values) if isinstance(values, np.ndarray) else values).dictionary_encode()
     return Encoded(encoded.dictionary, encoded.indices.to_numpy())
 
@@ -157,7 +159,7 @@ def _code_type(dictionary: pa.Array) -> np.dtype[Any]:
 
 
 def _merged(parts: Sequence[Encoded]) -> Encoded:
-    """The parts one after the other, over one dictionary."""
+    """Concatenates the parts with one dictionary."""
     merged = _encode(pa.concat_arrays([part.dictionary for part in parts]))
     codes = np.empty(sum(len(part.codes) for part in parts), _code_type(merged.dictionary))
     known = row = 0
@@ -172,8 +174,8 @@ def _merged(parts: Sequence[Encoded]) -> Encoded:
 def key_column(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> KeyColumn:
     """The keys of an Arrow column.
 
-    Raises ``InvalidQuery`` when its values cannot be of ``data_type`` or would lose digits in it, ``ValueOutOfRange``
-    when one does not fit a key, ``Unsupported`` for a type without keys.
+    Raises ``InvalidQuery`` if the values do not fit ``data_type`` or would lose digits, ``ValueOutOfRange`` if a value
+    does not fit a key, and ``Unsupported`` for a type without keys.
     """
     if isinstance(array, pa.ChunkedArray):
         return KeyColumn.concat([key_column(chunk, data_type) for chunk in array.chunks], data_type)
@@ -187,15 +189,15 @@ def key_column(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> KeyCol
     try:
         values = _CONVERTERS[data_type.root](array, kind)
     except pa.ArrowException as error:
-        raise InvalidQuery(f"values of type {array.type} are not of type {data_type}: {error}") from None
+        raise InvalidQuery(f"values of Arrow type {array.type} do not fit {data_type}: {error}") from None
     if values is None:
-        raise InvalidQuery(f"values of type {array.type} are not of type {data_type}")
+        raise InvalidQuery(f"values of Arrow type {array.type} do not fit {data_type}")
     valid = None if array.null_count == 0 else array.is_valid().to_numpy(zero_copy_only=False)
     return KeyColumn(kind, len(array), values, valid)
 
 
 def map_values(array: pa.Array, key: str) -> pa.Array:
-    """Per row of a map column the value of one key; null where the map is null or lacks the key."""
+    """The value of one key in each row of a map column. Null if the map is null or does not have the key."""
     if isinstance(array, pa.ChunkedArray):
         return pa.chunked_array([map_values(chunk, key) for chunk in array.chunks], array.type.item_type)
     if not pa.types.is_map(array.type):
@@ -214,7 +216,7 @@ def map_values(array: pa.Array, key: str) -> pa.Array:
 
 
 def _buffer(array: pa.Array, dtype: Any, width: int = 1) -> npt.NDArray[Any]:
-    """The values' buffer, with ``width`` numbers of ``dtype`` per value; values of nulls are undefined."""
+    """The values' buffer, with ``width`` numbers of ``dtype`` per value. The values of nulls are undefined."""
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(width * len(array), dtype)
@@ -244,7 +246,7 @@ def _dates(array: pa.Array, kind: KeyType) -> Any:
 
 def _times(array: pa.Array, kind: KeyType) -> Any:
     if not pa.types.is_time(array.type):
-        return _integers(array, kind)  # ORC files hold a TIME as an integer of milliseconds
+        return _integers(array, kind)  # ORC files store a TIME as an integer of milliseconds
     values = _buffer(array, "i4" if array.type.bit_width == 32 else "i8").astype(np.int64)
     per_second = _PER_SECOND[array.type.unit]
     return values // (per_second // 1_000) if per_second >= 1_000 else values * 1_000
@@ -257,7 +259,7 @@ def _floats(array: pa.Array, kind: KeyType) -> Any:
         narrow = array.cast(pa.float32(), safe=False)
         same = pc.or_kleene(pc.equal(narrow.cast(pa.float64()), array), pc.is_nan(array))
         if pc.all(same).as_py() is False:
-            raise InvalidQuery("a DOUBLE value is not a FLOAT")
+            raise InvalidQuery("a DOUBLE value cannot be stored as FLOAT without loss")
         array = narrow
     values = _buffer(array.cast(pa.float32() if kind.width == 4 else pa.float64()), f"f{kind.width}")
     keys = ordered_bits(values.view(f"i{kind.width}").astype(np.int64), kind.width)
@@ -298,12 +300,12 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
         if array.null_count:
             lost &= array.is_valid().to_numpy(zero_copy_only=False)
         if lost.any():
-            raise InvalidQuery(f"a value has more digits than {kind.data_type} holds")
+            raise InvalidQuery(f"a value has more digits than {kind.data_type} can store")
     return keys
 
 
 def _wide_timestamps(array: pa.Array, per_second: int) -> Any:
-    """Timestamps that came as decimals of nanoseconds, because int64 cannot hold those."""
+    """Timestamps that are decimals of nanoseconds, because their nanoseconds do not fit int64."""
     nanos_per_key = 1_000_000_000 // per_second
     keys = [int(value) // nanos_per_key if value is not None else 0 for value in array.to_pylist()]
     if any(not -(1 << 63) <= key < 1 << 63 for key in keys):

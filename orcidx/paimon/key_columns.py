@@ -1,4 +1,4 @@
-"""Converts Arrow key columns to the form that the row hash needs: slots, milliseconds, offsets, 128-bit pairs."""
+"""Converts Arrow key columns to the input of the row hash: slots, milliseconds, offsets, 128-bit pairs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _UNSIGNED |= {"TIME": np.uint32, "FLOAT": np.uint32}
 
 
 def hashed_column(array: pa.Array, data_type: DataType) -> Column:
-    """One key column; raises ``InvalidQuery`` when its values cannot be of ``data_type``, or ``data_type`` cannot be a
-    key."""
+    """Converts one key column. Raises ``InvalidQuery`` if the values do not fit ``data_type``, or if ``data_type`` is
+    not allowed in a key."""
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     try:
         return _column(array, data_type)
     except pa.ArrowException as error:
-        raise InvalidQuery(f"values of type {array.type} are no {data_type} key: {error}") from None
+        raise InvalidQuery(f"values of Arrow type {array.type} do not fit a key of type {data_type}: {error}") from None
 
 
 def _column(array: pa.Array, data_type: DataType) -> Column:
@@ -63,7 +63,7 @@ def _column(array: pa.Array, data_type: DataType) -> Column:
 
 
 def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
-    """Values of a type of less than 8 bytes; values of nulls do not matter."""
+    """Values of a type of less than 8 bytes. The values of nulls do not matter."""
     if data_type.root == "TIME" and pa.types.is_time64(array.type):
         array = array.cast(pa.time32("ms"), safe=False)  # Paimon's times of day are whole milliseconds
     if data_type.root == "TIME" and not pa.types.is_integer(array.type):
@@ -75,7 +75,7 @@ def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
 
 
 def _int64_buffer(array: pa.Array, width: int) -> npt.NDArray[np.int64]:
-    """The values' buffer as int64, ``width`` of them per value."""
+    """The buffer of the values as int64, with ``width`` numbers per value."""
     buffer = array.buffers()[1]
     if buffer is None:
         return np.zeros(width * len(array), dtype=np.int64)
@@ -101,11 +101,11 @@ def _is_text_or_bytes(arrow: pa.DataType) -> bool:
 
 
 def _split_timestamps(array: pa.Array, zoned: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Milliseconds since the epoch, and the nanoseconds above them (0 to 999999)."""
+    """Milliseconds since the epoch, and the remaining nanoseconds (0 to 999999)."""
     if pa.types.is_decimal(array.type) and array.type.scale == 0:
         return _split_wide(array)
     if not pa.types.is_timestamp(array.type) or (array.type.tz is not None) != zoned:
-        raise InvalidQuery(f"values of type {array.type} are no timestamps {'with' if zoned else 'without'} a zone")
+        raise InvalidQuery(f"values of type {array.type} are not timestamps {'with' if zoned else 'without'} a zone")
     per_value = _NANOS_PER[array.type.unit]
     values = _int64_buffer(array, 1)
     if per_value >= _NANOS_PER_MILLI:
@@ -117,7 +117,7 @@ def _split_timestamps(array: pa.Array, zoned: bool) -> tuple[npt.NDArray[np.int6
 
 
 def _split_wide(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """The same of decimal(38, 0) nanoseconds, the form of timestamps that do not fit 64 bits of them."""
+    """As ``_split_timestamps``, for decimal(38, 0) nanoseconds: the form of timestamps that do not fit int64."""
     pairs = [divmod(int(value or 0), _NANOS_PER_MILLI) for value in array.to_pylist()]
     if any(not -(1 << 63) <= millis < 1 << 63 for millis, _ in pairs):
         raise InvalidQuery("a timestamp does not fit 64 bits of milliseconds")

@@ -1,6 +1,6 @@
-"""Keys: the form in which Paimon's indexes store, compare and order the values of a column.
+"""Keys are the form in which Paimon's indexes store, compare and order the values of a column.
 
-A key is a Python ``int`` or ``bytes`` whose own order is the order of the index:
+A key is a Python ``int`` or ``bytes``. The order of the Python values is the order of the index:
 
 ==================================== =================================== =====================
 type                                 key                                 stored as, big-endian
@@ -15,8 +15,8 @@ CHAR, VARCHAR, STRING                UTF-8 bytes as stored               i32 len
 BINARY, VARBINARY (bloom only)       bytes                               never stored
 ==================================== =================================== =====================
 
-Floating numbers order as Java's ``Double.compare``: -inf ... -0.0 < 0.0 ... inf < NaN, with a single NaN. Flipping the
-lower bits of negative numbers turns that into the order of signed integers, so a key is an ``int`` there too.
+Floating numbers have the order of Java's ``Double.compare``: -inf ... -0.0 < 0.0 ... inf < NaN, with a single NaN. If
+the lower bits of negative numbers are flipped, this is the order of signed integers. So these keys are ``int``, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["INT", "Key", "KeyType", "Keys", "integers", "key_type", "ordered_bit
 
 Key = int | bytes
 Keys = npt.NDArray[np.int64] | list[bytes]
-"""Keys of many values: an int64 array, or a list of bytes for text."""
+"""Keys of several values: an int64 array, or a list of bytes for text."""
 
 INT = struct.Struct(">i")
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DECIMAL": 8}
@@ -47,15 +47,15 @@ _INFINITY = {4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
 def ordered_bits(bits: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
-    """IEEE bits (sign-extended to int64) of ``width`` bytes to keys; applied twice it gives the bits back."""
+    """Converts the IEEE bits of ``width`` bytes (sign-extended to int64) to keys, and also keys to bits."""
     return bits ^ ((bits >> 63) & ((1 << (8 * width - 1)) - 1))
 
 
 def integers(data: memoryview) -> list[int]:
-    """All the i32 of a buffer, read at once.
+    """All i32 values of a buffer, read at once.
 
-    ``struct.iter_unpack`` would hold the buffer while an error in its loop leaves: an error that is kept makes a cycle
-    with its frames, and CPython 3.11 crashes when it collects one with such a memoryview in it (gh-77894).
+    ``struct.iter_unpack`` would still refer to the buffer when its loop raises an error. An error that is kept forms a
+    cycle with its frames, and CPython 3.11 crashes when it collects such a cycle with this memoryview (gh-77894).
     """
     numbers: list[int] = np.frombuffer(data, ">i4").tolist()
     return numbers
@@ -63,7 +63,7 @@ def integers(data: memoryview) -> list[int]:
 
 @dataclass(frozen=True)
 class KeyType:
-    """How the values of one column type become keys. ``width``: bytes of a stored key, 0 for text."""
+    """How the values of one column type become keys. ``width``: the bytes of a stored key, or 0 for text."""
 
     data_type: DataType
     width: int
@@ -76,30 +76,30 @@ class KeyType:
 
     @property
     def infinity(self) -> int:
-        """The key of +infinity, the largest below NaN."""
+        """The key of +infinity, which is the largest key below NaN."""
         return _INFINITY[self.width]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Stored form of a key of fixed width."""
+        """The stored form of a key with fixed width."""
         return np.dtype("u1") if self.data_type.root == "BOOLEAN" else np.dtype(f">i{self.width}")
 
     def decode(self, stored: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Keys of an array of ``dtype``; raises ``CorruptFile`` for a boolean other than 0 and 1."""
+        """Converts an array of ``dtype`` to keys. Raises ``CorruptFile`` for a boolean other than 0 and 1."""
         keys = stored.astype(np.int64)
         if self.floating:
             magnitude = keys & ((1 << (8 * self.width - 1)) - 1)
             keys = np.where(magnitude > self.infinity, self.nan, ordered_bits(keys, self.width))
         elif self.data_type.root == "BOOLEAN" and keys.size and keys.max() > 1:
-            raise CorruptFile(f"a boolean key is {keys.max()}")
+            raise CorruptFile(f"a boolean key is {keys.max()}, not 0 or 1")
         return keys
 
     def encode(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """An array of ``dtype``, the inverse of ``decode``."""
+        """Converts keys to an array of ``dtype``, as the inverse of ``decode``."""
         return (ordered_bits(keys, self.width) if self.floating else keys).astype(self.dtype)
 
     def read(self, data: memoryview, offset: int) -> tuple[Key, int]:
-        """The key stored at ``offset`` and where it ends; raises ``CorruptFile`` when it is cut off."""
+        """The key at ``offset`` and the position of its end. Raises ``CorruptFile`` if the key is cut off."""
         if self.width:
             end = offset + self.width
             if end > len(data):
@@ -110,23 +110,23 @@ class KeyType:
         (length,) = INT.unpack_from(data, offset)
         start = offset + INT.size
         if not 0 <= length <= len(data) - start:
-            raise CorruptFile(f"a key of {length} bytes does not fit", offset=offset)
+            raise CorruptFile(f"a key claims {length} bytes, more than there are", offset=offset)
         return bytes(data[start : start + length]), start + length
 
     def write(self, key: Key) -> bytes:
-        """Stored form of one key."""
+        """The stored form of one key."""
         if isinstance(key, bytes):
             return INT.pack(len(key)) + key
         return self.encode(np.array([key], np.int64)).tobytes()
 
     def stored_sizes(self, keys: Keys) -> npt.NDArray[np.int64]:
-        """Stored bytes of each key."""
+        """The number of stored bytes of each key."""
         if self.width:
             return np.full(len(keys), self.width, np.int64)
         return np.fromiter((INT.size + len(key) for key in keys), np.int64, len(keys))
 
     def check_ascending(self, keys: Sequence[Key] | npt.NDArray[np.int64], what: str) -> None:
-        """Raises ``CorruptFile`` unless the keys ascend strictly, which every binary search relies on."""
+        """Raises ``CorruptFile`` unless the keys ascend strictly, because binary searches need this order."""
         if isinstance(keys, np.ndarray):
             ascending = bool(np.all(keys[1:] > keys[:-1]))
         else:
@@ -136,10 +136,10 @@ class KeyType:
 
 
 def key_type(data_type: DataType) -> KeyType:
-    """Keys of a column type; raises ``Unsupported`` for a type that no index takes."""
+    """The keys of a column type. Raises ``Unsupported`` for a type that no index supports."""
     root = data_type.root
     if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
         return KeyType(data_type, 0, False)
     if root not in _WIDTHS:
-        raise Unsupported(f"no Paimon index takes values of type {data_type}")
+        raise Unsupported(f"no Paimon index supports values of type {data_type}")
     return KeyType(data_type, _WIDTHS[root], root in ("FLOAT", "DOUBLE"))

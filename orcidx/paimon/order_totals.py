@@ -1,4 +1,4 @@
-"""The values of an index in their order: finds the value at a position, by bit slices or by counts."""
+"""The values of an index in ascending order. Finds the value at a position, with bit slices or with counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CountedOrder", "SliceOrder"]
 
 
 class SliceOrder:
-    """The numbers that some rows have in bit slices, all of them plus ``least``."""
+    """The numbers of some rows in bit slices. ``least`` is added to each."""
 
     def __init__(self, rows: BitMap, slices: Sequence[BitMap], least: int = 0) -> None:
         self._rows = rows
@@ -24,7 +24,8 @@ class SliceOrder:
         self.count = len(rows)
 
     def at(self, place: int) -> int:
-        """The number at a position in their order, counted from 0: each slice halves the rows that may have it."""
+        """The number at a position in ascending order, counted from 0. Each slice splits the rows that may have the
+        number."""
         rows, number = self._rows, 0
         for bit in reversed(range(len(self._slices))):
             without = rows - self._slices[bit]

@@ -1,9 +1,10 @@
-"""The footer of a Puffin file (Apache Iceberg), as far as it is needed to find deletion vectors.
+"""Reads the footer of a Puffin file (Apache Iceberg), only to find deletion vectors.
 
     "PFA1"  blobs  "PFA1"  payload  payload size i32  flags 4 bytes  "PFA1"
 
-The payload is JSON: {"blobs": [{"type", "offset", "length", "compression-codec"?, "properties", ...}]}, with offsets
-from the start of the file. Flag bit 0 of the first byte: the payload is one LZ4 frame. Integers are little-endian.
+The payload is JSON: {"blobs": [{"type", "offset", "length", "compression-codec"?, "properties", ...}]}. Its offsets
+count from the start of the file. If bit 0 of the first flag byte is set, the payload is one LZ4 frame. Integers are
+little-endian.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ DELETION_VECTOR_TYPE = "deletion-vector-v1"
 _TAIL = 12  # payload size, flags, magic
 _LEAST_PAYLOAD = 1 << 20
 _PAYLOAD_PER_BYTE = 8
-"""Bytes of an LZ4 footer once decompressed for each stored one, or ``_LEAST_PAYLOAD`` if that is more: names and
+"""The most decompressed bytes of an LZ4 footer for each stored byte, or ``_LEAST_PAYLOAD`` if that is more. Names and
 offsets shrink to a third or a quarter."""
 _COMPRESSED_FOOTER = 1
 
 
 @dataclass(frozen=True)
 class DeletionBlob:
-    """The position of one ``deletion-vector-v1`` blob in the file."""
+    """The position of a ``deletion-vector-v1`` blob in the file."""
 
     offset: int
     length: int
 
 
 def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
-    """The deletion vectors of a whole Puffin file, in the footer's order; blobs of other types are left out."""
+    """The deletion vectors of a whole Puffin file, in the footer's order. Blobs of other types are ignored."""
     payload, start = _footer(data)
     blobs = parse_json_object(payload, "Puffin footer").get("blobs")
     if not isinstance(blobs, list):
-        raise CorruptFile("Puffin footer names no list of blobs")
+        raise CorruptFile("Puffin footer has no list of blobs")
     found = []
     for blob in blobs:
         if not isinstance(blob, dict):
@@ -52,31 +53,33 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
             raise Unsupported(f"Puffin deletion vector compressed with {codec!r}; the format stores them uncompressed")
         offset, length = blob.get("offset"), blob.get("length")
         if type(offset) is not int or type(length) is not int:
-            raise CorruptFile("Puffin blob without an offset and a length")
+            raise CorruptFile("Puffin blob has no offset or no length")
         if not len(PUFFIN_MAGIC) <= offset <= offset + length <= start:
             raise CorruptFile(f"Puffin blob of {length} bytes is not before the footer at {start}", offset=offset)
         found.append(DeletionBlob(offset, length))
-    if sum(blob.length for blob in found) > start:  # otherwise a few bytes could be read once for each of many blobs
+    if sum(blob.length for blob in found) > start:  # otherwise a few bytes could be read again for each of many blobs
         raise CorruptFile(f"{len(found)} Puffin blobs take more than the {start} bytes before the footer: they overlap")
     return found
 
 
 def _footer(data: memoryview) -> tuple[bytes, int]:
-    """The JSON text of the footer, and where the footer starts."""
+    """The JSON text of the footer, and the position where the footer starts."""
     size = len(data)
     if size < 2 * len(PUFFIN_MAGIC) + _TAIL or data[-4:] != PUFFIN_MAGIC or data[:4] != PUFFIN_MAGIC:
-        raise CorruptFile("a Puffin file starts and ends with PFA1", offset=max(size - 4, 0))
+        raise CorruptFile("this is not a Puffin file, which starts and ends with PFA1", offset=max(size - 4, 0))
     length, flags = struct.unpack("<iI", data[-_TAIL:-4])
     start = size - _TAIL - length - len(PUFFIN_MAGIC)
     if length < 0 or start < len(PUFFIN_MAGIC) or data[start : start + 4] != PUFFIN_MAGIC:
-        raise CorruptFile(f"Puffin footer of {length} bytes does not fit the file", offset=size - _TAIL)
+        raise CorruptFile(f"Puffin footer of {length} bytes does not fit into the file", offset=size - _TAIL)
     payload = bytes(data[start + 4 : size - _TAIL])
     if flags & _COMPRESSED_FOOTER:
         room = bytearray(max(_LEAST_PAYLOAD, _PAYLOAD_PER_BYTE * length))
         try:
             size = cramjam.lz4.decompress_into(payload, room)
         except cramjam.DecompressionError as error:
-            message = f"Puffin footer of {length} bytes is damaged, or takes more than {len(room)} once decompressed"
+            message = (
+                f"Puffin footer of {length} bytes is damaged, or takes more than {len(room)} bytes after decompression"
+            )
             raise CorruptFile(f"{message}: {error}", offset=start + 4) from None
         payload = bytes(room[:size])
     return payload, start

@@ -1,7 +1,7 @@
-"""Questions about the keys of an index, and the translation of a predicate's leaf into them.
+"""Questions that an index can evaluate on its keys, and the translation of a predicate's leaf into them.
 
-Every index answers the same few questions, so format modules need not know operators and literals. A leaf becomes a
-union of questions; ``exact`` says that the union has the same rows as the leaf, and not more.
+Every index evaluates the same few questions, so format modules do not need operators and literals. A leaf becomes a
+union of questions. ``exact`` says that the union has exactly the rows of the leaf, and no others.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["Alternatives", "NullTest", "Points", "Question", "Span", "questions_
 
 @dataclass(frozen=True)
 class NullTest:
-    """Rows that are null, or with ``negated`` those that are not."""
+    """Rows that are null, or rows that are not null if ``negated``."""
 
     negated: bool = False
 
 
 @dataclass(frozen=True)
 class Points:
-    """Rows whose key is one of ``keys`` (ascending, each once); with ``negated``, non-null rows with another key."""
+    """Rows whose key is one of ``keys`` (ascending, each once). If ``negated``, non-null rows with another key."""
 
     keys: tuple[Key, ...]
     negated: bool = False
@@ -37,7 +37,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Span:
-    """Rows whose key lies between ``low`` and ``high``; None: no bound on that side."""
+    """Rows whose key is between ``low`` and ``high``. None means no bound on that side."""
 
     low: Key | None = None
     high: Key | None = None
@@ -50,8 +50,8 @@ Question = NullTest | Points | Span
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Rows of any of the questions. ``exact``: the leaf is true for all of these rows; otherwise it is only known to be
-    never true for other rows."""
+    """Rows of any of the questions. If ``exact``, the leaf is true for all of these rows. Otherwise it is only known
+    that the leaf is not true for any other row."""
 
     questions: tuple[Question, ...]
     exact: bool = True
@@ -69,14 +69,14 @@ _ROOTS = {
     Domain.TIMESTAMP: ("TIMESTAMP", "TIMESTAMP_LTZ"),
 }
 _MOST_SPACES = 64
-"""The most trailing spaces with which a literal of CHAR is looked up; with more the index says nothing."""
+"""The most trailing spaces with which a literal of CHAR is looked up. With more, the index is not used."""
 _NANOS = {"TIME": 1_000_000, "TIMESTAMP": 1_000, "TIMESTAMP_LTZ": 1_000}
-_SAFE_PRECISION = 6  # of a timestamp: nanoseconds do not show in its key
+_SAFE_PRECISION = 6  # of a timestamp; above it, the key does not have all digits
 _BEYOND = 1 << 140  # above the absolute value of every key
 
 
 def questions_of(leaf: BoundLeaf, key_type: KeyType) -> Alternatives | None:
-    """The questions to an index over ``key_type`` for a bound leaf; None where no question covers the leaf."""
+    """The questions for a bound leaf to an index over ``key_type``. None if no question covers the leaf."""
     if leaf.op is Op.IS_NULL:
         return Alternatives((NullTest(leaf.negated),))
     if key_type.data_type.root not in _ROOTS.get(leaf.domain, ()):
@@ -86,7 +86,7 @@ def questions_of(leaf: BoundLeaf, key_type: KeyType) -> Alternatives | None:
 
 
 def floor_key(literal: Any, kind: KeyType, domain: Domain) -> tuple[Key, bool]:
-    """The largest key that is not above a literal of a bound leaf, and whether it is the literal's own."""
+    """The largest key that is not above a literal of a bound leaf, and whether this key is exactly the literal."""
     root = kind.data_type.root
     if isinstance(literal, bytes):
         return literal, True
@@ -115,7 +115,7 @@ def _float_key(literal: float, kind: KeyType) -> tuple[int, bool]:
 def _unscaled(literal: Decimal, scale: int) -> tuple[int, bool]:
     if not literal:
         return 0, True
-    if literal.adjusted() > 80 or literal.adjusted() < -80:  # avoids writing out the digits of a hostile 1E+999999999
+    if literal.adjusted() > 80 or literal.adjusted() < -80:  # avoids writing out the digits of a malicious 1E+999999999
         beyond = _BEYOND if literal.adjusted() > 0 else 0
         return (beyond, False) if literal > 0 else (min(-beyond, -1), False)
     exact = Context(prec=len(literal.as_tuple().digits) + 200)
@@ -125,7 +125,7 @@ def _unscaled(literal: Decimal, scale: int) -> tuple[int, bool]:
 
 
 class _Translator:
-    """Translates one leaf whose literals are of the key's domain."""
+    """Translates one leaf. Its literals have the domain of the key."""
 
     def __init__(self, leaf: BoundLeaf, kind: KeyType) -> None:
         self.leaf = leaf
@@ -160,8 +160,8 @@ class _Translator:
             return _any(self._points(), Alternatives((NullTest(),)))
         if op is Op.IS_NAN:
             return Alternatives((Points((self.kind.nan,), True) if self.kind.floating else NullTest(True),))
-        # No comparison with NaN is true except, with nan="largest", > and >=; so their negations are true of it. Its
-        # key is above all others.
+        # No comparison with NaN is true, except > and >= with nan="largest". So the negations of the others are true
+        # for NaN, whose key is above all others.
         if op in (Op.LT, Op.LE):
             return self._from(leaf.literals[0], open_end=op is Op.LE, nan=True)
         if op in (Op.GT, Op.GE):
@@ -181,7 +181,8 @@ class _Translator:
         keys: set[Any] = set()
         for literal in self.leaf.literals:
             if self.is_char:
-                # CHAR(n) compares without trailing spaces; the index holds the value with those that it came with.
+                # CHAR(n) compares without trailing spaces, but the index has the value with the spaces that were
+                # written.
                 spaces = (self.leaf.char_length or 0) - len(literal.decode(errors="replace"))
                 if spaces > _MOST_SPACES and not negated:
                     return None
@@ -198,11 +199,11 @@ class _Translator:
         return self.leaf.domain is Domain.TIMESTAMP
 
     def _zeros(self, key: Any) -> tuple[Any, ...]:
-        """The keys that compare equal to a key: -0.0 and 0.0 are one number with two keys."""
+        """The keys that compare equal to a key. -0.0 and 0.0 are one number with two keys."""
         return (-1, 0) if self.kind.floating and key in (-1, 0) else (key,)
 
     def _from(self, literal: Any, *, open_end: bool, nan: bool) -> Alternatives | None:
-        """Keys above a literal, with it unless ``open_end``, and up to NaN if ``nan``."""
+        """Keys above a literal, and the literal's own key unless ``open_end``. The keys go up to NaN if ``nan``."""
         if self.is_char:
             return _char_from(literal, open_end)
         low, hits = self._floor(literal)
@@ -212,7 +213,7 @@ class _Translator:
         return Alternatives((Span(low, high, low_open=open_end or not hits),))
 
     def _to(self, literal: Any, *, open_end: bool) -> Alternatives | None:
-        """Keys below a literal, with it unless ``open_end``; never NaN."""
+        """Keys below a literal, and the literal's own key unless ``open_end``. NaN is never included."""
         if self.is_char:
             return _char_to(literal, open_end)
         high, hits = self._floor(literal)
@@ -221,7 +222,7 @@ class _Translator:
         return Alternatives((Span(None, high, high_open=open_end and hits),))
 
     def _unordered(self) -> Alternatives:
-        """NaN, where it is not above every number."""
+        """The key of NaN, if NaN is not above every number."""
         return Alternatives((Points((self.kind.nan,)),) if self.kind.floating and self.leaf.nan == "ieee" else ())
 
     def _prefix(self, prefix: bytes, *, exact: bool) -> Alternatives | None:
@@ -233,8 +234,9 @@ class _Translator:
 
 
 def _char_from(literal: bytes, open_end: bool) -> Alternatives | None:
-    # A value is its trimmed form followed by spaces. Trimmed and untrimmed values lie on the same side of the literal
-    # unless that holds a byte below the space; only "literal and spaces" is above it and yet equal.
+    # A value is its trimmed form with spaces. Trimmed and untrimmed values are on the same side of the literal, unless
+    # the literal has a byte below the space. Only the literal with added spaces is above the literal and yet equal to
+    # it.
     if literal and min(literal) < 0x20:
         return None
     return Alternatives((Span(literal, None, low_open=open_end),), not open_end)
@@ -245,7 +247,7 @@ def _char_to(literal: bytes, open_end: bool) -> Alternatives | None:
         return None
     if open_end:
         return Alternatives((Span(None, literal, high_open=True),))
-    return Alternatives((Span(None, literal + b"!", high_open=True),), False)  # "!" follows the space
+    return Alternatives((Span(None, literal + b"!", high_open=True),), False)  # in ASCII, "!" follows the space
 
 
 def _between(low: Alternatives, high: Alternatives) -> Alternatives:

@@ -1,5 +1,5 @@
-"""Range bitmap: the sorted values of a column as codes, and the codes as bit slices. This module reads, writes, builds
-and evaluates it.
+"""Range bitmap: stores the sorted values of a column as codes, and the codes as bit slices. This module reads, writes,
+builds and evaluates it.
 
     header length  i32   bytes from version to dictionary length
     version        u8    1
@@ -18,8 +18,9 @@ and evaluates it.
         existence      bitmap of the rows that are not null
         slice b        bitmap of the rows whose code has bit b
 
-Integers are big-endian, values as in ``keys``. The distinct values in ascending order have the codes 0, 1, 2, ...;
-there are bitlength(cardinality - 1) slices, at least 1. Without any value Java writes 64 empty slices.
+Integers are big-endian, and values are stored as in ``keys``. The distinct values in ascending order have the codes 0,
+1, 2, ... There are bitlength(cardinality - 1) slices, but at least 1. If there is no value, Java writes 64 empty
+slices.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ VERSION = 1
 HEAD = struct.Struct(">iBii")  # header length, version, rows, cardinality
 SLICES_HEAD = struct.Struct(">iBBii")  # header length, version, slices, existence length, indexes length
 SLICE = struct.Struct(">ii")  # offset, length
-LENGTH = INT.size  # of a header length, which does not count itself
+LENGTH = INT.size  # of a header length, which does not include itself
 SLICES_WITHOUT_VALUES = 64
-"""The bit slices that an index without values has, and the most of any index."""
+"""The number of bit slices of an index without values, which is also the largest number of any index."""
 DEFAULT_CHUNK_SIZE = 16 << 10
 
 _SMALL = ("BOOLEAN", "TINYINT", "SMALLINT")
@@ -64,7 +65,7 @@ _LIMITED = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a body: ascending ``keys``, and bit slices with the index of its key for each row that is not
+    """The contents of a body: ascending ``keys``, and bit slices with the code of the key of each row that is not
     null."""
 
     rows: int
@@ -77,7 +78,7 @@ class Contents:
 
 
 def write(contents: Contents, data_type: DataType, *, chunk_size: int | None = None) -> bytes:
-    """Bytes of a body. ``chunk_size``: bytes of a dictionary chunk; None is Paimon's default for the type."""
+    """The bytes of a body. ``chunk_size``: the bytes of a dictionary chunk. None is Paimon's default for the type."""
     kind = key_type(data_type)
     keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
     slices = [write_bitmap(rows_with) for rows_with in contents.slices]
@@ -120,11 +121,11 @@ def _stored_slices(existence: BitMap, slices: Sequence[bytes]) -> list[bytes]:
 
 
 def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapIndex:
-    """The index of a column. ``chunk_size`` as in ``write``; 0 gives every value a chunk of its own."""
+    """Builds the index of a column. ``chunk_size`` is as in ``write``. With 0, every value has a chunk of its own."""
     data_type = column.key_type.data_type
     check_type(data_type)
     if chunk_size is not None and chunk_size < 0:
-        raise InvalidQuery(f"chunk-size is {chunk_size}")
+        raise InvalidQuery(f"chunk-size is {chunk_size}, but must not be negative")
     keys, rows = column.distinct, column.present_rows
     count = max((len(keys) - 1).bit_length(), 1) if len(keys) else SLICES_WITHOUT_VALUES
     codes = column.codes.astype(np.int64)
@@ -133,19 +134,19 @@ def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapInd
 
 
 def check_type(data_type: DataType) -> None:
-    """Raises ``Unsupported`` for a type that a range bitmap does not take."""
+    """Raises ``Unsupported`` for a type that a range bitmap does not support."""
     limit = _LIMITED.get(data_type.root)
     if limit is not None and data_type.precision > limit:
-        raise Unsupported(f"a range-bitmap index takes {data_type.root} up to precision {limit}, not {data_type}")
+        raise Unsupported(f"a range-bitmap index supports {data_type.root} up to precision {limit}, not {data_type}")
     if limit is None and data_type.root not in _ROOTS:
-        raise Unsupported(f"a range-bitmap index does not take values of type {data_type}")
+        raise Unsupported(f"a range-bitmap index does not support values of type {data_type}")
 
 
 # ---------------------------------------------------------------------- evaluate
 
 
 class RangeBitmapIndex(BodyIndex):
-    """A range bitmap; its parts are read when they are needed. A lookup of a value reads one dictionary chunk and the
+    """A range bitmap. Its parts are read when they are needed. A lookup of a value reads one dictionary chunk and the
     slices."""
 
     kind = KIND
@@ -156,9 +157,9 @@ class RangeBitmapIndex(BodyIndex):
         check_type(self.data_type)
         length, version, rows, cardinality = self._body.unpack(HEAD, 0)
         if version > VERSION:
-            raise CorruptFile(f"range bitmap of version {version}; only {VERSION} is known", offset=LENGTH)
+            raise CorruptFile(f"the range bitmap has version {version}; orcidx supports {VERSION}", offset=LENGTH)
         if not 0 <= cardinality <= rows or length < HEAD.size:
-            raise CorruptFile(f"range bitmap of {rows} rows with {cardinality} values", offset=0)
+            raise CorruptFile(f"a range bitmap cannot have {rows} rows and {cardinality} values", offset=0)
         self._rows = int(rows)
         self.cardinality = int(cardinality)
         end = LENGTH + length
@@ -185,7 +186,7 @@ class RangeBitmapIndex(BodyIndex):
 
     @property
     def numbers(self) -> BitSlices:
-        """The codes by row; the header of the slices and the existence bitmap are read at first use."""
+        """The codes by row. The header of the slices and the existence bitmap are read when they are first used."""
         if self._numbers is None:
             self._numbers = self._open_slices()
         return self._numbers
@@ -195,17 +196,17 @@ class RangeBitmapIndex(BodyIndex):
         length, version, count, existence_size, indexes_size = self._body.unpack(SLICES_HEAD, at)
         sound = indexes_size == SLICE.size * count and length == SLICES_HEAD.size - LENGTH + indexes_size
         if version > VERSION or not sound:
-            raise CorruptFile(f"bit slices of version {version} with {count} slices", offset=at)
+            raise CorruptFile(f"bit slices cannot have version {version} and {count} slices", offset=at)
         needed = max((self.cardinality - 1).bit_length(), 1)
         if not needed <= count <= SLICES_WITHOUT_VALUES:
-            raise CorruptFile(f"{count} slices of {self.cardinality} codes", offset=at)
+            raise CorruptFile(f"{count} slices do not fit {self.cardinality} codes", offset=at)
         indexes_at = at + SLICES_HEAD.size
         existence_at = indexes_at + indexes_size
         ranges = [(indexes_at, indexes_size), (existence_at, existence_size)]
         indexes, present = self._body.read_many(ranges)
         existence = rows_of(present, self._rows, "range bitmap")
         if bool(existence) != bool(self.cardinality) or len(existence) < self.cardinality:
-            raise CorruptFile(f"{len(existence)} rows have {self.cardinality} values", offset=existence_at)
+            raise CorruptFile(f"{len(existence)} rows cannot have {self.cardinality} values", offset=existence_at)
         first = existence_at + existence_size
         numbers = integers(indexes)
         places = [(first + offset, size) for offset, size in zip(numbers[::2], numbers[1::2])]
@@ -219,7 +220,7 @@ class RangeBitmapIndex(BodyIndex):
         return BitSlices(existence, count, load)
 
     def key(self, code: int) -> Key:
-        """The value of a code, below the cardinality."""
+        """The value of a code. The code is below the cardinality."""
         return self._dictionary.key(code)
 
     def contents(self) -> Contents:
@@ -234,9 +235,9 @@ class RangeBitmapIndex(BodyIndex):
         if not all(is_within(rows_with, contents.existence, self._rows) for rows_with in contents.slices):
             raise CorruptFile("a slice has rows without a value")
         if self.cardinality and self.numbers.above(self.cardinality - 1):
-            raise CorruptFile(f"a code is not below {self.cardinality}")
+            raise CorruptFile(f"a code is not below the number of values, {self.cardinality}")
 
-    # ------------------------------------------------------------------ questions
+    # ------------------------------------------------------------------ evaluation
 
     def answer(self, question: Question) -> Verdict:
         if isinstance(question, NullTest):
@@ -257,7 +258,7 @@ class RangeBitmapIndex(BodyIndex):
         return self.numbers.any_of(codes) if codes else BitMap()
 
     def _span(self, span: Span) -> BitMap:
-        """The codes of a span are a range, because they ascend with the keys."""
+        """The rows of a span. Codes ascend with the keys, so the codes of a span are a range."""
         first, stop = 0, self.cardinality
         above = span.low is not None and span.low > self.largest
         if above or (span.high is not None and span.high < self.smallest):
@@ -278,12 +279,13 @@ class RangeBitmapIndex(BodyIndex):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """The rows of the first ``k`` values in the given order, out of ``selection`` (a ``BitMap`` or
-        ``RowSelection``; None: all rows).
+        """The rows of ``selection`` (a ``BitMap`` or ``RowSelection``; None: all rows) with the first ``k`` values in
+        the order.
 
-        ``strict``: this column alone decides the order. Then, of rows that are equal to the last one, those with the
-        highest row numbers stay, and of nulls those with the lowest. Otherwise all equal rows stay, and the next column
-        decides. A column without values has no order, and all rows of the selection are returned.
+        ``strict``: this column alone decides the order. If several rows are equal to the last row, those with the
+        highest row numbers are kept; of several nulls, those with the lowest. Without ``strict`` all equal rows are
+        kept, and the next column decides. A column without values has no order, so all rows of the selection are
+        returned.
         """
         if k < 0:
             raise InvalidQuery(f"k must not be negative, but is {k}")

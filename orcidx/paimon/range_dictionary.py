@@ -1,11 +1,11 @@
-"""Dictionary of a range bitmap: its sorted values in chunks, each found by its first value.
+"""Dictionary of a range bitmap. It has the sorted values in chunks. Each chunk is found by its first value.
 
     header length  i32   13
     version        u8    1
     chunks         i32
     offsets length i32   4 * chunks
     chunks length  i32
-    offsets        i32 per chunk: where its header begins, counted from the first one
+    offsets        i32 per chunk: the position of its header, from the first header on
     chunk headers:
         version      u8   1
         first value
@@ -15,10 +15,11 @@
         offsets length  i32  text only: 4 * values
         keys length  i32
         key width    i32  fixed width only
-    keys: per chunk the other values; text has i32 offsets in front of them, counted from the first of them
+    keys: per chunk the other values; text values follow their i32 offsets, which count from the first text
 
-Integers are big-endian, values as in ``keys``. A chunk gets values as long as they fit the chunk size (and, for text,
-as long as their offsets fit another area of that size). The first value of a chunk is in its header and does not count.
+Integers are big-endian, and values are stored as in ``keys``. A chunk gets as many values as fit into the chunk size.
+For text, their offsets must also fit into a second area of that size. The first value of a chunk is in its header and
+does not count.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ LARGEST_INT = (1 << 31) - 1
 
 
 class Chunk(NamedTuple):
-    """Header of a chunk of ``first`` and ``others`` more; ``start`` and ``size`` place these in the key areas."""
+    """The header of a chunk with ``first`` and ``others`` more values. ``start`` and ``size``: their range in the key
+    areas."""
 
     first: Key
     code: int
@@ -59,7 +61,7 @@ class Chunk(NamedTuple):
 
 class Dictionary:
     """A dictionary at ``place`` (offset, length) of a body. The chunk headers, and each chunk that may have a wanted
-    value, are read at first use and kept."""
+    value, are read when they are first used, and then kept."""
 
     def __init__(self, body: Body, place: tuple[int, int], kind: KeyType, cardinality: int) -> None:
         self._body = body
@@ -82,27 +84,32 @@ class Dictionary:
 
     def _read_chunks(self) -> list[Chunk]:
         if self._size < HEAD.size:
-            raise CorruptFile(f"a dictionary of {self._size} bytes", offset=self._at)
+            raise CorruptFile(f"a dictionary cannot have {self._size} bytes", offset=self._at)
         length, version, count, offsets_size, headers_size = self._body.unpack(HEAD, self._at)
         if version > VERSION or length != HEAD.size - LENGTH:
-            raise CorruptFile(f"dictionary of version {version} with a header of {length} bytes", offset=self._at)
+            raise CorruptFile(
+                f"a dictionary cannot have version {version} and a header of {length} bytes", offset=self._at
+            )
         if count < 0 or offsets_size != INT.size * count or headers_size < 0:
-            raise CorruptFile(f"{count} chunks with {offsets_size} bytes of offsets", offset=self._at)
+            raise CorruptFile(
+                f"a dictionary of {count} chunks cannot have {offsets_size} bytes of offsets", offset=self._at
+            )
         headers_at = self._at + HEAD.size + offsets_size
         self._keys_at = headers_at + headers_size
         if self._keys_at > self._at + self._size:
-            raise CorruptFile("the chunk headers do not fit the dictionary", offset=self._at)
+            raise CorruptFile("the chunk headers do not fit into the dictionary", offset=self._at)
         offsets, headers = self._body.read_many([(self._at + HEAD.size, offsets_size), (headers_at, headers_size)])
         chunks = self._read_fixed_chunks(headers, integers(offsets)) if self._kind.width else None
         if chunks is None:
             chunks = [self._read_chunk(headers, offset) for offset in integers(offsets)]
         codes = [chunk.code for chunk in chunks] + [self._cardinality]
         if codes[0] != 0 or any(c.code + 1 + c.others != code for c, code in zip(chunks, codes[1:])):
-            raise CorruptFile(f"the chunks do not hold the {self._cardinality} values in order", offset=self._at)
+            raise CorruptFile(f"the chunks do not have the {self._cardinality} values in order", offset=self._at)
         return chunks
 
     def _read_fixed_chunks(self, headers: memoryview, offsets: list[int]) -> list[Chunk] | None:
-        """All headers at once, if they have the layout that Java writes; None if not, or if one is damaged."""
+        """All headers at once, if they have the layout that Java writes. None if they do not, or if a header is
+        damaged."""
         header = np.dtype([("version", "u1"), ("first", self._kind.dtype), ("rest", ">i4", CHUNK.size // INT.size)])
         count = len(offsets)
         if len(headers) != count * header.itemsize or offsets != list(range(0, len(headers), header.itemsize)):
@@ -131,7 +138,7 @@ class Dictionary:
             sound = offsets_size == count * INT.size and size >= offsets_size
         room = self._at + self._size - self._keys_at
         if not sound or count < 0 or start < 0 or size < 0 or start + offsets_size + size > room:
-            raise CorruptFile(f"a chunk of {count} values in {size} bytes at {start}", offset=at)
+            raise CorruptFile(f"a chunk cannot have {count} values in {size} bytes at {start}", offset=at)
         return Chunk(first, code, start, count, offsets_size, size)
 
     def _load(self, numbers: Sequence[int]) -> None:
@@ -141,7 +148,7 @@ class Dictionary:
         for number, data in zip(missing, self._body.read_many(ranges) if ranges else []):
             keys = self._read_keys(number, data)
             if number + 1 < len(chunks) and not keys[-1] < chunks[number + 1].first:  # type: ignore[operator]
-                raise CorruptFile(f"chunk {number} does not end before the next one")
+                raise CorruptFile(f"chunk {number} does not end before the next chunk")
             self._loaded[number] = keys
 
     def _read_keys(self, number: int, data: memoryview) -> list[Key]:
@@ -169,7 +176,7 @@ class Dictionary:
         return self.find_many([key])[0]
 
     def find_many(self, keys: Sequence[Key]) -> list[tuple[int, bool]]:
-        """``find`` for several keys, whose chunks are read together."""
+        """Does ``find`` for several keys, and reads their chunks together."""
         chunks = self.chunks()
         numbers = [bisect_right(self._firsts, key) - 1 for key in keys]
         inside = [n for n, key in zip(numbers, keys) if n >= 0 and chunks[n].others and key != chunks[n].first]
@@ -186,7 +193,7 @@ class Dictionary:
         return found
 
     def key(self, code: int) -> Key:
-        """The key of a code, below the cardinality."""
+        """The key of a code. The code is below the cardinality."""
         chunks = self.chunks()
         number = bisect_right(chunks, code, key=lambda chunk: chunk.code) - 1
         chunk = chunks[number]
@@ -196,7 +203,7 @@ class Dictionary:
         return self._loaded[number][code - chunk.code]
 
     def keys(self) -> list[Key]:
-        """Every key, ascending."""
+        """Every key in ascending order."""
         numbers = range(len(self.chunks()))
         self._load(numbers)
         return [key for number in numbers for key in self._loaded[number]]
@@ -206,7 +213,7 @@ class Dictionary:
 
 
 def write_dictionary(kind: KeyType, keys: Keys, chunk_size: int) -> bytes:
-    """Bytes of a dictionary of ascending keys in chunks of ``chunk_size`` bytes."""
+    """The bytes of a dictionary of ascending keys, in chunks of ``chunk_size`` bytes."""
     starts = _chunk_starts(kind, keys, chunk_size)
     offsets: list[bytes] = []
     headers: list[bytes] = []
@@ -224,13 +231,13 @@ def write_dictionary(kind: KeyType, keys: Keys, chunk_size: int) -> bytes:
         headers_size += len(header)
         areas_size += len(offsets_area) + len(area)
         if areas_size > LARGEST_INT or headers_size > LARGEST_INT:
-            raise ValueOutOfRange("the values of a range-bitmap index take more than 2 GiB")
+            raise ValueOutOfRange("the values take more than 2 GiB, the limit of a range-bitmap index")
     head = HEAD.pack(HEAD.size - LENGTH, VERSION, len(starts), INT.size * len(starts), headers_size)
     return b"".join([head, *offsets, *headers, *areas])
 
 
 def _key_area(kind: KeyType, keys: Keys, start: int, stop: int) -> tuple[bytes, bytes]:
-    """The keys of a chunk, and for text the offsets in front of them."""
+    """The keys of a chunk. For text, the offsets come first."""
     if isinstance(keys, np.ndarray):
         return kind.encode(keys[start:stop]).tobytes(), b""
     stored = [INT.pack(len(key)) + key for key in keys[start:stop]]
@@ -239,11 +246,11 @@ def _key_area(kind: KeyType, keys: Keys, start: int, stop: int) -> tuple[bytes, 
 
 
 def _chunk_starts(kind: KeyType, keys: Keys, chunk_size: int) -> list[int]:
-    """First key of each chunk."""
+    """The index of the first key of each chunk."""
     if kind.width:
         return list(range(0, len(keys), 1 + chunk_size // kind.width))
     ends = np.cumsum(kind.stored_sizes(keys))
-    most = chunk_size // INT.size  # offsets in their own area
+    most = chunk_size // INT.size  # the offsets are in their own area
     starts: list[int] = []
     at = 0
     while at < len(keys):

@@ -1,4 +1,4 @@
-"""The index formats by Paimon's names, with what is needed to read, build and configure each."""
+"""The index formats by Paimon's names, with the functions and options that read, build and configure each format."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ _SHIFTS = {name: shift for shift, names in _UNITS.items() for name in names}
 
 
 class Builder(Protocol):
-    """Gets a column batch by batch and makes its index."""
+    """Gets a column batch by batch, and makes the column's index."""
 
     def add(self, column: KeyColumn) -> None:
         """Adds the next rows."""
 
     def finish(self) -> Index:
-        """The index of all rows added."""
+        """The index of all added rows."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """One index format. ``options``: by Paimon's short name, the builder's argument and how its value is read."""
+    """One index format. ``options``: for each short name of Paimon, the builder's argument and the function that reads
+    the value."""
 
     read: Callable[[Any, DataType], Index]
     build: Callable[..., Builder]
@@ -51,13 +52,13 @@ class Format:
 
 
 def parse_size(name: str, value: object) -> int:
-    """The number of bytes of a size: an int, or a text in Paimon's form, such as "16kb" or "64 MB". Units are powers of
-    1024; a number without a unit is in bytes."""
+    """Converts a size to bytes. The size is an int, or a text in Paimon's form, such as "16kb" or "64 MB". Units are
+    powers of 1024. A number without a unit is in bytes."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2].lower() not in _SHIFTS:
-        raise InvalidQuery(f"{name} is {value!r}; a size is a number with one of the units b, kb, mb, gb, tb")
+        raise InvalidQuery(f"{name} is {value!r}, but must be a number with one of the units b, kb, mb, gb, tb")
     return int(match[1]) << _SHIFTS[match[2].lower()]
 
 
@@ -78,13 +79,13 @@ def _real(name: str, value: Any) -> float:
 def _version(name: str, value: Any) -> int:
     version = _whole(name, value)
     if version not in (1, 2):
-        raise InvalidQuery(f"{name} is {value!r}; a bitmap index has version 1 or 2")
+        raise InvalidQuery(f"{name} is {value!r}, but must be 1 or 2")
     return version
 
 
 class _Collector:
-    """Keeps the keys of all batches, for formats that are made from a whole column. Where few keys are different this
-    takes a byte or two for each row."""
+    """Keeps the keys of all batches, for formats that are built from a whole column. If few keys are different, the
+    keys take a byte or two per row."""
 
     def __init__(self, build: Callable[..., Index], data_type: DataType, options: Mapping[str, Any]) -> None:
         self._build = build
@@ -96,8 +97,10 @@ class _Collector:
         self._parts.append(column.compact())
 
     def finish(self) -> Index:
-        self._parts = [KeyColumn.concat(self._parts, self._data_type)]  # lets go of the batches
-        return self._build(replace(self._parts[0]), **self._options)  # a copy, which takes what it caches with it
+        self._parts = [KeyColumn.concat(self._parts, self._data_type)]  # frees the batches
+        return self._build(
+            replace(self._parts[0]), **self._options
+        )  # a copy, so the cached values of the column are freed with it
 
 
 def _collecting(build: Callable[..., Index]) -> Callable[..., Builder]:
@@ -125,12 +128,12 @@ FORMATS: dict[str, Format] = {
         {"items": ("items", _whole), "fpp": ("fpp", _real)},
     ),
 }
-"""The formats in the order in which they are asked: exact ones first, so that the bloom filter, which is read whole, is
+"""The formats in the order in which they are used. Exact formats are first. The bloom filter is read whole, and is then
 often not needed."""
 
 
 def format_of(kind: str) -> Format:
-    """The format of a kind; raises ``Unsupported`` for an unknown kind."""
+    """The format of a kind. Raises ``Unsupported`` for an unknown kind."""
     if kind not in FORMATS:
         raise Unsupported(f"unknown index kind {kind!r}; the kinds are {', '.join(FORMATS)}")
     return FORMATS[kind]
@@ -163,7 +166,7 @@ def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type
     CorruptFile
         The index is damaged.
     Unsupported
-        The kind is unknown, or does not take the type.
+        The kind is unknown, or does not support the type.
 
     Examples
     --------
@@ -177,7 +180,7 @@ def read_index(kind: str, body: bytes | bytearray | memoryview | Body, data_type
 
 
 def open_builder(kind: str, data_type: DataType | str, options: Mapping[str, Any] | None = None) -> Builder:
-    """A builder of one index; for the arguments and errors see ``build_index``."""
+    """Makes a builder of one index. ``build_index`` describes the arguments and errors."""
     chosen = format_of(kind)
     parsed = _type_of(data_type)
     chosen.check_type(parsed)
@@ -198,7 +201,7 @@ def build_index(
     data_type: DataType | str,
     options: Mapping[str, Any] | None = None,
 ) -> Index:
-    """Builds one index of a column; row i of the file is value i.
+    """Builds one index of a column. Value i is the value of row i in the file.
 
     Parameters
     ----------
@@ -209,8 +212,8 @@ def build_index(
     data_type : str or DataType
         The column's type as Paimon's SQL text, such as "INT NOT NULL".
     options : mapping, optional
-        By Paimon's short names, as numbers or Paimon's text: ``items`` and ``fpp`` (bloom-filter), ``version`` and
-        ``index-block-size`` (bitmap), ``chunk-size`` (range-bitmap).
+        The options by Paimon's short names, as numbers or as Paimon's text: ``items`` and ``fpp`` (bloom-filter),
+        ``version`` and ``index-block-size`` (bitmap), ``chunk-size`` (range-bitmap).
 
     Returns
     -------
@@ -219,11 +222,11 @@ def build_index(
     Raises
     ------
     InvalidQuery
-        The values are not of ``data_type``, or an option is wrong.
+        The values do not fit ``data_type``, or an option is not valid.
     ValueOutOfRange
-        The format cannot hold a value.
+        The format cannot store a value.
     Unsupported
-        The index does not take the type.
+        The index does not support the type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Roaring bitmaps in the portable format, which are checked before a library reads them.
+"""Roaring bitmaps in the portable format. They are checked before a library reads them.
 
     cookie u32        12346: no run containers, a count follows | low half 12347: high half = containers - 1
     count u32         only after 12346; at most 65536
@@ -8,8 +8,9 @@
     containers        run: count u16, {start u16, length - 1 u16}*; array: u16 ascending, up to 4096 values;
                       bitset: 8192 bytes, above 4096 values
 
-All little-endian (RoaringFormatSpec). The walk over the containers finds where a bitmap ends, which the library does
-not report. It also checks everything that the library's operations rely on: order, counts, and gaps between runs.
+All integers are little-endian (RoaringFormatSpec). The walk over the containers finds the end of a bitmap, which the
+library does not report. It also checks everything that the library's operations need: order, counts, and gaps between
+runs.
 """
 
 from pyroaring import BitMap
@@ -19,7 +20,7 @@ from orcidx.errors import CorruptFile
 cdef enum:
     COOKIE_WITHOUT_RUNS = 12346
     COOKIE_WITH_RUNS = 12347
-    OFFSETS_FROM = 4  # containers; a run cookie with fewer carries no offsets
+    OFFSETS_FROM = 4  # containers; a bitmap with run flags and fewer containers has no offsets
     LARGEST_ARRAY = 4096
     BITSET_BYTES = 8192
     LARGEST_KEY = 0xFFFF
@@ -96,7 +97,7 @@ cdef object _corrupt(str what, Py_ssize_t offset):
 
 
 def portable_end(const unsigned char[::1] data, Py_ssize_t offset=0):
-    """Where the bitmap that starts at ``offset`` of ``data`` ends; raises ``CorruptFile`` unless it is sound."""
+    """The position of the end of the bitmap at ``offset`` of ``data``. Raises ``CorruptFile`` for an invalid bitmap."""
     cdef Py_ssize_t end = data.shape[0], at = offset, headers, flags = -1, need
     cdef unsigned long long cookie
     cdef unsigned int containers, count, runs, i
@@ -124,7 +125,7 @@ def portable_end(const unsigned char[::1] data, Py_ssize_t offset=0):
     headers = at
     at += 4 * <Py_ssize_t> containers
     if flags < 0 or containers >= OFFSETS_FROM:
-        at += 4 * <Py_ssize_t> containers  # offsets serve random access; the containers follow each other anyway
+        at += 4 * <Py_ssize_t> containers  # offsets are only for random access
     if at > end:
         raise _corrupt("cut off in its header", offset)
     for i in range(containers):
@@ -153,16 +154,17 @@ def portable_end(const unsigned char[::1] data, Py_ssize_t offset=0):
 
 
 def read_bitmap(data, Py_ssize_t offset=0):
-    """The bitmap that starts at ``offset`` of ``data`` (a buffer of bytes), and where it ends.
+    """Reads the bitmap that starts at ``offset`` of ``data`` (a buffer of bytes). Returns it and the position of its
+    end.
 
-    Raises ``CorruptFile`` when it is cut off or breaks the format. Bitmaps that were not run-optimised are fine.
+    Raises ``CorruptFile`` if the bitmap is cut off or invalid. It need not be run-optimised.
     """
     end = portable_end(data, offset)
     return BitMap.deserialize(memoryview(data)[offset:end]), end
 
 
 def write_bitmap(bitmap):
-    """Bytes of a ``pyroaring`` bitmap after run optimisation, as every Paimon format stores it."""
+    """The bytes of a ``pyroaring`` bitmap after run optimisation, in which every Paimon format stores it."""
     bitmap = BitMap(bitmap)
     bitmap.run_optimize()
     return bitmap.serialize()

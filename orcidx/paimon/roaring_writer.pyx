@@ -1,7 +1,8 @@
 """Kernels that group rows by code and write portable roaring bitmaps directly from row numbers.
 
-Equal to a bitmap library's bytes after run optimisation: a container of 65536 rows becomes runs where those take less
-than both an array and a bitset, else an array up to 4096 rows, else a bitset (RoaringFormatSpec; see ``roaring``).
+The bytes equal those of a bitmap library after run optimisation. A container of 65536 rows becomes runs if they take
+less than an array and than a bitset. Otherwise it becomes an array up to 4096 rows, or else a bitset
+(RoaringFormatSpec; see ``roaring``).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -47,7 +48,7 @@ cdef class _Buffer:
         free(self.data)
 
     cdef uint8_t *reserve(self, size_t more) except NULL nogil:
-        """Room for ``more`` bytes behind those that are there; ``size`` does not change."""
+        """Makes room for ``more`` bytes behind the existing bytes. ``size`` does not change."""
         cdef uint8_t *moved
         if self.size + more > self.capacity:
             self.capacity = max(2 * self.capacity, self.size + more, <size_t> 64)
@@ -60,7 +61,7 @@ cdef class _Buffer:
 
 
 cdef class _Bitmap:
-    """A bitmap under construction; containers are added with ascending keys."""
+    """A bitmap under construction. Containers are added with ascending keys."""
 
     cdef _Buffer payload
     cdef _Buffer heads
@@ -77,7 +78,7 @@ cdef class _Bitmap:
         self.has_runs = False
 
     cdef int add(self, uint32_t key, const uint16_t *low, uint32_t count) except -1 nogil:
-        """Adds a container of ``count`` rows (at least 1), ascending."""
+        """Adds a container of ``count`` ascending rows. ``count`` is at least 1."""
         cdef uint32_t i, runs = 1, size
         cdef uint8_t *at
         cdef Head *head
@@ -145,9 +146,10 @@ cdef void _put_runs(uint8_t *at, const uint16_t *low, uint32_t count) noexcept n
 
 
 def write_groups(const uint32_t[::1] rows, const int64_t[::1] starts):
-    """Bytes of one bitmap per group, back to back, and the size of each as an int64 array.
+    """The bytes of one bitmap per group, one after the other, and the size of each bitmap as an int64 array.
 
-    Group i has the rows ``rows[starts[i]:starts[i + 1]]``, at least one, which must ascend: ``ValueError``.
+    Group i has the rows ``rows[starts[i]:starts[i + 1]]``. Raises ``ValueError`` unless they ascend and are at least
+    one.
     """
     cdef Py_ssize_t group, groups = max(starts.shape[0] - 1, 0)
     cdef int64_t i, stop
@@ -164,7 +166,7 @@ def write_groups(const uint32_t[::1] rows, const int64_t[::1] starts):
             i, stop = starts[group], starts[group + 1]
             if not 0 <= i < stop <= rows.shape[0]:
                 with gil:
-                    raise ValueError(f"group {group} has no rows, or rows that are not given")
+                    raise ValueError(f"group {group} has no rows, or its range is outside of rows")
             bitmap.clear()
             before = out.size
             while i < stop:
@@ -183,9 +185,9 @@ def write_groups(const uint32_t[::1] rows, const int64_t[::1] starts):
 
 
 def write_slices(const int64_t[::1] numbers, const uint32_t[::1] rows, int count):
-    """Bytes of ``count`` bitmaps: bitmap b has the rows ``rows[i]`` whose ``numbers[i]`` have bit b.
+    """The bytes of ``count`` bitmaps. Bitmap b has the rows ``rows[i]`` whose ``numbers[i]`` have bit b.
 
-    Rows ascend and numbers are not negative and below ``2 ** count``: ``ValueError``.
+    Raises ``ValueError`` unless the rows ascend and the numbers are from 0 to ``2 ** count - 1``.
     """
     cdef Py_ssize_t i = 0, size = rows.shape[0]
     cdef uint32_t key, row, last = 0
@@ -193,7 +195,7 @@ def write_slices(const int64_t[::1] numbers, const uint32_t[::1] rows, int count
     cdef int bit
     cdef uint32_t counts[MOST_SLICES]
     if not 0 <= count <= MOST_SLICES or numbers.shape[0] != size:
-        raise ValueError(f"{count} slices of {numbers.shape[0]} numbers in {size} rows")
+        raise ValueError(f"there cannot be {count} slices of {numbers.shape[0]} numbers in {size} rows")
     cdef list slices = [_Bitmap() for _ in range(count)]
     low_array = np.empty(CONTAINER * max(count, 1), np.uint16)
     cdef uint16_t[::1] low = low_array
@@ -229,13 +231,14 @@ def write_slices(const int64_t[::1] numbers, const uint32_t[::1] rows, int count
 
 
 def group_rows(const int32_t[::1] codes, const uint32_t[::1] rows, int groups):
-    """``rows`` by their codes below ``groups``, in their order within a code; and where each code's rows start.
+    """Sorts ``rows`` by their codes, which are below ``groups``, and keeps the order within a code. Also returns the
+    start of each code's rows.
 
     Raises ``ValueError`` for a code outside ``[0, groups)``.
     """
     cdef Py_ssize_t i, size = codes.shape[0]
     if rows.shape[0] != size:
-        raise ValueError(f"{size} codes of {rows.shape[0]} rows")
+        raise ValueError(f"there are {size} codes, but {rows.shape[0]} rows")
     starts_array = np.zeros(groups + 1, np.int64)
     grouped_array = np.empty(size, np.uint32)
     cdef int64_t[::1] starts = starts_array
@@ -244,7 +247,7 @@ def group_rows(const int32_t[::1] codes, const uint32_t[::1] rows, int groups):
     for i in range(size):
         code = codes[i]
         if not 0 <= code < groups:
-            raise ValueError(f"code {code} of {groups} groups")
+            raise ValueError(f"code {code} is not below {groups}, the number of groups")
         starts[code + 1] += 1
     for i in range(groups):
         starts[i + 1] += starts[i]

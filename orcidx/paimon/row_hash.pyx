@@ -1,14 +1,15 @@
-"""Murmur3-32 of BinaryRow keys, computed from columns without building the bytes of rows.
+"""Murmur3-32 of BinaryRow keys. It is computed from columns, without building the bytes of rows.
 
-BinaryRow, little-endian: a null area of ceil((fields + 8) / 64) * 8 bytes (bit i + 8 set: field i is null; the first
-byte, the row kind, is 0), then 8 bytes per field, then the variable part, each piece padded with zeros to 8 bytes.
+A BinaryRow is little-endian. It has a null area of ceil((fields + 8) / 64) * 8 bytes (bit i + 8 is set if field i is
+null; the first byte, the row kind, is 0), then 8 bytes per field, then the variable part. Each piece of the variable
+part is padded with zeros to 8 bytes.
 
     fixed      the value in the low bytes of its 8                      null: 0
     bytes      up to 7: the data, and 0x80 | length in the last byte; longer: offset << 32 | length    null: 0
     timestamp  precision above 3: offset << 32 | nanoseconds of the millisecond; 8 bytes of milliseconds
     decimal    precision above 18: offset << 32 | length; 16 bytes: the unscaled value, big-endian and minimal
 
-A null timestamp or decimal of these kinds still takes its variable part, of zeros.
+A null timestamp or decimal of these kinds still takes its space in the variable part, filled with zeros.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -26,7 +27,7 @@ cdef enum:
     _BYTES = 1
     _TIMESTAMP = 2
     _DECIMAL = 3
-    INLINE = 7  # longest data that fits its slot
+    INLINE = 7  # the longest data that is stored in its slot
 
 cdef struct Field:
     int kind
@@ -49,7 +50,7 @@ cdef inline uint32_t _mix8(uint32_t h, uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t _load(const uint8_t *at, int64_t length) noexcept nogil:
-    """Up to 8 bytes, little-endian, zeros above."""
+    """Up to 8 bytes as a little-endian number. The bytes above are zeros."""
     cdef uint64_t word = 0
     cdef int64_t i
     for i in range(length):
@@ -58,7 +59,7 @@ cdef inline uint64_t _load(const uint8_t *at, int64_t length) noexcept nogil:
 
 
 cdef inline int _decimal_length(uint64_t low, uint64_t high) noexcept nogil:
-    """Bytes of the shortest two's complement form."""
+    """The number of bytes of the shortest two's complement form."""
     cdef int length = 16, at
     cdef uint64_t sign = high >> 63, fill = 0xFF if sign else 0, byte, below
     while length > 1:
@@ -147,9 +148,9 @@ cdef uint32_t _hash_row(const Field *fields, int n, int64_t row) noexcept nogil:
 
 
 def hash_rows(list columns, int64_t rows):
-    """One hash per row, int32. A column is (kind, nulls uint8, values int64, data uint8 or None, nanos int32 or None).
+    """One int32 hash per row. A column is (kind, nulls uint8, values int64, data uint8 or None, nanos int32 or None).
 
-    Raises ``ValueError`` when an array is too short for ``rows``, or an offset is outside its data.
+    Raises ``ValueError`` if an array is too short for ``rows``, or if an offset is outside of its data.
     """
     cdef int n = len(columns), i
     cdef int64_t row

@@ -1,4 +1,4 @@
-"""Files that are read whole or in one request: snapshots, schemas, manifests, index files."""
+"""Reads files whole or by one request: snapshots, schemas, manifests, index files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["read_part", "read_whole"]
 _LARGEST_FILE = 1 << 31
 """Bytes of the largest file that is read whole."""
 _FIRST_REQUEST = 1 << 20
-"""Bytes of the first request; only a larger file needs a second."""
+"""Bytes of the first request. Only a larger file needs a second request."""
 
 
 def read_whole(source: Source) -> memoryview:
-    """All bytes, read by one request up to 1 MiB; raises ``CorruptFile`` above 2 GiB, which none of these files
-    reaches."""
+    """All bytes of a file, read by one request up to 1 MiB. Raises ``CorruptFile`` above 2 GiB, which none of these
+    files has."""
     if source.kind == "path":
         if (small := read_small(source.location, _FIRST_REQUEST, _FIRST_REQUEST)) is not None:
             return memoryview(small[0])
-        try:  # most often this looks for the next snapshot: a missing file is not opened
+        try:  # most calls look for the next snapshot: a missing file is then not opened
             os.stat(source.location)
         except FileNotFoundError:
             raise
@@ -35,12 +35,14 @@ def read_whole(source: Source) -> memoryview:
         if len(tail) == size:
             return tail
         if size > _LARGEST_FILE:
-            raise CorruptFile(f"{size} bytes are too many for such a file", file=source.name)
+            raise CorruptFile(
+                f"the file has {size} bytes; files of metadata may have less than 2 GiB", file=source.name
+            )
         return reader.read_ranges([(0, size)])[0]
 
 
 def read_part(source: Source, offset: int, length: int) -> memoryview:
-    """The bytes from ``offset``: ``length`` of them, or fewer where the file ends."""
+    """``length`` bytes from ``offset``, or fewer if the file ends before."""
     with _opened(source) as reader:
         length = min(length, reader.size() - offset)
         return reader.read_ranges([(offset, length)])[0] if length > 0 else memoryview(b"")
@@ -52,5 +54,5 @@ def _opened(source: Source) -> Iterator[RangeReader]:
     try:
         yield reader
     finally:
-        if source.kind != "reader":  # the caller's own stays open
+        if source.kind != "reader":  # a reader of the caller stays open
             reader.close()

@@ -105,7 +105,7 @@ def test_text_of_fixed_length_is_one_group_without_its_spaces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "kind", "message"), [(b"abcde", "CHAR(4)", "5 characters"), (b"\xff", "STRING", "not UTF-8")]
+    ("key", "kind", "message"), [(b"abcde", "CHAR(4)", "5 characters"), (b"\xff", "STRING", "not valid UTF-8")]
 )
 def test_text_that_is_read_otherwise_proves_nothing(key: bytes, kind: str, message: str) -> None:
     contents = bitmap.Contents(1, BitMap(), (key,), (BitMap([0]),))

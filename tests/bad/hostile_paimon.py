@@ -92,7 +92,7 @@ def bitmap_blocks_that_share_a_bitmap() -> bytes:
     return head + block + stored
 
 
-@attack(ask_index("bitmap"), "hold")
+@attack(ask_index("bitmap"), "instead of")
 def bitmap_of_billions_of_nulls() -> bytes:
     return struct.pack(">BiiBi", 1, MOST_ROWS, 0, 1, 0) + full_runs(32_767)
 
@@ -242,7 +242,7 @@ def ask_puffin(data: bytes) -> None:
         paimon.DeletionVector.from_bytes(data[blob.offset : blob.offset + blob.length])
 
 
-@attack(ask_puffin, "once decompressed")
+@attack(ask_puffin, "after decompression")
 def puffin_footer_of_much_json() -> bytes:
     text = b'{"blobs":[' + b"[]," * 20_000_000 + b"[]]}"
     return _puffin(bytes(cramjam.lz4.compress(text)), 1)

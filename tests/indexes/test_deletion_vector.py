@@ -84,7 +84,7 @@ def test_length_in_the_manifest_is_the_size_for_32_bit_and_the_entry_for_64_bit(
     assert ranges["a"].length == len(vectors["a"].to_bytes()) - 8
     assert ranges["b"].length == len(vectors["b"].to_bytes())
     for name, wrong in (("a", ranges["a"].length + 8), ("b", ranges["b"].length - 8)):
-        with pytest.raises(CorruptFile, match="disagrees"):
+        with pytest.raises(CorruptFile, match="but the given length is"):
             read_deletion_vector(tmp_path / "index", ranges[name].offset, wrong)
 
 
@@ -159,7 +159,7 @@ def test_far_positions_are_read_but_not_written(tmp_path: Path) -> None:
     assert DeletionVector.from_bytes(entry) == far
     for position in (1 << 54, 1 << 58, LARGEST64):
         vector = DeletionVector([position], bitmap64=True)
-        with pytest.raises(ValueOutOfRange, match=r"MB of empty bitmaps.* leave out those that are no row"):
+        with pytest.raises(ValueOutOfRange, match=r"MB of empty bitmaps.* leave out positions that are not rows"):
             vector.to_bytes()
         with pytest.raises(ValueOutOfRange, match="leave out"):
             write_deletion_vectors(tmp_path / "index", {"a": DeletionVector([1]), "b": vector})
@@ -278,15 +278,15 @@ def test_bitmaps_without_runs_and_gaps_between_keys_are_read() -> None:
     [
         (b"\x00\x00\x00\x00" + BitMap([1]).serialize(), "magic"),
         (MAGIC32, "cut off"),
-        (MAGIC32 + BitMap([1]).serialize() + b"\x00", "behind"),
+        (MAGIC32 + BitMap([1]).serialize() + b"\x00", "after its bitmap"),
         (MAGIC32 + BitMap([2**31]).serialize(), "2147483648"),
         (MAGIC64 + b"\x00" * 7, "cut off"),
         (MAGIC64 + struct.pack("<q", -1), "-1 bitmaps"),
         (MAGIC64 + struct.pack("<q", 2**40), "bitmaps do not fit"),
-        (MAGIC64 + struct.pack("<q", 0) + b"\x00", "behind"),
+        (MAGIC64 + struct.pack("<q", 0) + b"\x00", "after its bitmap"),
         (MAGIC64 + BitMap64([2**31 << 32]).serialize(), "key -2147483648"),
         (MAGIC64 + BitMap64([LARGEST64 + 1]).serialize(), "is not in 0"),
-        (MAGIC64 + struct.pack("<q", 2) + (struct.pack("<i", 1) + BitMap([1]).serialize()) * 2, "key 1 .* follows 1"),
+        (MAGIC64 + struct.pack("<q", 2) + (struct.pack("<i", 1) + BitMap([1]).serialize()) * 2, "key 1 follows 1"),
         (MAGIC64 + struct.pack("<q", 2) + struct.pack("<i", 1) + BitMap(range(0, 9, 2)).serialize(), "cut off"),
     ],
 )

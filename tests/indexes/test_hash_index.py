@@ -164,7 +164,7 @@ def test_values_that_are_no_key_of_the_type(array: pa.Array, text: str) -> None:
 
 
 def test_as_many_types_as_columns() -> None:
-    with pytest.raises(InvalidQuery, match="1 key columns, but 2 types"):
+    with pytest.raises(InvalidQuery, match="keys has 1 columns, but key_types has 2 types"):
         key_hash(pa.record_batch([pa.array([1])], ["k"]), ["INT", "INT"])
 
 

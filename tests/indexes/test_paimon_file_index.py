@@ -287,9 +287,9 @@ def test_a_file_of_another_size_is_not_trusted() -> None:
     data = paimon.build_file_index(rows, {"bitmap": {"a": {}}, "bloom-filter": {"a": {"items": 10}}}).to_bytes()
     index = paimon.read_file_index(data, types={"a": "INT"}, rows=4)
     assert index.evaluate(col("a") == 1).kind == "remain"
-    assert "3 rows and the data file 4" in index.notes[0]
+    assert "3 rows, but the data file has 4" in index.notes[0]
     assert index.evaluate(col("a") == 9).kind == "skip"  # the bloom filter knows no rows
-    with pytest.raises(CorruptFile, match="the data file 4"):
+    with pytest.raises(CorruptFile, match="the data file has 4"):
         paimon.read_file_index(data, types={"a": "INT"}, rows=4, strict=True).evaluate(col("a") == 1)
 
 
@@ -462,7 +462,7 @@ def test_map_keys() -> None:
     assert list(index.evaluate(col("m[b]").is_null()).rows) == [1, 2, 3, 5]
     assert list(index.evaluate(col("m[a]").is_not_null()).rows) == [0, 5]
     assert len(index.evaluate(col("m[zz]").is_null()).rows) == 6
-    with pytest.raises(InvalidQuery, match="not a map of text keys"):
+    with pytest.raises(InvalidQuery, match="not a map with text keys"):
         paimon.build_file_index(pa.table({"m": [1]}), {"bitmap": {"m[a]": {}}})
 
 

@@ -167,7 +167,7 @@ def test_deletion_vectors_of_another_file(table: PaimonTable) -> None:
     with orcidx.open(table.path / "bucket-0" / "data.orc") as file:
         assert file.read(deletion_vector=DeletionVector([1]))["id"].to_pylist() == [1, 3]
         assert file.read(deletion_vector=DeletionVector([1], bitmap64=True))["id"].to_pylist() == [1, 3]
-        with pytest.raises(CorruptFile, match="deletes row 3 of a file of 3 rows"):
+        with pytest.raises(CorruptFile, match="deletes row 3, but the file has 3 rows"):
             file.read(deletion_vector=DeletionVector([3]))
 
 
@@ -392,7 +392,7 @@ def test_a_damaged_index_keeps_its_rows_and_damaged_deletions_raise(table: Paimo
     ranges = write_deletion_vectors(table.path / "index" / "index-0", {f"data.{form}": DeletionVector([7])})
     table.add_deletions("index-0", ranges)
     table.commit()
-    with pytest.raises(CorruptFile, match="deletes row 7 of a file of 3 rows"):
+    with pytest.raises(CorruptFile, match="deletes row 7, but the file has 3 rows"):
         open_table(table.path).scan().to_table()
     (table.path / "index" / "index-0").write_bytes(b"\x01\x00\x00")
     with pytest.raises(CorruptFile, match="index-0"):
