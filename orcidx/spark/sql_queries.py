@@ -1,8 +1,9 @@
 """Plain SQL with indexes: with ``enable``, every scan of ORC files in a session's queries leaves out files that cannot
 match.
 
-Spark parses, plans and reads; orcidx is asked when a scan lists its files, with the filters that Spark tests on each
-row of it, and names the files that are proven to hold no row for which they are true.
+Spark parses, plans and reads. While it plans a query, orcidx names the scans whose directories may have an index. When
+such a scan lists its files, orcidx gets the filters that Spark tests on each row of it, and names the files that are
+proven to hold no row for which these are true.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, Survivor
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
-from orcidx.spark.sessions.served import items_of, parts_of
+from orcidx.spark.sessions.served import PART, items_of, parts_of
 from orcidx.spark.sessions.session_rule import add_rule, check_session, has_rule, remove_rule
 from orcidx.storage import Source, describe_source
 from orcidx.storage.hadoop_store import hadoop_source
@@ -48,6 +49,9 @@ _REMEMBERED_SCANS = 100
 WITHOUT_SECONDS = 10.0
 """Seconds for which a remote directory without an index is assumed to have none. Looking for one takes a request for
 each directory above it, and each scan would wait for these."""
+_EXAMINED_ROOTS = 20
+"""Directories of a relation that are examined for an index while a query is planned. A relation with more of them is
+asked about when its scan lists its files."""
 _LAST: deque[Choice] = deque(maxlen=_REMEMBERED_SCANS)
 """The choices of the scans of this process's sessions, the newest last."""
 _KEPT: WeakKeyDictionary[SparkSession, KeptAnswers] = WeakKeyDictionary()
@@ -214,7 +218,17 @@ class _Answers:
         self._kept = kept
         self._without: dict[tuple[str, str], float] = {}
 
-    def __call__(self, question: str, listing: Callable[[], str]) -> str:
+    def indexed(self, relations: str) -> str:
+        numbers: list[str] = []
+        known: dict[str, bool] = {}
+        for number, roots in enumerate(relations.split(PART)):
+            if roots not in known:
+                known[roots] = self._may_be_indexed(items_of(roots))
+            if known[roots]:
+                numbers.append(str(number))
+        return ",".join(numbers)
+
+    def fallen(self, question: str, listing: Callable[[], str]) -> str:
         scan = _Scan.of(question)
         try:
             answer = self._answer(scan, listing)
@@ -224,8 +238,22 @@ class _Answers:
             _LAST.append(answer.choice)
         return answer.fallen
 
+    def _may_be_indexed(self, names: Sequence[str]) -> bool:
+        """Whether the scan of these directories has something to ask. Remote stores are not asked: a request takes
+        longer than the question that it might save."""
+        try:
+            roots = self._roots(names)
+            if isinstance(roots[0], Source):
+                return any(self._may_have_store(one) for one in roots)
+            few = roots[:_EXAMINED_ROOTS]
+            return (
+                len(few) < len(roots) or swap_under_way(few, None) or any(store_above(one) is not None for one in few)
+            )
+        except (OrcidxError, OSError, ImportError):
+            return True  # the scan's own question meets the error again, and why() tells it
+
     def _answer(self, scan: _Scan, listing: Callable[[], str]) -> Answer:
-        roots = self._roots(scan)
+        roots = self._roots(scan.roots)
         above = next((store for one in roots if (store := self._store_above(one)) is not None), None)
         if (above is not None or not isinstance(roots[0], Source)) and swap_under_way(roots, None):
             return _all_read(scan, UNFINISHED)
@@ -254,28 +282,31 @@ class _Answers:
             self._kept.keep(key, answer, [store for store, _ in stores])
         return answer
 
-    def _roots(self, scan: _Scan) -> list[Source] | list[str]:
+    def _roots(self, names: Sequence[str]) -> list[Source] | list[str]:
         """Paths of this machine, or sources in the session's file systems."""
-        local = [re.sub("^file:/+", "/", one) for one in scan.roots]
+        local = [re.sub("^file:/+", "/", one) for one in names]
         if all(one.startswith("/") for one in local):
             return local
         if any(one.startswith("/") for one in local):
             raise Unsupported("it is in several file systems")
         files = SessionFiles(self._spark)
-        return [hadoop_source(one, files) for one in scan.roots]
+        return [hadoop_source(one, files) for one in names]
 
     def _store_above(self, root: Source | str) -> IndexStore | None:
         """The indexes of a directory of the scan. A remote directory without an index is assumed to have none for a
         while."""
         if not isinstance(root, Source):
             return store_above(root)
-        key = (root.filesystem.name, root.location)
-        if time.monotonic() < self._without.get(key, 0.0):
+        if not self._may_have_store(root):
             return None
         found = store_above(root)
         if found is None:
-            self._without[key] = time.monotonic() + WITHOUT_SECONDS
+            self._without[root.filesystem.name, root.location] = time.monotonic() + WITHOUT_SECONDS
         return found
+
+    def _may_have_store(self, root: Source) -> bool:
+        """False while a remote directory is assumed to have no index."""
+        return time.monotonic() >= self._without.get((root.filesystem.name, root.location), 0.0)
 
 
 def _answers(spark: SparkSession) -> _Answers:

@@ -62,7 +62,7 @@ def listing(root: Path) -> str:
 @pytest.fixture
 def ask(directory: Path) -> Callable[..., str]:
     answers = _Answers(None, KeptAnswers())  # type: ignore[arg-type]
-    return lambda value, expression=1, **more: answers(
+    return lambda value, expression=1, **more: answers.fallen(
         question(directory, value, expression, **more), lambda: listing(directory)
     )
 
@@ -116,7 +116,7 @@ def test_a_condition_that_asks_nothing_needs_no_listing_twice(directory: Path) -
         return listing(directory)
 
     for number in range(3):
-        assert answers(question(directory, 1, number, name="Unheard"), told) == ""
+        assert answers.fallen(question(directory, 1, number, name="Unheard"), told) == ""
         assert "asks nothing" in str(sql_queries.last_scans()[-1])
     assert len(listed) == 1
 

@@ -21,7 +21,7 @@ from orcidx.errors import Unsupported
 from orcidx.spark import build_file_index, disable, enable, refresh, sql, why
 from orcidx.spark.sessions import served, session_rule
 from orcidx.spark.sessions.session_rule import has_rule
-from orcidx.spark.sql_queries import _Scan
+from orcidx.spark.sql_queries import _Answers, _Scan
 
 FILES, ROWS = 8, 400
 DAY = dt.date(2024, 1, 1)
@@ -161,8 +161,53 @@ def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytes
     many = ", ".join(map(str, range(100_000, 100_900)))
     plain, pruned = both(spark, f"SELECT n FROM indexed WHERE n IN (77, {many}) AND t <> 'ü{'☃' * 2500}'")
     assert plain == pruned == ["Row(n=77)"]
-    assert not isinstance(asked[0], str)
+    assert any(not isinstance(one, str) for one in asked)
     assert why()[-1].files_left == 1
+
+
+@pytest.mark.java
+def test_a_scan_without_an_index_is_not_asked_about(
+    spark: Any, indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which scans of a query have an index is asked once, before its tasks need the processors."""
+    orc.write_table(table_of(0).drop(["day"]), tmp_path / "0.orc")
+    spark.read.orc(str(tmp_path)).createOrReplaceTempView("plain")
+    planned: list[int] = []
+    asked: list[str] = []
+    indexed_relations, fallen = _Answers.indexed, _Answers.fallen
+
+    def plans(self: _Answers, relations: str) -> str:
+        planned.append(relations.count("\x02") + 1)
+        return indexed_relations(self, relations)
+
+    def scans(self: _Answers, question: str, listing: Any) -> str:
+        asked.append(question.partition("\x02")[0])
+        return fallen(self, question, listing)
+
+    monkeypatch.setattr(_Answers, "indexed", plans)
+    monkeypatch.setattr(_Answers, "fallen", scans)
+    text = "SELECT count(*) FROM plain a JOIN plain b USING (n) WHERE a.n > 5 AND b.k > 7"
+    plain, enabled = both(spark, text)
+    assert enabled == plain
+    assert (set(planned), asked) == ({2}, [])
+    text = f"SELECT count(*) FROM plain JOIN indexed USING (n) WHERE indexed.k = {key(5)} AND plain.n > 1"
+    plain, enabled = both(spark, text)
+    assert enabled == plain
+    assert {one.rpartition("/")[2].replace("%20", " ") for one in asked} == {indexed.name}
+    build_file_index(spark, str(tmp_path), {"bitmap": {"k": {}}}, progress=False).collect()
+    plain, enabled = both(spark, "SELECT n FROM plain WHERE n = -1")
+    assert plain == enabled == []
+    assert why()[-1].files_left == 0
+
+
+@pytest.mark.java
+def test_a_view_of_many_directories(spark: Any, indexed: Path) -> None:
+    """They are not examined while the query is planned, but when the scan lists its files."""
+    files = sorted(map(str, indexed.rglob("day=*/*.orc"))) * 3
+    spark.read.orc(*[files]).createOrReplaceTempView("many")
+    plain, enabled = both(spark, f"SELECT n FROM many WHERE k = {key(1234)}")
+    assert enabled == plain
+    assert why()[-1].files_left == 3
 
 
 @pytest.mark.java
@@ -239,9 +284,10 @@ def test_whatever_goes_wrong_in_python_all_files_are_read(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError("as of a defect")
 
-    monkeypatch.setattr("orcidx.spark.sql_queries.listing_of", fails)
-    plain, pruned = both(spark, f"SELECT n FROM indexed WHERE k = {key(1234)}")
-    assert pruned == plain == ["Row(n=1234)"]
+    for name in ("listing_of", "store_above"):
+        monkeypatch.setattr(f"orcidx.spark.sql_queries.{name}", fails)
+        plain, pruned = both(spark, f"SELECT n FROM indexed WHERE k = {key(1234)}")
+        assert pruned == plain == ["Row(n=1234)"]
 
 
 @pytest.mark.java

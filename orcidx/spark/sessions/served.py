@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["ITEM", "PIECE_BYTES", "items_of", "parts_of", "served", "text_of"]
+__all__ = ["ITEM", "PART", "PIECE_BYTES", "items_of", "parts_of", "served", "text_of"]
 
 PIECE_BYTES = 6000
 """Bytes that one call of py4j asks for: they are 8,000 letters of base64. py4j writes a longer answer in pieces of 8
@@ -18,7 +18,7 @@ kB, and the second piece waits 40 ms for an acknowledgement. It sends bytes as t
 (docs/decisions/0240)."""
 _TIMEOUT_SECONDS = 30.0
 """Seconds after which a JVM that sends nothing counts as stopped."""
-ITEM, _PART = "\x01", "\x02"
+ITEM, PART = "\x01", "\x02"
 _ESCAPED = re.compile("\x03([123])")
 
 
@@ -29,7 +29,7 @@ def text_of(answer: str | JavaObject) -> str:
 
 def parts_of(text: str, count: int) -> list[str]:
     """The parts of a text that Java has joined, of which the last may hold the separator."""
-    return text.split(_PART, count - 1)
+    return text.split(PART, count - 1)
 
 
 def items_of(text: str) -> list[str]:

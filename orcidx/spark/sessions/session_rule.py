@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import Unsupported
 from orcidx.spark.sessions.compiled_java import made
@@ -14,21 +14,36 @@ from orcidx.spark.types.argument_types import JavaObject
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["add_rule", "check_session", "has_rule", "remove_rule"]
+__all__ = ["ScanAnswers", "add_rule", "check_session", "has_rule", "remove_rule"]
 
 _RULE = "IndexedFilesRule"
 _ASKED = "java.util.function.BiFunction"
 
 
+class ScanAnswers(Protocol):
+    """Answers to what the rule asks. Spark may ask from several threads."""
+
+    def indexed(self, relations: str) -> str:
+        """Which relations of a query may have an index. ``relations`` has the directories of each. The answer has the
+        numbers of the relations, separated by commas."""
+
+    def fallen(self, question: str, listing: Callable[[], str]) -> str:
+        """Which files a scan leaves out. ``listing`` returns the text of the scan's files. The answer has the numbers
+        of the files, separated by commas."""
+
+
 class _Callback:
-    """The object that Java calls: it takes a question and the listing of a scan, and returns the numbers of the files
-    to leave out."""
+    """The object that Java calls. While a query is planned, Java gives the directories of its relations and no listing;
+    when a scan lists its files, Java gives the scan's question and its listing."""
 
-    def __init__(self, answer: Callable[[str, Callable[[], str]], str]) -> None:
-        self._answer = answer
+    def __init__(self, answers: ScanAnswers) -> None:
+        self._answers = answers
 
-    def apply(self, question: str | JavaObject, listing: JavaObject) -> str:
-        return self._answer(text_of(question), lambda: text_of(listing.get()))
+    def apply(self, question: str | JavaObject, listing: JavaObject | None) -> str:
+        text = text_of(question)
+        if listing is None:
+            return self._answers.indexed(text)
+        return self._answers.fallen(text, lambda: text_of(listing.get()))
 
     class Java:
         implements = (_ASKED,)
@@ -50,9 +65,9 @@ def has_rule(spark: SparkSession) -> bool:
     return any(_is_own(rules.apply(number)) for number in range(rules.size()))
 
 
-def add_rule(spark: SparkSession, answer: Callable[[str, Callable[[], str]], str]) -> None:
-    """Makes the optimizer call ``answer`` for each scan of ORC files, with the text of the question and a function that
-    returns the text of the listing. ``answer`` returns the numbers of the files to leave out, separated by commas."""
+def add_rule(spark: SparkSession, answers: ScanAnswers) -> None:
+    """Makes the optimizer ask ``answers`` which relations of a query may have an index, and the scans of these which
+    files to leave out."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway
@@ -61,7 +76,7 @@ def add_rule(spark: SparkSession, answer: Callable[[str, Callable[[], str]], str
     except OSError as error:
         raise Unsupported(f"Spark cannot call Python back, for no port of this machine can be bound: {error}") from None
     rule = made(gateway, _RULE)
-    rule.setAsked(_Callback(answer))
+    rule.setAsked(_Callback(answers))
     _set_rules(spark, rule)
 
 

@@ -1,7 +1,7 @@
 // Restricts what Spark reads of ORC files to those that orcidx's indexes leave.
 //
 // An optimizer rule, compiled by Janino, which Spark ships, when orcidx.spark.enable is called: for every scan of Spark's
-// own ORC source it puts an index of files in place of Spark's that leaves out what Python names. Meaning and plans stay
+// own ORC source that has an index it puts an index of files in place of Spark's that leaves out what Python names. Meaning and plans stay
 // Spark's: a file falls only where a filter that Spark itself tests on each row holds for no row of it.
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -32,25 +32,22 @@ public class IndexedFilesRule extends Rule {
 
   public IndexedFilesRule() { }
 
-  // asked: a question, and a Listing to the numbers of the files that fall, with commas between; empty for none.
+  // Python's answers. A question and a Listing: the numbers of the files that fall. The directories of relations, and null
+  // for a Listing: the numbers of the relations that may have an index. Numbers are joined by commas; empty for none.
   // A setter, for which py4j makes a proxy of an object of Python's.
   public void setAsked(java.util.function.BiFunction asked) { this.asked = asked; }
 
   public TreeNode apply(TreeNode plan) {
     final java.util.function.BiFunction answers = asked;
+    final java.util.Set indexed = indexed((LogicalPlan) plan, answers);
+    if (indexed.isEmpty()) return plan;
     return ((LogicalPlan) plan).transformUpWithSubqueries(new scala.runtime.AbstractPartialFunction() {
-      public boolean isDefinedAt(Object node) {
-        if (!(node instanceof LogicalRelation) || ((LogicalRelation) node).isStreaming()) return false;
-        Object relation = ((LogicalRelation) node).relation();
-        if (!(relation instanceof HadoopFsRelation)) return false;
-        HadoopFsRelation files = (HadoopFsRelation) relation;
-        return !(files.location() instanceof OrcidxFileIndex) && files.fileFormat().getClass() == OrcFileFormat.class;
-      }
+      public boolean isDefinedAt(Object node) { return indexed.contains(filesOf(node)); }
 
       public Object applyOrElse(Object node, scala.Function1 otherwise) {
         if (!isDefinedAt(node)) return otherwise.apply(node);
         LogicalRelation relation = (LogicalRelation) node;
-        HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+        HadoopFsRelation files = filesOf(node);
         Object[] arguments = new Object[relation.productArity()];
         for (int i = 0; i < arguments.length; i++) arguments[i] = relation.productElement(i);
         arguments[0] = new HadoopFsRelation(
@@ -59,6 +56,45 @@ public class IndexedFilesRule extends Rule {
         return ((TreeNode) relation).makeCopy(arguments);
       }
     });
+  }
+
+  // The relation of a scan of Spark's own ORC source whose index of files is Spark's; null for any other node.
+  static HadoopFsRelation filesOf(Object node) {
+    if (!(node instanceof LogicalRelation) || ((LogicalRelation) node).isStreaming()) return null;
+    if (!(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) return null;
+    HadoopFsRelation files = (HadoopFsRelation) ((LogicalRelation) node).relation();
+    boolean own = files.location() instanceof OrcidxFileIndex || files.fileFormat().getClass() != OrcFileFormat.class;
+    return own ? null : files;
+  }
+
+  // The relations that may have an index. Python is asked once for all: while a query runs, its tasks have the processors,
+  // and each question then waits 2 to 20 ms for them.
+  static java.util.Set indexed(LogicalPlan plan, java.util.function.BiFunction asked) {
+    final java.util.ArrayList relations = new java.util.ArrayList();
+    final StringBuilder question = new StringBuilder();
+    plan.collectWithSubqueries(new scala.runtime.AbstractPartialFunction() {
+      public boolean isDefinedAt(Object node) { return filesOf(node) != null; }
+
+      public Object applyOrElse(Object node, scala.Function1 otherwise) {
+        if (!isDefinedAt(node)) return otherwise.apply(node);
+        HadoopFsRelation files = filesOf(node);
+        if (!relations.isEmpty()) question.append(PART);
+        question.append(items(names(files.location().rootPaths().iterator())));
+        relations.add(files);
+        return node;
+      }
+    });
+    java.util.Set found = java.util.Collections.newSetFromMap(new java.util.IdentityHashMap());
+    if (relations.isEmpty()) return found;
+    try {
+      String numbers = (String) asked.apply(Served.text(question.toString()), null);
+      if (numbers == null || numbers.length() == 0) return found;
+      String[] each = numbers.split(",");
+      for (int i = 0; i < each.length; i++) found.add(relations.get(Integer.parseInt(each[i])));
+    } catch (RuntimeException error) { // whatever becomes of Python: Spark's index of files stays
+      found.clear();
+    }
+    return found;
   }
 
   // Partition columns, columns of text that is not compared by its bytes, names of options of the relation; the JVM's zone,
