@@ -1,6 +1,6 @@
 """Range readers: merged byte ranges from local files, bytes, file objects and object storage.
 
-``open_reader`` opens anything that has bytes; ``describe_source`` describes a source by an object that pickles.
+``open_reader`` opens any source of bytes. ``describe_source`` describes a source by an object that can be pickled.
 """
 
 from orcidx.storage.cache import IdentityCache

@@ -1,6 +1,8 @@
-"""The store of ``pyarrow.fs`` file systems: reads at given positions, which release the GIL, in a pool of threads.
+"""The store of ``pyarrow.fs`` file systems. It reads in a pool of threads, by calls that take a position and release
+the GIL.
 
-``create`` is refused. These file systems check first and then write, so two writers could both succeed.
+``create`` raises ``Unsupported``. These file systems first check for the name and then write, so two writers could both
+succeed.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STORE", "ArrowBackend", "ArrowSink", "ArrowStore"]
 
-# Arrow's S3 client puts everything into the text of a plain OSError.
+# Arrow's S3 client raises a plain OSError. The kind of the error is only in its text.
 _DENIED = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH)|HTTP status 40[13]")
 _TRANSIENT = re.compile(
     r"AWS Error (NETWORK_CONNECTION|REQUEST_TIMEOUT|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING)"
@@ -48,15 +50,15 @@ def _local_path_in(filesystem: fs.FileSystem, path: str) -> str | None:
 
 
 class ArrowBackend(ThreadBackend):
-    """One object of a ``pyarrow.fs.FileSystem``. Its version is its etag if the file system has etags (S3), else its
-    modification time."""
+    """One object of a ``pyarrow.fs.FileSystem``. Its version is its etag if the file system has etags (S3), otherwise
+    its modification time."""
 
     retries = AFTER_THEIRS
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        # the open file, under key 0, because changing a dictionary is atomic between threads
+        # The open file, under key 0. A dictionary is used because changing it is atomic between threads.
         self._files: dict[int, Any] = {}
         self._opened: Fingerprint | None = None
         self.storage = f"pyarrow {filesystem.type_name}"
@@ -90,13 +92,13 @@ class ArrowBackend(ThreadBackend):
         with _translated(self._path):
             data = file.read_at(length, offset)
         if len(data) != length:
-            raise ShortBody(f"{len(data)} of {length} bytes")
+            raise ShortBody(f"got {len(data)} of {length} bytes")
         return data
 
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Gives an error the type of its kind if the kind is known only from its text."""
+    """Raises an error whose kind is known only from its text as an exception of the right type."""
     try:
         yield
     except OSError as error:
@@ -111,7 +113,7 @@ def _translated(path: str) -> Iterator[None]:
 
 
 class ArrowStore:
-    """A ``pyarrow.fs`` file system: S3 and GCS put an object when its stream closes, the others can rename."""
+    """A ``pyarrow.fs`` file system. S3 and GCS show an object when its stream closes. The others can rename files."""
 
     def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem
@@ -187,7 +189,7 @@ class ArrowStore:
         self._filesystem.create_dir(path.replace(os.sep, "/").rpartition("/")[0], recursive=True)
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # pyarrow has no call to list uploads
+        return []  # pyarrow has no function that lists uploads
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return ArrowSink(self._filesystem, path, name=name)

@@ -14,15 +14,15 @@ cdef class IdentityCache:
     """A thread-safe cache of at most ``capacity`` bytes, which drops the least recently used values.
 
     A key is a reader's ``identity``, with a name if one object has several values. Nothing is stored for the key
-    ``None``. The caller says how many bytes a value takes. A value that is larger than the whole cache is not kept;
-    with ``keeps_newest`` it is kept alone until the next value comes. A forked child starts with an empty cache,
-    because another thread of the parent may have been changing it at the fork, and because the child must not use the
+    ``None``. The caller gives the size of each value in bytes. A value that is larger than the whole cache is not kept.
+    With ``keeps_newest`` such a value is kept alone until the next value comes. A forked child starts with an empty
+    cache: another thread of the parent may have been changing the cache at the fork, and the child must not use the
     parent's sockets."""
 
-    # Comparing keys may run Python code, where an interrupt or another thread may come in between. So each look-up by
-    # key is a step of its own, and the data is consistent before and after it. Numbers keep the order of use.
-    cdef dict entries                   # key to _Entry
-    cdef object order  # number of an entry to its key, the last used at the end
+    # Comparing keys may run Python code, and an interrupt or another thread may run there. So each look-up by key is a
+    # step of its own, and the data is consistent before and after it. The numbers of the entries give the order of use.
+    cdef dict entries                   # from key to _Entry
+    cdef object order  # from the number of an entry to its key; the last used entry is at the end
     cdef object total
     cdef long forks, numbers
     cdef bint keeps_newest
@@ -52,7 +52,7 @@ cdef class IdentityCache:
 
     @property
     def weight(self) -> int:
-        """Bytes held, according to the callers."""
+        """The bytes of all values, as the callers gave them."""
         self.renew()
         return self.total
 
@@ -75,7 +75,7 @@ cdef class IdentityCache:
         return entry.value
 
     def put(self, key, value, weight):
-        """Stores ``value``, replacing an older one of the same key."""
+        """Stores ``value``. It replaces an older value of the same key."""
         cdef _Entry entry
         if key is None:
             return

@@ -1,4 +1,5 @@
-"""The event loop of requests. It runs in its own thread, so that callers with and without a loop share connections.
+"""The event loop that sends requests. It runs in its own thread, so callers with and without an event loop share its
+connections.
 
 The asynchronous file systems of fsspec run on fsspec's loop instead.
 """
@@ -26,6 +27,6 @@ _LOOP: Once[asyncio.AbstractEventLoop] = Once(_serve)
 
 
 def shared_loop() -> asyncio.AbstractEventLoop:
-    """The loop. It is started at the first call, and again after a fork, because a child has no threads of its
-    parent."""
+    """Returns the loop. It is started at the first call. It is started again after a fork, because the child process
+    does not have the threads of its parent."""
     return _LOOP.get()

@@ -1,4 +1,4 @@
-"""What a failed request means, and how often it is sent again.
+"""Classifies failed requests, and says how often a request is sent again.
 
 The storage libraries have no common base class and are not imported here. An error is classified by its type, its HTTP
 status and its errno, or by those of the errors that caused it."""
@@ -56,7 +56,7 @@ _TRANSIENT_ERRNO = frozenset(
 _TRANSIENT_KINDS = frozenset(
     {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
 )
-_KINDS: dict[str, Failure] = {  # errors of obstore, which have no status
+_KINDS: dict[str, Failure] = {  # errors of obstore, which have no HTTP status
     "PreconditionError": "changed",
     "PermissionDeniedError": "denied",
     "UnauthenticatedError": "denied",
@@ -64,12 +64,13 @@ _KINDS: dict[str, Failure] = {  # errors of obstore, which have no status
 
 
 class ShortBody(OSError):
-    """An answer that ended early."""
+    """A response that ended early."""
 
 
 @dataclass(frozen=True)
 class Retries:
-    """At most ``attempts`` requests. The waits between them double from ``first_delay`` seconds, with jitter."""
+    """Allows at most ``attempts`` requests. The wait doubles from request to request, from ``first_delay`` seconds,
+    with jitter."""
 
     attempts: int = 4
     first_delay: float = 0.1
@@ -81,7 +82,7 @@ class Retries:
 
 
 OURS = Retries()
-# For libraries that retry by themselves: if they raise an error, it has occurred several times already.
+# For libraries that retry by themselves. When such a library raises an error, it has already tried several times.
 AFTER_THEIRS = Retries(attempts=2)
 
 
@@ -109,7 +110,8 @@ def status_of(error: BaseException) -> int | None:
 
 
 def classify(error: BaseException) -> Failure:
-    """Missing, denied, changed (a precondition failed), transient (worth another request), or permanent."""
+    """The kind of an error: missing, denied, changed (a precondition failed), transient (another request may succeed)
+    or permanent."""
     for link in chain(error):
         if isinstance(link, FileNotFoundError):
             return "missing"
@@ -129,7 +131,7 @@ def classify(error: BaseException) -> Failure:
 
 
 def _named(error: OSError, name: str) -> OSError:
-    """The error with the object's path in its text. Some libraries leave the path out or name only the bucket."""
+    """The error with the object's path in its text. Some libraries leave the path out, or name only the bucket."""
     number = error.errno or (errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EACCES)
     reason = without_secrets(error.strerror or str(error)) or "no such object"
     named = type(error)(number, reason, name)
@@ -140,9 +142,9 @@ def _named(error: OSError, name: str) -> OSError:
 def translate(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
-    """The error to raise for ``error``: the same error if its type is public, else a ``StorageError`` that names the
-    range."""
-    if isinstance(error, (OrcidxError, Warning)):  # the caller's filter may turn warnings into errors
+    """The error to raise for ``error``. It is the same error if its type is public, otherwise a ``StorageError`` that
+    names the range."""
+    if isinstance(error, (OrcidxError, Warning)):  # a warning filter of the caller may turn warnings into errors
         return error
     if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
         return error if name in str(error) and showable(error) else _named(error, name)
@@ -157,19 +159,19 @@ def translate(
 
 
 def showable(error: BaseException) -> BaseException | None:
-    """The error, to be used as a cause. None if its text has a secret, which a traceback would show."""
+    """The error, for use as a cause. None if its text contains a secret, because a traceback would show the text."""
     return None if any(without_secrets(str(link)) != str(link) for link in chain(error)) else error
 
 
 def gone(name: str) -> FileGone:
     """The error for an object that existed when it was listed, opened or planned."""
-    text = "is not there any more: it was deleted or replaced since it was listed or opened; make the scan again"
+    text = "no longer exists: it was deleted or replaced after it was listed or opened; make the scan again"
     return FileGone(text, file=name)
 
 
 @contextmanager
 def translating(name: str, *, what: str = "the object", doing: str = "writing") -> Iterator[None]:
-    """Turns the errors of storage libraries, which may be of any type, into the documented errors of orcidx."""
+    """Turns the errors of storage libraries, which may be of any type, into the errors that orcidx documents."""
     try:
         yield
     except Exception as error:

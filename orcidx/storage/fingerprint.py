@@ -1,4 +1,4 @@
-"""``Fingerprint``: which version of an object this is, and the forms in which storages say so."""
+"""``Fingerprint`` identifies one version of an object. This module also parses the forms in which storages give it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "crea
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What distinguishes one version of an object from another, as far as the storage says.
+    """What distinguishes one version of an object from another, as far as the storage reports it.
 
     Parameters
     ----------
@@ -42,16 +42,17 @@ class Fingerprint:
 
     @property
     def is_version(self) -> bool:
-        """Whether it distinguishes versions of one size."""
+        """Whether the fingerprint can distinguish versions of the same size."""
         return self.etag is not None or self.mtime is not None
 
     def matches(self, other: Fingerprint) -> bool:
         """Whether both may be the same version.
 
-        Their sizes are equal then, and so are the etags (else the mtimes) where both are known.
+        Both versions must have the same size. If both etags are known, they must be equal; otherwise the mtimes, if
+        both are known.
 
-        Storages give times to the nanosecond or only to the second (HTTP dates), so times compare in whole seconds
-        where one of them has no fraction.
+        Some storages give times to the nanosecond, others only to the second (HTTP dates). If one of the times has no
+        fraction of a second, only the whole seconds are compared.
 
         Parameters
         ----------
@@ -72,7 +73,7 @@ class Fingerprint:
         return whole and self.mtime // _NANOS_PER_SECOND == other.mtime // _NANOS_PER_SECOND
 
     def to_dict(self) -> dict[str, Any]:
-        """The fingerprint as JSON values; ``Fingerprint(**d)`` makes it again.
+        """The fingerprint as JSON values. ``Fingerprint(**d)`` restores it.
 
         Returns
         -------
@@ -83,7 +84,8 @@ class Fingerprint:
 
 
 def mtime_of(value: object) -> int | None:
-    """Nanoseconds since 1970 from what storages give: datetimes, seconds, ISO 8601 or HTTP date text."""
+    """Nanoseconds since 1970. Storages give a datetime, a number of seconds, ISO 8601 text or the text of an HTTP
+    date."""
     if isinstance(value, str):
         text = value
         try:
@@ -101,20 +103,21 @@ def mtime_of(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value * _NANOS_PER_SECOND
     if isinstance(value, float) and math.isfinite(value):
-        # a float of a time of today is exact to microseconds; fsspec gives the same time as float and as datetime
+        # A float of a current time is exact to microseconds. fsspec gives the same time both as a float and as a
+        # datetime.
         return round(value * 1_000_000) * 1000
     return None
 
 
 def plain_etag(value: object) -> str | None:
-    """An entity tag without its quotes and its ``W/``: some storages give these and some do not."""
+    """An entity tag without its quotes and without ``W/``, because some storages give them and others do not."""
     if not isinstance(value, str):
         return None
     return value.removeprefix("W/").strip('"') or None
 
 
 def fingerprint_of_info(info: Mapping[str, Any]) -> Fingerprint | None:
-    """The version of a file as an fsspec file system describes it; None where it does not tell the size."""
+    """The version of a file from the description of an fsspec file system. None if the description has no size."""
     size = info.get("size")
     if not isinstance(size, int):
         return None

@@ -1,4 +1,4 @@
-"""``Folder``: a directory or prefix that objects are written to. The store writes each object whole or not at all."""
+"""``Folder``: a directory or prefix to which objects are written. Each object appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ class Stored:
 
 
 def _plain(path: str) -> str:
-    """A path in the form in which paths of listings are compared."""
+    """A path in the form that is used to compare the paths of listings."""
     return path.replace(os.sep, "/").strip("/")
 
 
 class Folder:
-    """The objects below a directory or prefix; the folder itself need not exist.
+    """The objects below a directory or prefix. The directory itself need not exist.
 
     A folder is made from a ``Source`` (a path, a URL, or a path in a file system). ``Folder.of(source, "_orcidx")`` is
-    the folder of that name inside the source. Folders pickle. ``made_of`` means what it means for ``open_sink``, for
-    all objects that are written. The errors are those of reading: FileNotFoundError, PermissionError, ``StorageError``.
+    the folder of that name inside the source. Folders can be pickled. ``made_of`` has the same meaning as in
+    ``open_sink``, for every object that is written. The errors are the same as when reading: FileNotFoundError,
+    PermissionError, ``StorageError``.
     """
 
     def __init__(self, source: Source, *, made_of: Sequence[Source] = ()) -> None:
         if not source.in_store:
-            raise InvalidQuery(f"{source.name}: a directory is wanted; give its path or URL")
+            raise InvalidQuery(f"{source.name}: this is not a directory; give the path or URL of one")
         self._source = replace(source, size=None, listed=None)
         self._made_of = tuple(made_of)
 
@@ -61,7 +62,7 @@ class Folder:
         return self._source.below(name)
 
     def put(self, name: str, data: bytes, *, made_of: Sequence[Source] = ()) -> None:
-        """Writes an object, replacing one that is there. ``made_of`` means what it means for ``open_sink``."""
+        """Writes an object, and replaces an existing one. ``made_of`` has the same meaning as in ``open_sink``."""
         made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
@@ -70,15 +71,15 @@ class Folder:
                 store.put(path, data)
 
     def create(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
-        """Writes an object unless there is one already; in that case returns False.
+        """Writes an object unless it exists already. Returns False if it does.
 
-        The call is exclusive: if it returns True, it made the object, and no other call for the name returns True in
-        any process. Raises ``Unsupported`` where the storage cannot promise that (see ``writers``). With
-        ``single_writer`` the caller promises it; then the call looks and writes. ``made_of`` means what it means for
-        ``open_sink``.
+        The call is exclusive. If it returns True, it created the object, and no other call for this name returns True
+        in any process. It raises ``Unsupported`` if the storage cannot guarantee this (see ``writers``). With
+        ``single_writer`` the caller guarantees it, and the call checks for the name before it writes. ``made_of`` has
+        the same meaning as in ``open_sink``.
 
-        After an error the object may or may not have been made. False may also mean this call's own object: when an
-        answer is lost, storage libraries send the request again. ``publish`` finds out which it is."""
+        After an error the object may or may not exist. False may also mean that this very call created the object: if a
+        response is lost, storage libraries send the request again. ``publish`` can tell the two cases apart."""
         made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
@@ -86,12 +87,13 @@ class Folder:
             return store.create(path, data, single_writer=single_writer)
 
     def publish(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
-        """``create`` for data that nobody else writes (because it holds a UUID, for example): lost answers do no harm.
+        """``create`` for data that no other process writes, because it contains a UUID, for example. A lost response
+        does no harm here.
 
-        Returns True if the object is there and has this data, False if the name has other data. After a failure the
-        call reads the object; if there is none it creates it again, which is safe because only the first create
-        succeeds. Raises ``StorageError`` when the storage keeps failing: then a later call with the same data finds out
-        whether the object was made."""
+        Returns True if the object exists and has this data. Returns False if it has other data. After a failure the
+        call reads the object. If there is none, the call creates it again, which is safe because only the first create
+        succeeds. If the storage keeps failing, the call raises ``StorageError``; a later call with the same data finds
+        out whether the object was created."""
         for attempt in range(1, OURS.attempts + 1):
             try:
                 if self.create(name, data, single_writer=single_writer, made_of=made_of):
@@ -105,10 +107,12 @@ class Folder:
             found = self.read(name)
             if found is not None:
                 return found == data
-        raise StorageError("the object comes and goes; is another job deleting here?", file=f"{self.name}/{name}")
+        raise StorageError(
+            "the object appears and disappears; another job may be deleting files here", file=f"{self.name}/{name}"
+        )
 
     def read(self, name: str) -> bytes | None:
-        """All of an object; None where there is none."""
+        """All bytes of an object. None if it does not exist."""
         with self._failing("reading", name) as (store, path):
             try:
                 return store.read(path)
@@ -118,7 +122,7 @@ class Folder:
                 raise
 
     def delete(self, name: str) -> None:
-        """Deletes an object; it is no error if the object does not exist."""
+        """Deletes an object. It is not an error if the object does not exist."""
         with self._failing("deleting", name) as (store, path):
             try:
                 store.delete(path)
@@ -127,7 +131,7 @@ class Folder:
                     raise
 
     def list(self, below: str = "") -> list[Stored]:
-        """Every object, hidden ones too, sorted by name; none where the folder does not exist."""
+        """All objects, including hidden ones, sorted by name. The list is empty if the folder does not exist."""
         with self._failing("listing", below) as (store, path):
             base = _plain(store_of(self._source)[1]) + "/"
             try:
@@ -142,7 +146,7 @@ class Folder:
             return sorted(below_here, key=lambda stored: stored.name)
 
     def uploads(self) -> tuple[Upload, ...]:
-        """Unfinished uploads below the folder, with paths relative to it; none where the store does not list them."""
+        """Unfinished uploads below the folder, with relative paths. Empty if the store cannot list them."""
         with self._failing("listing the uploads of", "") as (store, path):
             base = _plain(path) + "/"
             return tuple([replace(one, path=_plain(one.path).removeprefix(base)) for one in store.uploads(path)])

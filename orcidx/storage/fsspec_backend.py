@@ -1,17 +1,17 @@
-"""The store of fsspec's file systems. It never uses their file objects, because these fetch and cache blocks that are
+"""The store of fsspec's file systems. It never uses their file objects, because those fetch and cache blocks that are
 not needed.
 
 HTTP and S3 use their own requests (``fsspec_requests``). All other file systems are used through ``info`` and
 ``cat_file``.
 
-What makes its ``create`` exclusive:
+The table says how ``create`` is made exclusive:
 
 ================================  ====================================================================================
-``s3://`` (s3fs)                  PUT with ``If-None-Match: *``, sent by ourselves, as s3fs before 2025 drops its
+``s3://`` (s3fs)                  PUT with ``If-None-Match: *``, sent by orcidx, because s3fs before 2025 drops its
                                   ``mode="create"``; needs botocore 1.35.20
 ``gs://``, ``abfs://``            their conditional PUT, through ``mode="create"``
-``memory://``                     a lock: all of its writers are in this process
-others                            nothing (they look, then write): refused
+``memory://``                     a lock: all writers are in this process
+others                            ``create`` is refused, because they check for the name and then write
 ================================  ====================================================================================
 """
 
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "FsspecSink", "FsspecStore", "filesystem_of", "fsspec_backend"]
 
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "cos", "memory"})
-"""fsspec's names of storages in which a file appears only when it is complete, and renaming means copying."""
+"""fsspec's names of storages in which a file appears only when it is complete, and in which renaming copies the
+file."""
 _PACKAGE_OF_SCHEME = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a": "s3fs"}
 _memory_turns = Mutex()
 _CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
@@ -72,14 +73,15 @@ def fsspec_backend(filesystem: AbstractFileSystem, path: str) -> Backend:
 def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
     if info is not None and info.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
-    found = None if info is None else fingerprint_of_info(info)  # None: the file system is not fully implemented
+    found = None if info is None else fingerprint_of_info(info)  # None: the file system does not implement this
     if found is None:
-        raise StorageError("the storage does not say the object's size")
+        raise StorageError("the storage does not give the object's size")
     return found
 
 
 class AsyncBackend:
-    """Any other asynchronous fsspec file system. Calls ``_info`` and ``_cat_file`` on its own loop."""
+    """Any other asynchronous fsspec file system. ``_info`` and ``_cat_file`` are called on the file system's own
+    loop."""
 
     answers_identity = False
     sifts = False
@@ -113,7 +115,7 @@ class AsyncBackend:
 
 
 class BlockingBackend(ThreadBackend):
-    """A synchronous fsspec file system. Its calls run in a thread, one at a time, because few of these are
+    """A synchronous fsspec file system. Its calls run in a thread, one at a time, because few of these file systems are
     thread-safe."""
 
     def __init__(self, filesystem: Any, path: str) -> None:
@@ -122,8 +124,8 @@ class BlockingBackend(ThreadBackend):
         self._turns = Mutex()
         self._file: Any = None
         self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
-        # The cat_file of the base class opens a file with a read-ahead cache for every call. So one open file without a
-        # cache is kept instead.
+        # The cat_file of the base class opens a file with a read-ahead cache for every call. So orcidx keeps one open
+        # file without a cache instead.
         self._has_cat_file = type(filesystem).cat_file is not AbstractFileSystem.cat_file
 
     def close(self) -> None:
@@ -164,7 +166,7 @@ class BlockingBackend(ThreadBackend):
 
 
 class FsspecStore:
-    """The store of fsspec's file systems and of all URLs that no other store takes."""
+    """The store of fsspec's file systems, and of all URLs that no other store supports."""
 
     def __init__(self, filesystem: AbstractFileSystem) -> None:
         self._filesystem = filesystem
@@ -185,7 +187,7 @@ class FsspecStore:
         if not isinstance(filesystem, AbstractFileSystem):
             return None
         ours: AbstractFileSystem = filesystem
-        if getattr(ours, "asynchronous", False):  # it is bound to the caller's loop, so blocking calls would fail
+        if getattr(ours, "asynchronous", False):  # it is bound to the caller's loop, and blocking calls would fail
             keywords = {k: v for k, v in ours.storage_options.items() if k not in ("asynchronous", "loop")}
             ours = type(ours)(*ours.storage_args, **keywords)
         path = str(ours._strip_protocol(text))
@@ -216,7 +218,7 @@ class FsspecStore:
         return RemoteReader(fsspec_backend(self._filesystem, path), name=name, options=options, expected=expected)
 
     def file(self, path: str) -> Found | None:
-        if self._is_web:  # a path with a slash at the end or a wildcard is a page of links
+        if self._is_web:  # a path that ends with a slash or has a wildcard is a page of links
             return None
         self._filesystem.invalidate_cache(path)  # a cached listing would hide changes
         try:
@@ -232,7 +234,7 @@ class FsspecStore:
 
     def expand(self, source: Source, path: str) -> list[Source]:
         if self._is_web and not source.location.endswith("/") and "*" not in path:
-            return [source]  # "?" begins a query, and checking whether it is a file would take a request each
+            return [source]  # "?" begins a query; checking whether each name is a file would take a request
         return expand_objects(self, source, path)
 
     def put(self, path: str, data: bytes) -> None:
@@ -256,7 +258,7 @@ class FsspecStore:
         return create(path, data)
 
     def _pipe_new(self, path: str, data: bytes) -> bool:
-        # a cached listing may show a name as free that another writer has taken
+        # A cached listing may show a name as free although another writer has taken it.
         self._filesystem.invalidate_cache(path)
         try:
             self._filesystem.pipe_file(path, data, mode="create")
@@ -298,8 +300,8 @@ class FsspecStore:
         return bool(self._filesystem.exists(path))
 
     def read(self, path: str) -> bytes:
-        # s3fs since 2026.6 takes an object's size from a cached listing, which may be older than a change by another
-        # writer
+        # s3fs since 2026.6 takes an object's size from a cached listing. Another writer may have changed the object
+        # since.
         self._filesystem.invalidate_cache(path)
         return bytes(self._filesystem.cat_file(path))
 
@@ -330,7 +332,7 @@ STORE: type[Store] = FsspecStore
 
 
 def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFileSystem, str]:
-    """(fsspec file system, path in it) of a URL."""
+    """The fsspec file system of a URL, and the path in it."""
     try:
         with translating(shown(url), what="the file system", doing="opening"):
             filesystem, path = _file_system_and_path(url, storage_options)
@@ -374,8 +376,8 @@ def _is_taken(error: BaseException) -> bool:
 
 
 def _is_conflict(error: BaseException) -> bool:
-    """S3's status 409: another conditional request for the key is in progress. That request may still fail, so this one
-    is sent again."""
+    """S3's status 409: another conditional request for the key is in progress. That request may still fail, so this
+    request is sent again."""
     return any(status_of(link) == 409 for link in chain(error))
 
 
@@ -386,7 +388,7 @@ class FsspecSink:
         self.name = name
         self._filesystem, self._path = filesystem, path
         whole = not _protocols_of(filesystem).isdisjoint(_OBJECT_STORES)
-        # fsspec's memory file system shows a file as soon as it is opened, whatever options are given
+        # fsspec's memory file system shows a file as soon as it is opened, with any options.
         self._renames = not whole or isinstance(filesystem, MemoryFileSystem)
         self._place = temporary_name(self._path) if self._renames else self._path
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}

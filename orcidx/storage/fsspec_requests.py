@@ -1,7 +1,7 @@
-"""HTTP and S3 requests that orcidx itself sends through fsspec's file systems.
+"""HTTP and S3 requests that orcidx sends itself, through fsspec's file systems.
 
-One answer has bytes, size and version, for which fsspec's interface needs two requests. Both kinds use the file
-system's session, credentials and settings.
+One response has the bytes, the size and the version. fsspec's interface needs two requests for these. Requests of both
+kinds use the file system's session, credentials and settings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from orcidx.storage.remote import Answer
 
 __all__ = ["HttpBackend", "S3Backend"]
 
-# A server without range requests sends the whole object. An object of up to this size is accepted and kept.
+# A server without range requests sends the whole object. An object of up to this size is accepted and kept in memory.
 _LARGEST_WHOLE = 64 << 20
 
 
@@ -76,9 +76,9 @@ class HttpBackend:
         url = self._filesystem.encode_url(self._url)
         async with session.get(url, headers=headers, **keywords) as response:
             total = _total_of(response.headers.get("Content-Range"))
-            if response.status == 416:  # no bytes at this range: the object is empty, or is shorter now
+            if response.status == 416:  # no bytes in this range: the object is empty or has become shorter
                 if total is None:
-                    raise StorageError("the server refuses the range and does not say the size")
+                    raise StorageError("the server refuses the range and does not give the object's size")
                 return Answer(b"", self._fingerprint(response, total))
             if response.status in (404, 410):
                 raise FileNotFoundError(errno.ENOENT, "no such object", self._url)
@@ -89,17 +89,19 @@ class HttpBackend:
                 return await self._take_whole(response)
             start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if total is None or (offset is not None and start != str(offset)):
-                raise StorageError(f"asked for {wanted}, answered {response.headers.get('Content-Range')!r}")
+                raise StorageError(f"asked for {wanted}, got {response.headers.get('Content-Range')!r}")
             data = await _read_body(response, length, buffer)
             return Answer(data, self._fingerprint(response, total))
 
     async def _take_whole(self, response: Any) -> Answer:
         total = response.content_length
         if total is not None and total > _LARGEST_WHOLE:
-            raise StorageError(f"the server has no range requests, and the object has {total} bytes; download it first")
+            raise StorageError(
+                f"the server supports no range requests, and the object has {total} bytes; download it first"
+            )
         data = await _read_body(response, _LARGEST_WHOLE if total is None else total)
         if total is not None and len(data) != total:
-            raise ShortBody(f"{len(data)} of {total} bytes")
+            raise ShortBody(f"got {len(data)} of {total} bytes")
         self._whole = Answer(memoryview(data), self._fingerprint(response, len(data)))
         return self._whole
 
@@ -109,8 +111,8 @@ class HttpBackend:
 
 
 async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | None = None) -> bytes:
-    """The body, of at most ``most`` bytes, so that a server that sends more does not fill the memory. Empty if
-    ``buffer`` took the bytes."""
+    """Reads the body, at most ``most`` bytes of it, so a server that sends more cannot fill the memory. The result is
+    empty if ``buffer`` took the bytes."""
     chunks: list[bytes] = []
     have = 0
     async for chunk in response.content.iter_any():
@@ -173,7 +175,7 @@ class S3Backend:
         body = response["Body"]
         try:
             if response["ContentLength"] > length:
-                raise StorageError(f"asked for {wanted}, answered {response['ContentLength']} bytes")
+                raise StorageError(f"asked for {wanted}, got {response['ContentLength']} bytes")
             data = await body.read() if buffer is None else b""
             while buffer is not None and (piece := await body.read(TAKEN_AT_ONCE)):
                 buffer.take(piece)

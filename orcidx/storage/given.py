@@ -1,4 +1,4 @@
-"""Readers of objects that the caller has and that are in no store: bytes and file objects."""
+"""Readers of bytes and file objects, which the caller has and which are in no store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BytesReader", "FileObjectReader", "ReaderAtHand"]
 
 
 class ReaderAtHand:
-    """Merging, checks of bounds, and counting, for readers whose bytes need no request."""
+    """Merges ranges, checks bounds and counts, for readers whose bytes need no request."""
 
     is_local = True
 
@@ -62,7 +62,7 @@ class ReaderAtHand:
         raise NotImplementedError
 
     def _verify(self) -> None:
-        """Raises an error if the object is visibly no longer the one that was opened."""
+        """Raises an error if the object has visibly changed since it was opened."""
 
     def close(self) -> None:
         raise NotImplementedError
@@ -129,7 +129,7 @@ class FileObjectReader(ReaderAtHand):
             raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
         have = sum(map(len, chunks))
         if have != length:
-            raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
+            raise StorageError(f"got {have} of {length} bytes at {offset}", file=self.name, offset=offset)
         return memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def _read_at(self, file: BinaryIO, offset: int, length: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Rows that a caller gives as Arrow data: frames of pandas, Polars and DuckDB, readers, scans."""
+"""Rows that a caller gives as Arrow data: data frames of pandas, Polars and DuckDB, record batch readers and scans."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def stream_of(data: object) -> pa.RecordBatchReader:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError) as error:
         if "non-struct type" in str(error):
-            raise InvalidQuery(f"a {name} is one column: give a table or a data frame with it") from error
+            raise InvalidQuery(f"a {name} is one column: give a table or data frame that contains it") from error
         hint = "; cast integers of 128 bits to decimals" if "_pl" in str(error) else ""
         raise InvalidQuery(f"the {name} cannot be taken as Arrow data: {error}{hint}") from error
 
 
 def _refuse_objects(frame: Any) -> None:
-    """Polars hands out Python objects as their addresses in memory."""
+    """Refuses columns of Python objects, because Polars exports such objects as their addresses in memory."""
     for column, kind in dict(getattr(frame, "schema", {})).items():
         if str(kind) == "Object":
             raise InvalidQuery("Python objects have no Arrow type: cast the column", column=column)

@@ -1,5 +1,5 @@
-"""How a Spark task reaches the files of a session's Hadoop file systems without a JVM: through the installed libraries,
-with the session's settings.
+"""How a Spark task reads the files of a session's Hadoop file systems without a JVM. It uses the installed Python
+libraries with the session's settings.
 
 =================================  =====================================================================================
 ``s3a://``                         s3fs, else obstore, by the settings ``fs.s3a.*`` of the bucket
@@ -26,7 +26,7 @@ _LIBHDFS = ("ARROW_LIBHDFS_DIR", "HADOOP_HOME", "HADOOP_COMMON_HOME")
 
 @dataclass(frozen=True)
 class S3Road:
-    """A bucket. Without keys the default chain of AWS looks for credentials, as Hadoop itself does."""
+    """A bucket. Without keys, AWS's default chain finds the credentials, as in Hadoop itself."""
 
     bucket: str
     endpoint: str | None = None
@@ -43,7 +43,7 @@ class S3Road:
 
     @property
     def problem(self) -> str | None:
-        """Why tasks cannot use this way; None if they can."""
+        """Why tasks cannot use this library. None if they can."""
         if installed("s3fs") or installed("obstore"):
             return None
         return "neither s3fs nor obstore is installed: python -m pip install s3fs, on the executors as well"
@@ -93,8 +93,8 @@ class S3Road:
 
 @dataclass(frozen=True)
 class HdfsRoad:
-    """A namenode, or a nameservice. ``web``: host and port of WebHDFS, None if it cannot be used. ``why``: the reason
-    for that. ``user``: the user's name for simple authentication."""
+    """A namenode or a nameservice. ``web``: host and port of WebHDFS, None if it cannot be used. ``why``: why WebHDFS
+    cannot be used. ``user``: the user's name for simple authentication."""
 
     authority: str
     user: str
@@ -119,7 +119,7 @@ class HdfsRoad:
 
     @cached_property
     def _filesystem(self) -> Any:
-        """If the environment names Hadoop's library, it is used first, because it supports Kerberos and
+        """If the environment names Hadoop's library, that library is tried first, because it supports Kerberos and
         nameservices."""
         lost: OSError | None = None
         if self._has_library:
@@ -150,7 +150,7 @@ class NoRoad:
 
     @property
     def problem(self) -> str | None:
-        return f"tasks have no way to {self.scheme}:// of their own: give storage_options= for fsspec's, if it has one"
+        return f"tasks cannot read {self.scheme}:// by themselves: if fsspec supports it, give storage_options="
 
     def source(self, url: str) -> Source:
         raise Unsupported(self.problem or "", file=url)

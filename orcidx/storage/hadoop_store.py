@@ -1,16 +1,16 @@
-"""The store of a Spark session's Hadoop file systems: HDFS, s3a, and whatever else the session has.
+"""The store of a Spark session's Hadoop file systems: HDFS, s3a, and every other file system that the session has.
 
-A source is a URL in Hadoop's spelling, without escapes. On the driver its file system is ``HadoopFiles``, which asks
-the JVM (``orcidx.spark.sessions.hadoop_files``). It is pickled as ``TaskFiles``, with which a task reaches the same
+A source is a URL as Hadoop writes it, without escapes. On the driver its file system is ``HadoopFiles``, which calls
+the JVM (``orcidx.spark.sessions.hadoop_files``). It is pickled as ``TaskFiles``, and a task uses that to read the same
 files without a JVM.
 
-What makes its ``create`` exclusive:
+The table says how ``create`` is made exclusive:
 
 ============  ==========================================================================================================
-``hdfs://``   a rename in the namenode, which refuses a name that is taken
-``s3a://``    ``fs.option.create.conditional.overwrite`` where the file system says that it has it (Hadoop 3.4.2), a PUT
-              with ``If-None-Match: *``; else the same by the library that tasks use (s3fs, obstore)
-others        nothing (they look, then write): refused
+``hdfs://``   a rename in the namenode, which refuses a name that exists
+``s3a://``    ``fs.option.create.conditional.overwrite`` if the file system has it (Hadoop 3.4.2), which is a PUT with
+              ``If-None-Match: *``; otherwise the same PUT by the library that tasks use (s3fs, obstore)
+others        ``create`` is refused, because they check for the name and then write
 ============  ==========================================================================================================
 """
 
@@ -49,17 +49,17 @@ __all__ = [
 ]
 
 _LARGEST_ANSWER = 16 << 20
-"""The bytes that one call requests of the JVM. The JVM holds them in memory until Python has read them."""
+"""The most bytes of one call to the JVM. The JVM holds them in memory until Python has read them."""
 _S3 = frozenset({"s3a", "s3n", "s3"})
 _APPEAR_WHOLE = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
-"""Schemes of object stores, in which a file appears when it is closed."""
+"""Schemes of object stores in which a file appears only when it is closed."""
 
 
 class Files(Protocol):
-    """A session's file systems, by URL."""
+    """The file systems of a session, by URL."""
 
     name: str
-    """A name of this session's file systems, for keys of caches."""
+    """A name of this session's file systems, used in the keys of caches."""
 
     def list(self, url: str) -> list[Found]: ...
     def status(self, url: str) -> Found | None:
@@ -79,7 +79,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The file systems in a task. ``token``: names the settings, which are sent with the task's function."""
+    """The file systems in a task. ``token`` identifies the settings, which are sent with the task's function."""
 
     token: str
 
@@ -87,18 +87,20 @@ class TaskFiles:
         """The source that this process can open. Raises ``StorageError`` if there is none."""
         ways = _WAYS.get(self.token)
         if ways is None:
-            raise StorageError("the settings of Spark's file systems go to orcidx's own tasks alone", file=source.name)
+            raise StorageError(
+                "the settings of Spark's file systems are only sent to orcidx's own tasks", file=source.name
+            )
         return replace(ways.source(str(source.location)), name=source.name, size=source.size, listed=source.listed)
 
 
 class Ways(Protocol):
-    """Ways to the files of a session, for a process without the session's JVM."""
+    """The libraries that read the files of a session in a process without the session's JVM."""
 
     def source(self, url: str) -> Source: ...
 
 
 class Road(Protocol):
-    """How a process without a JVM reaches files of a session."""
+    """One library that reads files of a session in a process without a JVM."""
 
     @property
     def shown(self) -> str:
@@ -106,14 +108,15 @@ class Road(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """Why the process cannot read the files, and what to set. None if it can, as far as this process knows."""
+        """Why the process cannot read the files, and which setting is missing. None if it can, as far as this process
+        can tell."""
 
     def source(self, url: str) -> Source: ...
 
 
 @dataclass(frozen=True)
 class Roads:
-    """Ways to files, keyed by bucket or authority (``top_of``)."""
+    """Ways to read files, keyed by bucket or authority (``top_of``)."""
 
     of_top: Mapping[str, Road]
 
@@ -130,7 +133,7 @@ _WAYS: dict[str, Ways] = {}
 
 
 def install(token: str, ways: Ways) -> None:
-    """Gives this process the ways to the files of ``TaskFiles(token)``."""
+    """Stores in this process how ``TaskFiles(token)`` reads files."""
     known = _WAYS.get(token)
     if isinstance(ways, Roads) and isinstance(known, Roads):
         ways = Roads({**known.of_top, **ways.of_top})
@@ -148,13 +151,13 @@ def scheme_of(url: str) -> str:
 
 
 def hadoop_source(url: str, files: Files, *, name: str | None = None) -> Source:
-    """The source of a URL in a session's file systems."""
+    """The source of a URL in the file systems of a session."""
     return Source(name or url, "hadoop", url.rstrip("/"), filesystem=files)
 
 
 class HadoopBackend(ThreadBackend):
-    """One file, read by blocking calls of the JVM. ``size``: its bytes, if they are known and its version is not
-    needed. Then its tail is read without asking for its status first."""
+    """One file, read by blocking calls to the JVM. ``size``: the size in bytes, if it is known and the version is not
+    needed. The tail is then read without a request for the status."""
 
     def __init__(self, files: Files, url: str, *, size: int | None = None) -> None:
         self._files = files
@@ -195,7 +198,7 @@ class HadoopStore:
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
-        return None  # a session's sources are made by orcidx.spark
+        return None  # orcidx.spark makes the sources of a session
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
@@ -203,7 +206,7 @@ class HadoopStore:
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
-        return None  # another process has no session
+        return None  # a process without the session
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:
@@ -256,7 +259,8 @@ class HadoopStore:
         found = self._files.in_tasks(path)
         if found is None:
             raise refused(
-                "this Hadoop creates no file in S3 exclusively (s3a of 3.4.2 does), and there is no s3fs or obstore"
+                "this Hadoop cannot create a file in S3 exclusively (s3a of 3.4.2 can), and neither s3fs nor obstore "
+                "is installed"
             )
         store, place = store_of(found)
         return store.create(place, data, single_writer=False)
@@ -282,14 +286,14 @@ class HadoopStore:
         self._files.delete(path)
 
     def rename(self, path: str, to: str) -> None:
-        """Renames a file, replacing the one that has the new name."""
+        """Renames a file, and replaces an existing file of the new name."""
         self._files.rename(path, to)
 
     def make_parent(self, path: str) -> None:
         self._files.make_directory(path.rpartition("/")[0])
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # Hadoop has no call to list uploads
+        return []  # Hadoop has no function that lists uploads
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return _HeldSink(self, path, name)
@@ -299,7 +303,8 @@ STORE: type[Store] = HadoopStore
 
 
 class _HeldSink:
-    """Keeps the driver's data in memory until it is closed. This is little, because tasks write the data."""
+    """Keeps the driver's data in memory until the sink is closed. The driver writes little, because tasks write the
+    data."""
 
     def __init__(self, store: HadoopStore, path: str, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Partition values in paths, as Hive and Spark write them: ``key=value`` directories."""
+"""Partition values in paths, as Hive and Spark write them: directories with names ``key=value``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def hive_partition(path: str, root: str | None) -> dict[str, str | None]:
-    """The ``key=value`` directories of ``path`` below ``root``, outermost first; the file's own name does not count.
+    """The ``key=value`` directories of ``path`` below ``root``, outermost first. The file's own name is ignored.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def hive_partition(path: str, root: str | None) -> dict[str, str | None]:
 
 
 def _unescape(text: str) -> str:
-    """Hive escapes single characters below 128; pyarrow the UTF-8 of any. A text that does not decode as UTF-8 stays as
-    it was written."""
+    """Decodes ``%XX``. Hive escapes single characters below 128, pyarrow the UTF-8 bytes of any character. A text that
+    does not decode as UTF-8 is returned unchanged."""
     try:
         return urllib.parse.unquote(text, errors="strict")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Whether a path or URL from another person is in a directory."""
+"""Whether an untrusted path or URL is inside a directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _CLIMBS = re.compile(r"(^|[/\\])\.\.($|[/\\])")
 
 
 def is_inside(place: str, directory: str) -> bool:
-    """Whether ``place`` is in ``directory`` or below; both are paths or URLs. False for a path with ``..`` in it.
+    """Whether ``place`` is ``directory`` or below it. Both are paths or URLs. False for a path that contains ``..``.
 
-    Local links are followed. A chain of file systems (``::``) and its parts are never inside.
+    Symbolic links of local paths are resolved. A chain of file systems (``::``) or a part of one is never inside.
     """
     if "::" in place or "\x00" in place or _CLIMBS.search(place) or _CLIMBS.search(urllib.parse.unquote(place)):
         return False
@@ -30,7 +30,7 @@ def is_inside(place: str, directory: str) -> bool:
 
 
 def in_one_store(place: str, other: str) -> bool:
-    """Whether two paths or URLs have the same scheme, and the same bucket or host. Local paths are in one store."""
+    """Whether two paths or URLs have the same scheme and the same bucket or host. All local paths are in one store."""
     if "::" in place or "\x00" in place:
         return False
     if (_local(place) is None) != (_local(other) is None):
@@ -52,6 +52,6 @@ def _local(text: str) -> str | None:
 
 
 def _without_case(url: str) -> str:
-    """Schemes are compared without regard to case."""
+    """The URL with its scheme in lower case, because schemes are compared without regard to case."""
     scheme, colon, rest = url.partition(":")
     return f"{scheme.lower()}{colon}{rest}"

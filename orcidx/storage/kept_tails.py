@@ -1,8 +1,9 @@
-"""The last bytes of files, kept together in objects beside them, so that opening a file takes no request of its own.
+"""The last bytes of files, stored together in objects beside the files, so that opening a file needs no request of its
+own.
 
-The files of a scan are opened in order. So the tails of the next files are fetched together with that of the first. The
-first fetch takes a few tails, and each later one ``MOST_AT_ONCE`` bytes of tails. Each stretch of an object is one
-request."""
+The files of a scan are opened in order. So the tails of the next files are fetched together with the first tail. The
+first fetch takes a few tails, and each later fetch takes ``MOST_AT_ONCE`` bytes of tails. Adjacent tails in an object
+are one request."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ __all__ = ["KeptTail", "share"]
 
 FIRST_BYTES = 256 << 10
 MOST_AT_ONCE = 4 << 20
-"""The bytes of tails that are fetched with the first file, and those of each later fetch."""
+"""The most bytes of tails that one fetch takes. The first fetch takes at most ``FIRST_BYTES``."""
 
 
 class Counts(Protocol):
@@ -32,8 +33,8 @@ class Counts(Protocol):
 
 @dataclass(frozen=True)
 class KeptTail:
-    """Where the last bytes of one version of a file are kept: ``length`` bytes at ``offset`` of ``source``, with the
-    CRC-32 ``crc``. ``shared``: the tails that are fetched together with this one; a copy in another process has
+    """Where the last bytes of one version of a file are stored: ``length`` bytes at ``offset`` of ``source``, with the
+    CRC-32 ``crc``. ``shared``: the tails that are fetched together with this one. A copy in another process has
     none."""
 
     source: Source
@@ -43,8 +44,8 @@ class KeptTail:
     shared: SharedTails | None = field(default=None, repr=False, compare=False)
 
     def read(self, metrics: Counts | None = None) -> memoryview | None:
-        """The bytes. None if they cannot be read or have a different CRC-32. ``metrics``: where requests are
-        counted."""
+        """The bytes of the tail. None if they cannot be read or if their CRC-32 differs. ``metrics`` counts the
+        requests."""
         shared = SharedTails((self,)) if self.shared is None else self.shared
         data = shared.bytes_of(self, metrics)
         return data if data is not None and zlib.crc32(data) == self.crc else None
@@ -54,8 +55,8 @@ class KeptTail:
 
 
 class SharedTails:
-    """Some tails that are fetched together when the first of them is needed. ``before``: the group of the files before
-    these. Its bytes are then freed, except the last ones, because several files are opened at a time."""
+    """Several tails that are fetched together when the first of them is needed. ``before``: the group of the previous
+    files. The fetch frees the bytes of that group, except the last ones, because several files are opened at a time."""
 
     def __init__(self, tails: Sequence[KeptTail], before: SharedTails | None = None) -> None:
         self._tails = tails
@@ -63,10 +64,10 @@ class SharedTails:
         self._fetches: dict[Any, _Fetch] = {}
 
     def bytes_of(self, tail: KeptTail, metrics: Counts | None) -> memoryview | None:
-        """The bytes of one tail; None if its object cannot be read."""
+        """The bytes of one tail. None if its object cannot be read."""
         try:
             fetches = self._fetches
-            if not fetches:  # two threads at the same time may send the request twice
+            if not fetches:  # two threads may send the same request at the same time
                 if self._before is not None and self._before._before is not None:
                     self._before._before._fetches = {}
                     self._before._before = None
@@ -83,7 +84,7 @@ class SharedTails:
 
 
 class _Fetch:
-    """The requests to one object, running or finished."""
+    """The requests for one object, running or finished."""
 
     def __init__(self, tails: Sequence[KeptTail]) -> None:
         self._reader: RangeReader | None = tails[0].source.open()

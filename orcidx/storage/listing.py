@@ -1,7 +1,8 @@
-"""The objects of a scan of many files. Files, directories, globs and prefixes become ``Source``s in a fixed order.
+"""Lists the objects of a scan of many files. Files, directories, globs and prefixes become ``Source``s in a fixed
+order.
 
-Directories are listed recursively and sorted by path. Names that Spark hides are skipped: those that begin with "." or
-"_" (but not ``_key=value``) and incomplete copies. Empty files are kept. Files that an unfinished rewrite has already
+Directories are listed recursively and sorted by path. Names that Spark hides are skipped: names that begin with "." or
+"_" (but not ``_key=value``), and incomplete copies. Empty files are kept. Files that an unfinished rewrite has already
 replaced are left out, with a warning (``unfinished_swaps``)."""
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def is_pattern(path: str) -> bool:
 def list_sources(
     sources: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> list[Source]:
-    """Every object of one source, or of an iterable of sources in its order.
+    """All objects of one source, or of an iterable of sources in its order.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def is_visible(path: str, base: str, pattern: str = "") -> bool:
 
 
 def glob_base(pattern: str) -> str:
-    """The directory before the first wildcard, with a slash at its end. Empty if there is none."""
+    """The directory before the first wildcard, with a slash at its end. Empty if there is no such directory."""
     match = _MAGIC.search(pattern)
     assert match is not None
     return pattern[: pattern.rfind("/", 0, match.start()) + 1]
@@ -147,7 +148,7 @@ def _expand(source: Source) -> list[Source]:
 
 
 def expand_objects(store: Store, source: Source, path: str) -> list[Source]:
-    """``Store.expand`` by the store's listing of the path, or of the part of it before its first wildcard."""
+    """Implements ``Store.expand``: lists the path, or the part of the path before its first wildcard."""
     one = store.file(path)
     if one is not None:
         return [of_version(source, one.version)]
@@ -176,7 +177,7 @@ def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:
 
 def of_version(source: Source, version: Fingerprint | None) -> Source:
     """The source with the version that a listing gave."""
-    # dataclasses.replace takes as long as reading the tail of a small file
+    # dataclasses.replace takes as long as reading the tail of a small file does.
     found = object.__new__(Source)
     size = None if version is None else version.size
     found.__dict__.update(source.__dict__, size=size, listed=version)

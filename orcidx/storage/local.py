@@ -1,7 +1,7 @@
-"""The local store: files that are read through ``pread`` or ``mmap``. ``local_writing`` writes them.
+"""The local store. It reads files by ``pread`` or ``mmap``. ``local_writing`` writes them.
 
-``create`` is exclusive because it makes a hard link to the finished temporary file, which cannot replace anything. On
-Windows it renames the file, which does not replace anything there either.
+``create`` is exclusive because it makes a hard link to the finished temporary file, and a hard link cannot replace a
+file. On Windows it renames the file, which does not replace a file there either.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source"]
 
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
-# Linux reads at most 0x7ffff000 bytes in one call; with this limit a call is one read on every system.
+# Linux reads at most 0x7ffff000 bytes in one call. With this limit each read is one call on every system.
 _LARGEST_READ = 1 << 30
 """The most bytes of one read. It is below the limit of one call on Linux."""
 _NANOS_PER_SECOND = 1_000_000_000
 SMALL_FILE = 256 << 10
-"""A file of at most this many bytes is read whole together with its tail. All its data then comes from memory."""
+"""A file of at most this many bytes is read completely together with its tail. All later reads then use memory."""
 _HAS_PREADV = hasattr(os, "preadv")
-# O_NONBLOCK: opening a named pipe must not wait for a writer. It has no effect on a regular file.
+# O_NONBLOCK: opening a named pipe must not wait for a writer. The flag has no effect on a regular file.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class LocalReader(ReaderAtHand):
-    """A regular local file. With ``options.mmap`` it is mapped, otherwise each range is one ``pread``.
+    """A regular local file. With ``options.mmap`` the file is mapped, otherwise each range is read by one ``pread``.
 
-    ``read_into(offset, parts)`` fills writable buffers one after the other without a copy. It is None for a mapped
+    ``read_into(offset, parts)`` fills writable buffers one after the other without copying. It is None for a mapped
     file.
 
-    Raises the system's ``FileNotFoundError``, ``PermissionError`` and ``IsADirectoryError``, and ``StorageError`` for
-    every other refusal of the system and for pipes and devices."""
+    Raises the system's ``FileNotFoundError``, ``PermissionError`` and ``IsADirectoryError``. Raises ``StorageError``
+    for every other error of the system, and for pipes and devices."""
 
     def __init__(self, path: str, *, name: str | None = None, options: RequestOptions | None = None) -> None:
         name = path if name is None else name
@@ -64,7 +64,7 @@ class LocalReader(ReaderAtHand):
             fd = os.open(path, _OPEN_FLAGS)
         except (FileNotFoundError, PermissionError, IsADirectoryError):
             raise
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        except (OSError, ValueError) as error:  # ValueError: the path contains a NUL
             raise StorageError(f"cannot open the file: {error}", file=name) from error
         self._fd: int | None = fd
         self._map: mmap.mmap | None = None
@@ -87,8 +87,8 @@ class LocalReader(ReaderAtHand):
 
     @cached_property
     def identity(self) -> tuple[Any, ...] | None:
-        """Device, inode, size and times. ``None`` for a file that was changed a moment ago, because another change
-        might leave all of them equal."""
+        """Device, inode, size and times. ``None`` if the file was changed a moment ago, because another change might
+        leave all of these equal."""
         status = self._status
         # Times advance in steps of some milliseconds, and on some file systems in steps of one or two seconds.
         step = 2 * _NANOS_PER_SECOND if status.st_mtime_ns % _NANOS_PER_SECOND == 0 else _NANOS_PER_SECOND // 10
@@ -106,16 +106,16 @@ class LocalReader(ReaderAtHand):
 
     def _fetch(self, offset: int, length: int) -> memoryview:
         if self._map is not None:
-            self._verify()  # a map of a file that became shorter must not be accessed
+            self._verify()  # the map of a file that became shorter must not be accessed
             return memoryview(self._map)[offset : offset + length]
         fd = self._open_fd()
-        # pyarrow's pool reuses memory. In new memory page faults take longer than the copy itself.
+        # pyarrow's pool reuses memory. In new memory the page faults take longer than the copy itself.
         data = memoryview(pa.allocate_buffer(length)).cast("B")
         self._fill(fd, [data], offset, length)
         return data.toreadonly()
 
     def whole(self) -> memoryview | None:
-        """All bytes of a small file, read at the first call. None for a larger file or a mapped one."""
+        """All bytes of a small file, which are read at the first call. None for a larger file or a mapped file."""
         if self._whole is None and self._size <= SMALL_FILE and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
             # this call checks whether the file has changed
@@ -147,7 +147,8 @@ class LocalReader(ReaderAtHand):
 
     @property
     def local_file(self) -> LocalFile | None:
-        """The file for readers in C, which fall back to this reader if it fails. None for a mapped file."""
+        """The file for readers in C. If such a reader fails, it uses this Python reader instead. None for a mapped
+        file."""
         return self._local_file if self._map is None else None
 
     def _read_into(self, offset: int, parts: Sequence[memoryview]) -> None:
@@ -164,11 +165,11 @@ class LocalReader(ReaderAtHand):
             have = self._pread_into(fd, parts, offset, length)
         except OSError as error:
             raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
-        if self._fd is None:  # it was closed meanwhile, and its number may belong to another file
+        if self._fd is None:  # the file was closed meanwhile, and its descriptor may now belong to another file
             raise StorageError("the reader is closed", file=self.name)
         if have != length:
             self._verify()
-            raise StorageError(f"{have} of {length} bytes at {offset}", file=self.name, offset=offset)
+            raise StorageError(f"got {have} of {length} bytes at {offset}", file=self.name, offset=offset)
 
     def _pread_into(self, fd: int, parts: Sequence[memoryview], offset: int, length: int) -> int:
         """Fills ``parts`` (``length`` bytes in all) up to the end of the file. Returns how many bytes were read."""
@@ -202,14 +203,14 @@ class LocalReader(ReaderAtHand):
     def close(self) -> None:
         fd, self._fd = self._fd, None
         self._whole = None
-        self._map = None  # the map is released with the last buffer of it
+        self._map = None  # the map is released when the last buffer of it is released
         if fd is not None:
             if self._local_file is not None:
                 self._local_file.close()
             os.close(fd)
 
     def __del__(self) -> None:
-        if getattr(self, "_fd", None) is not None:  # also None when opening the file failed
+        if getattr(self, "_fd", None) is not None:  # None if opening the file failed
             self.close()
 
 
@@ -219,7 +220,7 @@ def _seek_and_read(fd: int, offset: int, length: int) -> bytes:
 
 
 class LocalStore:
-    """Paths of this machine. Errors are those of the operating system."""
+    """Local paths. Errors are those of the operating system."""
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
@@ -230,7 +231,7 @@ class LocalStore:
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
-        return None  # the stores whose file systems can be local recognise them
+        return None  # the stores of those file systems recognise their local ones
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
@@ -285,7 +286,7 @@ class LocalStore:
             found = settled_listing(list_once, self.read, source.name, exists=self.exists)
             kept = [one for one in found if is_visible(one.path.replace(os.sep, "/"), base, path)]
             return _sorted(kept, base)
-        # FileNotFoundError here, not in the middle of the scan
+        # The FileNotFoundError is raised here, not in the middle of the scan.
         return _sorted(settled_listing(lambda: _walk(path), self.read, source.name), path)
 
     def put(self, path: str, data: bytes) -> None:
@@ -313,7 +314,7 @@ class LocalStore:
             raise StorageError(f"cannot be written: {error.strerror}", file=path) from error
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # a local file has no uploads, and listings show its temporary files
+        return []  # local files have no uploads, and listings show the temporary files
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return LocalSink(name, path)
@@ -326,8 +327,8 @@ STORE: type[Store] = LocalStore
 def local_path_of(url: str) -> str | None:
     """The path in a ``file:`` URL; ``None`` for other URLs.
 
-    Such URLs are percent-encoded, but fsspec reads and writes them unencoded. So a file with the unencoded name is
-    preferred.
+    Such URLs are percent-encoded, but fsspec reads and writes them unencoded. So a file whose name is the unencoded
+    path is preferred.
     """
     match = _LOCAL_URL.match(url)
     if match is None or "::" in url:
@@ -338,20 +339,21 @@ def local_path_of(url: str) -> str | None:
 
 
 def local_source(name: str, path: str) -> Source:
-    """The source of a path, which may also come from a file system object that is the local one."""
+    """The source of a path. The path may also come from a file system object of the local file system."""
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded:
-        raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file's name can have")
+        raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file name can have")
     if path[:2] in ("~", "~/") and not os.path.lexists(path):
         path = os.path.expanduser(path)
     return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))
 
 
 def _is_absolute(path: str) -> bool:
-    """Whether ``os.path.abspath`` is known to leave a path as it is; calling it takes four calls of Python."""
+    """Whether ``os.path.abspath`` certainly returns a path unchanged. The check is cheaper than ``abspath``, which
+    makes four Python calls."""
     return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
 
 
@@ -376,8 +378,8 @@ def _local_file(path: str) -> Found:
 
 
 def _matches(pattern: str) -> tuple[list[Found], list[str]]:
-    """The files of a glob, and the marks of swaps in their directories."""
-    found: dict[str, Found] = {}  # ** matches directories and also the files in them
+    """The files of a glob, and the marks of unfinished swaps in their directories."""
+    found: dict[str, Found] = {}  # ** matches directories as well as the files in them
     marks: set[str] = set()
     for match in glob.iglob(pattern, recursive=True, include_hidden=True):
         below, inside = _walk(match) if os.path.isdir(match) else ([_local_file(match)], [])
@@ -389,7 +391,7 @@ def _matches(pattern: str) -> tuple[list[Found], list[str]]:
 
 
 def _walk(root: str) -> tuple[list[Found], list[str]]:
-    """The files below a directory, and the marks of swaps."""
+    """The files below a directory, and the marks of unfinished swaps."""
     found: list[Found] = []
     marks: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -397,7 +399,7 @@ def _walk(root: str) -> tuple[list[Found], list[str]]:
     while waiting:
         directory = waiting.pop()
         status = os.stat(directory)
-        if (status.st_dev, status.st_ino) in seen:  # a link to a directory above it
+        if (status.st_dev, status.st_ino) in seen:  # a link to a parent directory
             continue
         seen.add((status.st_dev, status.st_ino))
         with os.scandir(directory) as entries:

@@ -2,13 +2,13 @@ from libc.stdint cimport int64_t, uint8_t
 
 
 cdef class LocalFile:
-    cdef int fd  # -1: closed, or the system has no pread
+    cdef int fd  # -1: the file is closed, or the system has no pread
     cdef int64_t size
     cdef int64_t mtime_ns
     cdef object metrics
 
-    # Whether the n bytes at `offset` of the file, unchanged since it was opened, are at `out`. If not, `out` has no
-    # valid data, and the normal way to read raises the error.
+    # Whether `out` now has the n bytes at `offset` of the file, and the file has not changed since it was opened. If
+    # not, the data in `out` is not valid. The normal way to read then raises the error.
     cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1
 
 
@@ -18,15 +18,16 @@ cdef class PieceRun:
     cdef int64_t step  # the most bytes of a piece
     cdef int64_t start  # the planned range in the stream; if it is empty, nothing may be read
     cdef int64_t stop
-    cdef uint8_t* room  # the caller of `refill` with this address must hold its buffer
+    cdef uint8_t* room  # the caller of `refill` with this address must hold the buffer
     cdef int64_t capacity
-    cdef readonly int64_t at  # position in the stream of the bytes in the room
+    cdef readonly int64_t at  # position in the stream of the bytes in `room`
     cdef readonly int64_t held
 
-    # How many bytes at `offset` of the stream were copied to `piece`. 0: it is not the room, or the room is empty.
+    # The number of bytes at `offset` of the stream that were copied to `piece`. It is 0 if `piece` is not `room`, or if
+    # `room` is empty.
     cdef int64_t refill(self, void* piece, int64_t offset) except -1
 
 
-# How many bytes at `offset` a source's `read_into` wrote to `parts`, writable memoryviews: all of them, or 0. The views
-# are released, because they must not exist longer than their memory.
+# The number of bytes at `offset` that a source's `read_into` wrote to `parts` (writable memoryviews): all of them, or
+# 0. The views are released, because they must not exist longer than their memory.
 cdef int64_t fill_parts(read_into, int64_t offset, list parts) except -1

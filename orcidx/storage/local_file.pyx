@@ -1,8 +1,9 @@
 """Reads local files piece by piece without calling Python.
 
 A column of doubles is read in pieces of half a megabyte, each of which takes some tens of microseconds. A read through
-``LocalReader``, with its checks and counters in Python, takes a tenth longer. ``LocalReader`` owns the file and raises
-the errors. After any failure here, such as a short read or a changed file, the caller reads through it."""
+``LocalReader``, with its checks and counters in Python, takes a tenth longer. ``LocalReader`` opens and closes the
+file, and raises the errors. After any failure here, such as a short read or a changed file, the caller reads through
+``LocalReader``."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t
@@ -30,13 +31,13 @@ cdef extern from *:
     #else
     #define ORCIDX_MTIME st_mtim
     #endif
-    /* Whether all n bytes were read, of a file that has this size and time. */
+    /* Returns whether all n bytes were read from a file that has this size and time. */
     static int orcidx_pread(int fd, void* out, int64_t n, int64_t offset, int64_t size, int64_t mtime_ns) {
         struct stat status;
         return pread(fd, out, (size_t)n, (off_t)offset) == n && fstat(fd, &status) == 0 && status.st_size == size
             && (int64_t)status.ORCIDX_MTIME.tv_sec * 1000000000 + status.ORCIDX_MTIME.tv_nsec == mtime_ns;
     }
-    /* A regular file, open, and how it is now; -1 of anything else. */
+    /* Opens a regular file and gets its current size and time. Returns -1 for anything else. */
     static int orcidx_open(const char* path, int64_t* size, int64_t* mtime_ns) {
         struct stat status;
         int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -59,9 +60,9 @@ cdef extern from *:
 
 
 def read_small(str path not None, int64_t most, int64_t last):
-    """Opens a file, reads its end by one call and closes it. Returns (its last ``last`` bytes, its size, its time in
-    nanoseconds). None for a file that is empty or larger than ``most`` bytes, and for every error; ``LocalReader`` then
-    raises the error."""
+    """Opens a file, reads its end by one call and closes it. Returns its last ``last`` bytes, its size, and its time in
+    nanoseconds. Returns None for a file that is empty or larger than ``most`` bytes, and for every error;
+    ``LocalReader`` then raises the error."""
     cdef bytes name = fsencode(path), data
     cdef const char* raw = name
     cdef char* room
@@ -89,9 +90,9 @@ def read_small(str path not None, int64_t most, int64_t last):
 
 
 cdef class LocalFile:
-    """A file that its owner has opened, with its ``size`` in bytes and its ``mtime_ns`` in nanoseconds at that time.
+    """A file that the caller has opened. ``size`` (bytes) and ``mtime_ns`` (nanoseconds) are those when it was opened.
 
-    ``metrics`` counts what is read. The owner calls ``close`` before it closes the descriptor.
+    ``metrics`` counts the reads. The caller must call ``close`` before it closes the descriptor.
     """
 
     def __cinit__(self, int fd, *, int64_t size, int64_t mtime_ns, metrics):
@@ -104,7 +105,7 @@ cdef class LocalFile:
         self.fd = -1
 
     def read(self, int64_t offset, uint8_t[::1] out not None):
-        """Whether ``out`` now has the bytes from ``offset`` of an unchanged file; see ``fill``."""
+        """Whether ``out`` now has the bytes at ``offset`` of an unchanged file. See ``fill``."""
         return self.fill(&out[0], out.shape[0], offset) if out.shape[0] else False
 
     cdef bint fill(self, uint8_t* out, int64_t n, int64_t offset) except -1:
@@ -115,18 +116,18 @@ cdef class LocalFile:
         started = perf_counter()
         with nogil:
             done = orcidx_pread(fd, out, n, offset, self.size, self.mtime_ns)
-        if not done or self.fd < 0:  # closed meanwhile: the number may belong to another file
+        if not done or self.fd < 0:  # the file was closed meanwhile, and its descriptor may belong to another file
             return False
         self.metrics.read(offset, n, perf_counter() - started)
         return True
 
 
 cdef class PieceRun:
-    """Reads the pieces of one stream, one after the other, into one buffer of its source (the "room").
+    """Reads the pieces of one stream, one after the other, into one buffer of its source (``room``).
 
-    ``file_offset``: where the stream begins in the file; ``step``: the most bytes of a piece. The source calls
-    ``allow`` to say which range it has planned and what the room holds. Afterwards ``at`` and ``held`` say what the
-    room holds. """
+    ``file_offset``: where the stream begins in the file. ``step``: the most bytes of a piece. The source calls
+    ``allow`` to set the range that it has planned and the bytes that ``room`` holds. Afterwards ``at`` and ``held``
+    describe the bytes in ``room``. """
 
     def __cinit__(self, LocalFile file not None, *, int64_t file_offset, int64_t step):
         self.file = file
@@ -134,19 +135,19 @@ cdef class PieceRun:
         self.step = step
 
     def allow(self, int64_t start, int64_t stop, *, uint8_t[::1] room not None, int64_t at, int64_t held):
-        """Permits pieces between ``start`` and ``stop`` of the stream. ``room`` holds the ``held`` bytes of the stream
-        at ``at``."""
+        """Permits pieces between ``start`` and ``stop`` of the stream. ``room`` holds ``held`` bytes of the stream,
+        from ``at``."""
         self.start, self.stop = start, stop
         self.room = &room[0] if room.shape[0] else NULL
         self.capacity = room.shape[0]
         self.at, self.held = at, held
 
     def forbid(self):
-        """Permits no more pieces until the next ``allow``. The room keeps its bytes."""
+        """Permits no more pieces until the next ``allow``. ``room`` keeps its bytes."""
         self.start = self.stop = 0
 
     def read(self, int64_t offset, uint8_t[::1] out not None):
-        """Whether ``out`` now has the bytes of the stream from ``offset``. The room is not changed."""
+        """Whether ``out`` now has the bytes of the stream from ``offset``. ``room`` is not changed."""
         return self.file.fill(&out[0], out.shape[0], self.base + offset) if out.shape[0] else False
 
     cdef int64_t refill(self, void* piece, int64_t offset) except -1:

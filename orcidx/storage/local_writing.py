@@ -1,8 +1,8 @@
-"""Writes local files: first to a hidden temporary file beside the target, which is then renamed to the target.
+"""Writes local files. The data goes to a hidden temporary file beside the target, which is then renamed to the target.
 
-A symbolic link is followed, so that the file to which it leads is replaced. A pipe, a device or a socket is refused,
-because a rename would replace it by a file. A new file takes the mode of the one that it replaces, and its owner if the
-system permits that. Until then the temporary file can be read only by its owner.
+A symbolic link is followed, and the file to which it leads is replaced. A pipe, a device or a socket is refused,
+because the rename would replace it with a file. A new file that replaces another gets that file's mode, and its owner
+if the system permits it. Until then only the user who writes the temporary file can read it.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ __all__ = [
 ]  # fmt: skip
 
 JOINED_BYTES = 1 << 20
-"""Bytes of the buffer that joins small writes."""
+"""Size in bytes of the buffer that joins small writes."""
 _NEW = 0o666
-"""The mode of a new file before the system removes the bits of the umask."""
+"""The mode of a new file, before the system removes the bits of the umask."""
 _NOT_HERE = frozenset(
     getattr(errno, name) for name in ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
     if hasattr(errno, name)
 )  # fmt: skip
-"""Errors of a file system without modes or owners, and of a process that has no right to change them."""
+"""Errors of file systems without modes or owners, and of processes that may not change them."""
 _WITHOUT_LINKS = frozenset(
     getattr(errno, name) for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK") if hasattr(errno, name)
 )
 
 
 class Place(NamedTuple):
-    """Where a file is written. ``path``: the target with its links followed. ``replaced``: the file that exists
+    """Where a file is written. ``path``: the target after its links were followed. ``replaced``: the file that exists
     there."""
 
     path: str
@@ -58,7 +58,7 @@ class Place(NamedTuple):
             return cls(os.path.realpath(path) if os.path.islink(path) else path, None)
         except (PermissionError, NotADirectoryError):
             raise
-        except (OSError, ValueError) as error:  # links in a circle, names too long, a NUL in the path
+        except (OSError, ValueError) as error:  # a cycle of links, a name that is too long, a NUL in the path
             raise StorageError(f"cannot be written: {error}", file=name) from error
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, "a directory, not a file", name)
@@ -72,10 +72,10 @@ class Place(NamedTuple):
 
 
 def shared_mode(paths: Iterable[str]) -> int:
-    """The mode of a new file with data of other files: what the modes of all of them permit. A path without a file
-    permits everything.
+    """The mode of a new file with data of several files. It has only the rights that all of these files give. A path
+    where no file exists does not restrict it.
 
-    No execution bit is set, because a copy of rows is not a program.
+    No execute bit is set, because a copy of rows is not a program.
     """
     mode = _NEW
     for path in paths:
@@ -88,14 +88,15 @@ def shared_mode(paths: Iterable[str]) -> int:
 
 def open_temporary(place: Place, temporary: str, mode: int) -> int:
     """Opens a new file and returns its descriptor. A file that will replace another one is private until it gets the
-    other one's mode."""
+    other file's mode."""
     first = mode if place.replaced is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     return os.open(temporary, flags, first)
 
 
 def give_name(temporary: str, place: Place, name: str) -> None:
-    """Renames a finished file over its target, with the target's mode and owner, and syncs both to disk."""
+    """Gives a finished file the mode and owner of its target, renames it over the target, and syncs the file and the
+    directory to disk."""
     try:
         # the target's mode may have changed since it was first read
         replaced: os.stat_result | None = os.stat(place.path)
@@ -121,8 +122,9 @@ def _take_over(temporary: str, old: os.stat_result, name: str) -> None:
 
 
 def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> int:
-    """Gives a file its owner and group. Returns the mode, without rights that another group would get."""
-    for owner in (old.st_uid, -1):  # changing only the group is often permitted if changing the owner is not
+    """Gives a file the owner and the group of the old file. Returns the mode, without the group's rights if the group
+    could not be set."""
+    for owner in (old.st_uid, -1):  # changing only the group is often permitted when changing the owner is not
         try:
             os.chown(temporary, owner, old.st_gid)
         except OSError as error:
@@ -138,12 +140,12 @@ def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> 
 
 
 def sync_directory(path: str) -> None:
-    """Syncs a directory so that a new name is kept after a power cut. Not every system can do this."""
+    """Syncs a directory, so that a new name is kept after a power failure. Not every system supports this."""
     if sys.platform == "win32":
         return
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a directory that may be written to but not opened
+    except PermissionError:  # a directory that the user may write to but not open
         return
     try:
         os.fsync(descriptor)
@@ -155,7 +157,7 @@ def sync_directory(path: str) -> None:
 
 
 def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
-    """Writes a file, replacing an existing one."""
+    """Writes a file, and replaces an existing file."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     place = Place.of(path, path)
     temporary = temporary_name(place.path)
@@ -167,8 +169,8 @@ def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
 
 
 def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW) -> bool:
-    """Writes a file unless its name exists. The finished file gets its name by a hard link, which cannot replace
-    anything."""
+    """Writes a file unless its name exists. A hard link gives the finished file its name, because a hard link cannot
+    replace a file."""
     if os.path.lexists(path):
         return False
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -197,19 +199,21 @@ def _remove(temporary: str) -> None:
 
 
 def _link(temporary: str, path: str) -> None:
-    """Gives a finished file its name unless that exists."""
+    """Gives a finished file its name unless that name exists."""
     if sys.platform == "win32":
-        os.rename(temporary, path)  # raises FileExistsError where the name is taken
+        os.rename(temporary, path)  # raises FileExistsError if the name exists
         return
     try:
         os.link(temporary, path)
     except FileExistsError:
-        if not os.path.samefile(temporary, path):  # NFS sends a link again when the answer was lost
+        if not os.path.samefile(temporary, path):  # NFS sends the link request again if the response was lost
             raise
     except OSError as error:
         if error.errno not in _WITHOUT_LINKS:
             raise
-        raise refused("this file system has no hard links, and no other way to create a file exclusively") from error
+        raise refused(
+            "this file system has no hard links, and orcidx knows no other way to create a file exclusively in it"
+        ) from error
 
 
 def _replace_nothing(temporary: str, path: str) -> None:
@@ -220,14 +224,15 @@ def _replace_nothing(temporary: str, path: str) -> None:
 
 
 class LocalSink:
-    """A local file that is written from start to end. A sink that is dropped without ``close`` leaves no file."""
+    """A local file that is written from start to end. A sink that is garbage-collected before ``close`` leaves no
+    file."""
 
     def __init__(self, name: str, path: str, *, mode: int = _NEW) -> None:
         self.name = name
         self._place = Place.of(path, name)
         self._temporary = temporary_name(self._place.path)
         opened: list[Any] = []
-        # Registered before the file exists: an interrupt may come as soon as it does.
+        # Registered before the file exists, because an interrupt may come directly after the file is created.
         self._drop = weakref.finalize(self, _discard, opened, self._temporary, os.getpid())
 
         def descriptor(path: str, _: int) -> int:
@@ -241,7 +246,7 @@ class LocalSink:
             self._file.write(data)
 
     def narrow(self, mode: int) -> None:
-        """Takes from a new file the rights that are not in ``mode``. A replaced file's mode is kept."""
+        """Removes from a new file the rights that are not in ``mode``. The mode of a replaced file is kept."""
         if self._place.replaced is None:
             own = stat.S_IMODE(os.stat(self._temporary).st_mode)
             if own & ~mode:
@@ -264,7 +269,7 @@ class LocalSink:
 
 
 def _discard(opened: list[Any], temporary: str, process: int) -> None:
-    """Discards the file if it was opened."""
+    """Discards the temporary file if it was opened."""
     if os.getpid() != process:  # a copy of the sink in a forked process must not write the buffered bytes again
         nothing = os.open(os.devnull, os.O_WRONLY)
         for file in opened:

@@ -1,6 +1,6 @@
 """The store of obstore's stores. In all of them one GET returns the bytes, the size and the version.
 
-``create`` is exclusive because of obstore's ``mode="create"``, which is a conditional PUT, a hard link, or a lock.
+``create`` is exclusive because obstore's ``mode="create"`` is a conditional PUT, a hard link, or a lock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ __all__ = ["STORE", "ObstoreBackend", "ObstoreSink", "ObstoreStore"]
 
 
 class ObstoreBackend:
-    """Uses ``get`` with range and ``if_match``, never ``get_ranges``, which cannot detect a changed object."""
+    """One object of an obstore store. It is read by ``get`` with a range and ``if_match``. ``get_ranges`` is not used,
+    because it cannot detect a changed object."""
 
     answers_identity = True
     sifts = True
@@ -44,7 +45,7 @@ class ObstoreBackend:
     def __init__(self, store: Any, path: str) -> None:
         self._store = store
         self._path = path
-        self._etag: str | None = None  # the etag as the storage wrote it, with its quotes
+        self._etag: str | None = None  # the etag with its quotes, as the storage wrote it
         self.storage = f"obstore {store!r}"
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -62,7 +63,7 @@ class ObstoreBackend:
     async def get_tail(self, length: int) -> Answer:
         try:
             return await self._get({"range": {"suffix": max(length, 1)}})
-        except Exception as error:  # no type for a refused range, as of an empty object
+        except Exception as error:  # a refused range (as of an empty object) has no exception type of its own
             if classify(error) != "permanent":
                 raise
             found = await self.stat()
@@ -151,8 +152,8 @@ class ObstoreStore:
         except (AlreadyExistsError, FileExistsError):
             return False
         except (NotImplementedError, NotSupportedError) as error:
-            what = f"obstore's {type(self._store).__name__} cannot create an object exclusively as it is configured"
-            raise refused(what, 'give it conditional_put="etag" if the server can') from error
+            what = f"obstore's {type(self._store).__name__} cannot create an object exclusively in this configuration"
+            raise refused(what, 'give it conditional_put="etag" if the server supports that') from error
         return True
 
     def exists(self, path: str) -> bool:
@@ -171,10 +172,10 @@ class ObstoreStore:
         obstore.delete(self._store, path)
 
     def make_parent(self, path: str) -> None:
-        """Does nothing. The storage has no directories, or obstore creates them."""
+        """Does nothing, because the storage has no directories or obstore creates them."""
 
     def uploads(self, path: str) -> list[Upload]:
-        return []  # obstore has no call to list uploads
+        return []  # obstore has no function that lists uploads
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
         return ObstoreSink(self._store, path, name=name, part_bytes=part_bytes)
@@ -196,7 +197,8 @@ class _Aborted(Exception):
 
 
 class _Upload:
-    """The state of an upload's thread. It has no reference to the sink, so dropping the sink ends the upload."""
+    """The state of an upload's thread. It does not reference the sink, so garbage collection of the sink ends the
+    upload."""
 
     def __init__(self) -> None:
         self.parts: Channel[bytes | None] = Channel(2)
@@ -209,7 +211,7 @@ class _Upload:
             obstore.put(store, path, self._iterate(), use_multipart=True, chunk_size=part_bytes)
         except Exception as error:
             self.error = error
-            while not self._ended and self.parts.get() is not None:  # the writer may be waiting for room in the queue
+            while not self._ended and self.parts.get() is not None:  # the writer may wait for a place in the queue
                 pass
 
     def _iterate(self) -> Iterator[bytes]:
@@ -221,7 +223,7 @@ class _Upload:
 
 
 class ObstoreSink:
-    """A multipart upload of obstore, which takes the parts from an iterator in its own thread."""
+    """A multipart upload of obstore. obstore takes the parts from an iterator in a thread of its own."""
 
     def __init__(self, store: ObjectStore, path: str, *, name: str, part_bytes: int) -> None:
         self.name = name

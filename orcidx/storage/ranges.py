@@ -1,7 +1,7 @@
-"""What every range reader shares: the protocol, metrics, and merging of ranges.
+"""What all range readers share: the protocol, the metrics, and merging of ranges.
 
-A range is ``(offset, length)`` in bytes from the start of the object. Buffers are read-only ``memoryview``s of bytes;
-several may be slices of one merged buffer, which is freed with the last of them.
+A range is ``(offset, length)`` in bytes from the start of the object. Buffers are read-only ``memoryview``s of bytes.
+Several buffers may be slices of one merged buffer, which is freed with the last of its slices.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 @runtime_checkable
 class RangeReader(Protocol):
-    """Reads byte ranges of one object; safe to call from several threads. It does not pickle; its ``Source`` does.
+    """Reads byte ranges of one object. It is safe to call from several threads. It cannot be pickled, but its
+    ``Source`` can.
 
-    ``name`` is the path or URL as it was given. ``identity`` is a hashable key of this version of the object, for
-    caches. It is ``None`` when the version is not known (bytes, file objects, a file changed a moment ago).
+    ``name`` is the path or URL as the caller gave it. ``identity`` is a hashable key of this version of the object, for
+    caches. It is ``None`` if the version is not known (bytes, file objects, a file that was changed a moment ago).
 
     Examples
     --------
@@ -55,7 +56,7 @@ class RangeReader(Protocol):
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
-        """A key, for caches, that changes when the object's bytes change; None where the version is not known."""
+        """A key for caches, which changes when the object's bytes change. None if the version is not known."""
 
     def size(self) -> int:
         """The object's size in bytes.
@@ -66,7 +67,7 @@ class RangeReader(Protocol):
         """
 
     def read_tail(self, length: int) -> tuple[memoryview, int]:
-        """The end of the object, in one request where the storage can.
+        """Reads the end of the object, in one request if the storage supports that.
 
         Parameters
         ----------
@@ -87,25 +88,26 @@ class RangeReader(Protocol):
         ranges : sequence of (int, int)
             Offsets and lengths in bytes.
         most : int, optional
-            The most requests that may be sent, for remote storage. Ranges are joined whatever lies between them, within
-            ``io_bytes``.
+            The most requests that may be sent, for remote storage. To keep the limit, ranges are joined however many
+            bytes lie between them, within ``io_bytes``.
 
         Returns
         -------
         list of memoryview
-            One buffer for each range, in the order asked, of exactly its length.
+            One buffer of exactly the requested length for each range, in the order of ``ranges``.
 
         Raises
         ------
         StorageError
-            The storage fails (after bounded retries) or gives too few bytes, or the object has changed since it was
-            opened. The error names the range.
+            The storage fails (after a limited number of retries) or returns too few bytes, or the object has changed
+            since it was opened. The error names the range.
         FileNotFoundError, PermissionError
             As the storage raises them.
         """
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
-        """``read_ranges`` for event loops: awaits the requests where the storage is asynchronous, else uses a thread.
+        """``read_ranges`` for event loops. It awaits the requests if the storage is asynchronous, and otherwise uses a
+        thread.
 
         Parameters
         ----------
@@ -126,7 +128,7 @@ class RangeReader(Protocol):
         """
 
     def fingerprint(self) -> Fingerprint:
-        """The version that was opened.
+        """The version of the object that was opened.
 
         Returns
         -------
@@ -134,12 +136,13 @@ class RangeReader(Protocol):
         """
 
     def close(self) -> None:
-        """Frees what the reader opened; never closes an object of the caller. Later reads raise ``StorageError``."""
+        """Frees what the reader opened. An object of the caller is never closed. Later reads raise ``StorageError``."""
 
 
 @dataclass(frozen=True)
 class MergedRange:
-    """One fetch: ``length`` bytes at ``offset``; ``parts`` are (number of the asked range, start within, length)."""
+    """One fetch of ``length`` bytes at ``offset``. ``parts``: the number of each requested range, its start within the
+    fetch, and its length."""
 
     offset: int
     length: int
@@ -147,16 +150,17 @@ class MergedRange:
 
 
 def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[MergedRange]:
-    """The fetches that cover ``ranges``, by offset. Each asked range is a part of exactly one fetch.
+    """The fetches that cover ``ranges``, by offset. Each requested range is a part of exactly one fetch.
 
     Parameters
     ----------
     ranges : sequence of (int, int)
-        Offsets and lengths in bytes. They may overlap, repeat, and come in any order; empty ones are in no fetch.
+        Offsets and lengths in bytes. They may overlap, repeat, and come in any order. Empty ranges are in no fetch.
     gap : int
-        Neighbours are joined when at most so many bytes lie between them, and the joined fetch is within ``size``.
+        Neighbours are joined if at most this many bytes lie between them, and the joined fetch has at most ``size``
+        bytes.
     size : int
-        The most bytes of a joined fetch. A range that is longer stays whole.
+        The most bytes of a joined fetch. A longer range is not split.
 
     Returns
     -------
@@ -196,7 +200,7 @@ def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[Merged
 
 @dataclass(frozen=True)
 class JoinedFetch:
-    """One request for several neighbouring fetches and all bytes between them."""
+    """One request for several neighbouring fetches and for all bytes between them."""
 
     fetches: tuple[MergedRange, ...]
 
@@ -215,10 +219,10 @@ class JoinedFetch:
 
 
 def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, size: int) -> list[JoinedFetch]:
-    """Joins the fetches, smallest gaps first, until no more than ``most`` requests are left.
+    """Joins the fetches, smallest gaps first, until at most ``most`` requests are left.
 
-    Joining stops earlier when the joined gaps would have more than ``over_read`` bytes together, and no request grows
-    beyond ``size`` bytes."""
+    Joining stops earlier if the joined gaps would have more than ``over_read`` bytes together. No request becomes
+    larger than ``size`` bytes."""
     gaps = [after.offset - before.offset - before.length for before, after in pairwise(merged)]
     closed: set[int] = set()
     for index in sorted(range(len(gaps)), key=gaps.__getitem__):
@@ -242,7 +246,7 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, si
 
 
 def over_read_bytes(ranges: Sequence[Range], *, most: int, options: RequestOptions) -> int:
-    """Bytes between the ranges that remote storage sends along when they are read in ``most`` requests."""
+    """The unneeded bytes between the ranges that remote storage sends if the ranges are read in ``most`` requests."""
     gap, size = merge_limits(options, is_local=False)
     merged = merge_ranges(ranges, gap=gap, size=size)
     joined = join_fetches(merged, most=most, over_read=options.io_bytes, size=options.io_bytes)
@@ -250,12 +254,12 @@ def over_read_bytes(ranges: Sequence[Range], *, most: int, options: RequestOptio
 
 
 TAKEN_AT_ONCE = 1 << 18
-"""Bytes of a body that a backend takes and gives to such a buffer at a time."""
+"""Bytes of a response body that a backend takes and passes to the buffer at a time."""
 
 
 class GapDiscardingBuffer:
-    """Keeps some stretches of a request's bytes as they arrive and drops the rest, so that only what is needed takes
-    memory. ``stretches``: (start, length) pairs in order, within the request."""
+    """Keeps some stretches of a response's bytes as they arrive and drops the rest, so only needed bytes take memory.
+    ``stretches``: pairs (start, length) within the request, in order."""
 
     def __init__(self, stretches: Sequence[Range]) -> None:
         self._stretches = [(start, start + length, memoryview(bytearray(length))) for start, length in stretches]
@@ -264,7 +268,7 @@ class GapDiscardingBuffer:
         """How many bytes have arrived."""
 
     def take(self, data: bytes | memoryview) -> None:
-        """Takes the next bytes of the request."""
+        """Takes the next bytes of the response."""
         begin, end = self.seen, self.seen + len(data)
         view = memoryview(data)
         for start, stop, kept in self._stretches[self._next :]:
@@ -278,12 +282,12 @@ class GapDiscardingBuffer:
 
     @property
     def kept(self) -> list[memoryview]:
-        """The stretches, once all bytes have arrived."""
+        """The bytes of the stretches, after all bytes have arrived."""
         return [kept.toreadonly() for _, _, kept in self._stretches]
 
 
 def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryview]) -> list[memoryview]:
-    """The asked ranges, as slices of the fetched buffers."""
+    """The requested ranges, as slices of the fetched buffers."""
     out = [memoryview(b"")] * count
     for fetch, buffer in zip(merged, buffers, strict=True):
         for index, within, length in fetch.parts:
@@ -292,8 +296,8 @@ def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryv
 
 
 def merge_limits(options: RequestOptions | None, *, is_local: bool) -> tuple[int, int]:
-    """(gap, size) for ``merge_ranges``, by kind of storage: a local read costs microseconds, a remote request tens of
-    milliseconds."""
+    """(gap, size) for ``merge_ranges``. They depend on the kind of storage, because a local read takes microseconds and
+    a remote request takes tens of milliseconds."""
     gap, size = (8 * _KIB, 8 * _MIB) if is_local else (_MIB, 16 * _MIB)
     if options is not None:
         gap = gap if options.merge_gap is None else options.merge_gap
@@ -302,22 +306,22 @@ def merge_limits(options: RequestOptions | None, *, is_local: bool) -> tuple[int
 
 
 def check_inside(ranges: Sequence[Range], size: int, name: str) -> None:
-    """Refuses a range that leaves the object, before anything is allocated for it."""
+    """Raises an error for a range outside the object, before memory for it is allocated."""
     for offset, length in ranges:
         if offset < 0 or length < 0 or offset + length > size:
             raise StorageError(
-                f"{length} bytes at {offset} are asked for, but the object has {size} bytes", file=name, offset=offset
+                f"{length} bytes at {offset} were requested, but the object has {size} bytes", file=name, offset=offset
             )
 
 
 def object_changed(name: str, before: Fingerprint, after: Fingerprint | None = None) -> StorageError:
-    """The error of an object that is no longer the one that was opened."""
+    """The error for an object that has changed since it was opened."""
     now = "" if after is None else f": {before} when opened, {after} now"
     return StorageError(f"the object has changed since it was opened{now}; open it again", file=name)
 
 
 def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeReader:
-    """The reader, unless the version that it opened is not the expected one."""
+    """Returns the reader. Raises an error if the version that it opened is not the expected one."""
     found = reader.fingerprint()
     if not found.matches(expected):
         reader.close()
@@ -326,7 +330,8 @@ def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeR
 
 
 def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
-    """Begins ``reader.read_ranges(ranges)``, on the storage's own loop where it has one, else in a thread.
+    """Starts ``reader.read_ranges(ranges)``. It runs on the storage's own event loop if there is one, otherwise in a
+    thread.
 
     Parameters
     ----------
@@ -354,7 +359,7 @@ def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None
 
 
 class LentReader:
-    """The caller's reader. Every call is passed on to it except ``close``."""
+    """A reader of the caller. Every call except ``close`` is passed on to it."""
 
     def __init__(self, reader: RangeReader) -> None:
         self._reader = reader
@@ -367,7 +372,7 @@ class LentReader:
 
 
 class RecordingReader:
-    """Passes every call on to another reader and records what was asked of it, for tests and analysis.
+    """Passes every call on to another reader and records the calls, for tests and analysis.
 
     ``asked`` lists ``("tail", length)`` and ``("ranges", ((offset, length), ...))`` in the order of the calls.
 
@@ -399,7 +404,7 @@ class RecordingReader:
 
     @property
     def ranges(self) -> list[Range]:
-        """Every ``(offset, length)`` of every call; tails are not among them."""
+        """Every ``(offset, length)`` of every call. Tails are not included."""
         return [pair for kind, pairs in self.asked if kind == "ranges" for pair in pairs]
 
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""``Request``: an entry of the log that ``ReadMetrics`` may keep."""
+"""``Request``: an entry of the log that ``ReadMetrics`` can keep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Request"]
 
 @dataclass(frozen=True)
 class Request:
-    """One request that was sent to the storage: for ``length`` bytes at ``offset``, answered after ``seconds``."""
+    """One request to the storage for ``length`` bytes at ``offset``. The response came after ``seconds``."""
 
     offset: int
     length: int

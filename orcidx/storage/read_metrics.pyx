@@ -1,4 +1,4 @@
-"""``ReadMetrics``: what callers requested of a reader, and the requests and time that this took."""
+"""``ReadMetrics`` counts what callers requested of a reader, and the requests and the time that this took."""
 
 from orcidx.storage.read_log import Request
 
@@ -6,11 +6,11 @@ cdef tuple NAMES = ("ranges", "bytes_asked", "requests", "bytes_fetched", "retri
 
 
 cdef class ReadMetrics:
-    """Counts of one reader, for all its threads.
+    """The counts of one reader, for all its threads.
 
-    ``ranges`` and ``bytes_asked``: what callers asked for. ``requests`` and ``bytes_fetched``: what went to the storage
-    after merging. ``retries``: repeated requests. ``seconds``: summed over requests, which overlap. ``log`` is ``None``
-    until set to a list: then every ``Request`` is appended.
+    ``ranges`` and ``bytes_asked``: what callers requested. ``requests`` and ``bytes_fetched``: what was requested of
+    the storage after merging. ``retries``: repeated requests. ``seconds``: the sum over requests, which overlap in
+    time. ``log`` is ``None`` by default. If it is set to a list, every ``Request`` is appended to it.
     """
 
     cdef public object ranges, bytes_asked, requests, bytes_fetched, retries, log
@@ -20,12 +20,12 @@ cdef class ReadMetrics:
         self.ranges = self.bytes_asked = self.requests = self.bytes_fetched = self.retries = 0
 
     def asked(self, ranges, length):
-        """Counts what callers requested."""
+        """Counts a request of a caller."""
         self.ranges = self.ranges + ranges
         self.bytes_asked = self.bytes_asked + length
 
     def fetched(self, offset, length, double seconds):
-        """Counts a request that was answered."""
+        """Counts a request that the storage has completed."""
         entry = None if self.log is None else Request(offset, length, seconds)
         self.requests = self.requests + 1
         self.bytes_fetched = self.bytes_fetched + length

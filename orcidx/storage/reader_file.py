@@ -1,4 +1,4 @@
-"""``ReaderFile``: a range reader as a seekable file object for other libraries."""
+"""``ReaderFile``: a range reader as a seekable file object, for other libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ReaderFile(io.RawIOBase):
     reader : RangeReader
         The reader.
     tail : memoryview, optional
-        The end of the object, which was read before. It is not read again.
+        The end of the object, if it was read before. It is not read again.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class ReaderFile(io.RawIOBase):
         Parameters
         ----------
         offset : int
-            Bytes from the place that ``whence`` names.
+            Bytes from the position that ``whence`` names.
         whence : int
             ``io.SEEK_SET``, ``io.SEEK_CUR`` or ``io.SEEK_END``.
 
@@ -83,12 +83,12 @@ class ReaderFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """Reads from the position on.
+        """Reads from the current position.
 
         Parameters
         ----------
         size : int
-            At most so many bytes. A negative number: all up to the end.
+            The most bytes to read. A negative number reads up to the end.
 
         Returns
         -------

@@ -1,8 +1,8 @@
-"""The reader of all remote storage: one engine that uses small asynchronous backends.
+"""The reader of all remote storage. One engine uses small asynchronous backends.
 
 The engine merges ranges, runs several requests at the same time, retries, counts, and detects changed objects. A
-backend makes one request for one range. Backends run on an event loop in another thread (that of ``event_loop``, or
-fsspec's for its asynchronous file systems). A backend of a synchronous storage library uses a pool of threads.
+backend makes one request for one range. Backends run on an event loop in another thread: the loop of ``event_loop``, or
+fsspec's loop for its asynchronous file systems. A backend of a synchronous storage library uses a pool of threads.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ __all__ = ["Answer", "Backend", "RemoteReader", "ThreadBackend"]
 T = TypeVar("T")
 
 _MOST_IN_FLIGHT = 16
-"""Requests that run at the same time: four for each of two stripes, and the tails of the next files (decision 0017)."""
-# The ranges of one call are read in this many requests if this reads at most this many unneeded bytes. A limit that the
-# caller sets on requests is always kept.
+"""Requests that run at the same time: four for each of two stripes, and those for the tails of the next files (decision
+0017)."""
+# The ranges of one call are read in this many requests if that reads at most _MOST_OVER_READ unneeded bytes. A limit
+# that the caller sets on requests is always kept.
 _FEW_REQUESTS = 2
 _MOST_OVER_READ = 4 << 20
-# Up to this many unneeded bytes of a request are kept with the others. If there are more, they are dropped as they
-# arrive.
+# Up to this many unneeded bytes of a request are kept in memory. If there are more, they are dropped as they arrive.
 _HELD_OVER_READ = 1 << 20
-# A request counts as lost after this many seconds, plus one second for each of so many bytes.
+# A request counts as lost after this many seconds, plus the time that its bytes take at _SLOWEST_BYTES_PER_SECOND.
 _PATIENCE_SECONDS = 60.0
 _SLOWEST_BYTES_PER_SECOND = 256 << 10
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Bytes, and what the same answer said about the object's version (``None`` if it said nothing)."""
+    """Bytes, and the object's version from the same response (``None`` if the response has no version)."""
 
     data: Any
     fingerprint: Fingerprint | None = None
 
 
 class Backend(Protocol):
-    """One object in one storage. Its methods run on ``loop()``, and may raise any exception of the library."""
+    """One object in one storage. Its methods run on ``loop()``. They may raise any exception of the library."""
 
     answers_identity: bool
-    """Whether every answer has a fingerprint. If not, the engine calls ``stat`` with each group of reads."""
+    """Whether every response has a fingerprint. If not, the engine calls ``stat`` with each group of reads."""
     sifts: bool
-    """Whether ``get`` passes the body to ``buffer`` as it arrives, and returns an answer without data."""
+    """Whether ``get`` passes the body to ``buffer`` as it arrives and returns an ``Answer`` without data."""
     retries: Retries
     storage: str
-    """A name of this storage for cache keys: other storages may have objects of the same names."""
+    """A name of this storage for cache keys, because other storages may have objects of the same names."""
 
     def loop(self) -> asyncio.AbstractEventLoop: ...
 
@@ -86,7 +86,7 @@ class Backend(Protocol):
 
 
 class ThreadBackend:
-    """The base of backends for a synchronous library. Each has ``look`` and ``read``, which run in a thread."""
+    """The base of backends for synchronous libraries. Each has ``look`` and ``read``, which run in a thread."""
 
     answers_identity = False
     sifts = False
@@ -97,7 +97,7 @@ class ThreadBackend:
         raise NotImplementedError
 
     def read(self, offset: int, length: int) -> object:
-        """These bytes of the object."""
+        """The bytes of the object in this range."""
         raise NotImplementedError
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -131,8 +131,8 @@ _NOTHING = memoryview(b"")
 
 @dataclass
 class LastBytes:
-    """The end of an object after it was read: ``data`` from ``start``. ``kept``: called at the first read of the tail;
-    it may give the tail of the expected version from another place."""
+    """The end of an object that was already read: ``data``, from ``start``. ``kept`` is called at the first read of the
+    tail. It may return the tail of the expected version from another place."""
 
     start: int = 0
     data: memoryview = _NOTHING
@@ -140,7 +140,7 @@ class LastBytes:
 
 
 class RemoteReader:
-    """A ``RangeReader`` over a ``Backend``. The tail, once read, answers later ranges that lie inside it."""
+    """A ``RangeReader`` over a ``Backend``. After the tail was read, later ranges inside the tail need no request."""
 
     is_local = False
 
@@ -160,7 +160,7 @@ class RemoteReader:
         self._joins = options is None or options.merge_gap is None
         self._budget = (options or RequestOptions()).io_bytes
         self._largest = None if options is None else options.merge_size
-        if self._largest is None:  # at least two requests at a time, for any budget
+        if self._largest is None:  # at least two requests at a time, for any limit
             self._merge_size = min(self._merge_size, self._budget // 2)
         self._fingerprint = expected
         self.last = LastBytes()
@@ -219,7 +219,7 @@ class RemoteReader:
     def _loop(self) -> asyncio.AbstractEventLoop:
         try:
             return self._open_backend().loop()
-        except RuntimeError as error:  # fsspec: the file system was created before a fork
+        except RuntimeError as error:  # the fsspec file system was created before a fork
             raise StorageError(f"open the source again in this process: {error}", file=self.name) from error
 
     async def _stat(self) -> None:
@@ -235,11 +235,11 @@ class RemoteReader:
         answer = await self._attempt(f"the last {length} bytes", None, once, length)
         data = memoryview(answer.data).cast("B").toreadonly() if len(answer.data) else memoryview(b"")
         if answer.fingerprint is None:
-            raise StorageError("the storage did not say the object's size", file=self.name)
+            raise StorageError("the storage did not give the object's size", file=self.name)
         self._learn(answer.fingerprint)
         size = answer.fingerprint.size
         if len(data) != min(length, size):
-            raise StorageError(f"{len(data)} bytes instead of the last {min(length, size)}", file=self.name)
+            raise StorageError(f"got {len(data)} bytes instead of the last {min(length, size)}", file=self.name)
         self.metrics.asked(1, len(data))
         self.metrics.fetched(size - len(data), len(data), time.perf_counter() - started)
         if len(data) > len(self.last.data):
@@ -265,8 +265,8 @@ class RemoteReader:
 
     def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
         """The requests that fetch these ranges. If a backend cannot drop the unneeded bytes of a request, the whole
-        request is held in memory. It then gets half the budget, because the request of the next stripe may be running
-        too."""
+        request is held in memory. It may then take only half the limit, because the request of the next stripe may be
+        running as well."""
         if not self._joins:
             return [JoinedFetch((fetch,)) for fetch in merged]
         few = join_fetches(
@@ -279,7 +279,7 @@ class RemoteReader:
         return join_fetches(merged, most=most, over_read=over_read, size=self._largest or room)
 
     async def _fetch(self, backend: Backend, joined: Sequence[JoinedFetch]) -> list[memoryview]:
-        """The bytes of each merged range, in order."""
+        """Fetches the bytes of each merged range, in order."""
         if not joined:
             return []
         weights = [one.needed if backend.sifts else one.length for one in joined]
@@ -318,7 +318,7 @@ class RemoteReader:
             if arrived != length:
                 if self._fingerprint is not None:
                     check_inside([(offset, length)], self._fingerprint.size, self.name)
-                raise ShortBody(f"{arrived} of {length} bytes")
+                raise ShortBody(f"got {arrived} of {length} bytes")
             if buffer is not None:
                 return buffer.kept
             data = memoryview(answer.data).cast("B").toreadonly()
@@ -350,7 +350,7 @@ class RemoteReader:
             attempt += 1
 
     def _learn(self, seen: Fingerprint) -> None:
-        """Keeps the first fingerprint and compares every later one with it."""
+        """Keeps the first fingerprint, and compares every later fingerprint with it."""
         if self._fingerprint is None:
             self._fingerprint = seen
         elif not self._fingerprint.matches(seen):
@@ -358,7 +358,8 @@ class RemoteReader:
 
 
 def _with_bytes(answer: Answer) -> Answer:
-    """The answer. Raises an error if an incomplete file system of fsspec returned None or text instead of bytes."""
+    """Returns the answer. Raises an error if an incomplete file system of fsspec returned None or text instead of
+    bytes."""
     data: object = answer.data
     if data is None or isinstance(data, str):
         raise StorageError(f"the storage answered with {'None' if data is None else 'text'}, not with bytes")
@@ -372,7 +373,9 @@ def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, A
     except RuntimeError:
         inside = False
     if inside:
-        raise StorageError("a blocking read inside the storage's own event loop; await aread_ranges", file=name)
+        raise StorageError(
+            "a blocking read inside the storage's own event loop would wait forever; use await aread_ranges", file=name
+        )
     task = start_on(loop, make)
     try:
         return task.result()

@@ -1,10 +1,10 @@
-"""Which parts of a storage's options and URLs are secret. Secrets are not shown, and are pickled only if the caller
+"""Finds the secret parts of storage options and URLs. Secrets are not shown. They are pickled only if the caller
 permits it.
 
-Options are dictionaries for other libraries, and there is no complete list of their names. So the harmless names are
-listed, and every other option is secret. Numbers, booleans and None are harmless for every name. The password and the
-query of a URL are secret (signed URLs have their signature there), except parameters that name the object or its
-version.
+Options are dictionaries for other libraries, and there is no complete list of their names. So this module lists the
+harmless names, and every other option counts as secret. Numbers, booleans and None are harmless under every name. The
+password and the query of a URL are secret, because a signed URL has its signature in the query. Query parameters that
+name the object or its version are not secret.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ _WHICH_OBJECT = frozenset(
     version versionid year""".split()  # noqa: SIM905
 )
 _WITHOUT_QUERY = frozenset(("file", "gcs", "gs", "hdfs", "local", "memory", "oss", "s3", "s3a", "s3n", "viewfs"))
-"""Schemes of URLs in which a question mark is a part of the name."""
+"""Schemes of URLs in which a question mark is part of the name."""
 _URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://[^\s'\"<>]+")
 
 
 class WithSecrets(dict[str, Any]):
-    """Storage options that may be pickled; made by ``with_secrets``."""
+    """Storage options that may be pickled. ``with_secrets`` makes them."""
 
 
 def with_secrets(storage_options: Mapping[str, Any] | None = None) -> WithSecrets:
-    """Storage options that go into pickles with their secrets.
+    """Storage options that are pickled with their secrets.
 
-    A scan, file, table or split that is opened with keys, tokens or a signed URL does not pickle, so that these do not
-    get into a queue, log or file by accident. Where each machine has credentials of its own, in its environment for
-    example, nothing is needed. Where the secrets must be in the pickle, this function permits it.
+    A scan, file, table or split that is opened with keys, tokens or a signed URL cannot be pickled. So secrets do not
+    get into a queue, log or file by accident. If each machine has credentials of its own, for example in its
+    environment, the secrets are not needed in the pickle. If they are needed there, this function permits it.
 
     Parameters
     ----------
     storage_options : dict, optional
-        Options of the storage library, as for ``orcidx.open``; None beside a file system object, or for a signed URL.
+        Options of the storage library, as for ``orcidx.open``. None for a file system object or a signed URL.
 
     Returns
     -------
     WithSecrets
-        The same options, for ``storage_options=``.
+        The same options, to be passed as ``storage_options=``.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def has_secrets(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """A URL without its secrets, for messages. A path is returned as it is."""
+    """A URL without its secrets, for messages. A path is returned unchanged."""
     scheme, mark, rest = url.partition("://")
     if not mark:
         return url
@@ -145,5 +145,5 @@ def _shown_parameter(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A message of a library, with the secrets removed from its URLs."""
+    """The message of a library, after secrets were removed from its URLs."""
     return _URL_IN_TEXT.sub(lambda match: shown(match[0]), text)

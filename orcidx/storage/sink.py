@@ -1,11 +1,11 @@
-"""``open_sink``: one object that is written front to back. It appears whole or not at all.
+"""``open_sink``: one object that is written from start to end. It appears complete or not at all.
 
-    local path        a hidden temporary name beside it, renamed at the end; links are followed, modes kept
+    local path        a hidden temporary file beside it, which is renamed at the end; links are followed, modes are kept
     object store      a multipart upload that is completed at the end
-    other fsspec      a hidden temporary name, moved at the end
-    file object       only ``write`` is called, never seek, read or close; what was written before an error stays
+    other fsspec      a hidden temporary file that is moved at the end
+    file object       only ``write`` is called, never seek, read or close; data that was written before an error stays
 
-``close`` publishes the object. ``abort`` leaves nothing behind, and neither does a sink that is dropped.
+``close`` publishes the object. After ``abort`` nothing is left. The same is true if a sink is garbage-collected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["SupportsWrite", "Target", "mode_of", "narrow_for", "open_sink", "sources_of", "write_file"]
 
 PART_BYTES = 8 << 20
-"""Bytes of a part of an upload. S3 accepts parts of 5 MiB and more, at most 10,000 of them, which makes 80 GB."""
+"""Size in bytes of a part of an upload. S3 accepts parts of at least 5 MiB, and at most 10,000 parts, which makes 80
+GB."""
 
 
 class SupportsWrite(Protocol):
@@ -36,7 +37,7 @@ class SupportsWrite(Protocol):
 
 
 Target: TypeAlias = "str | os.PathLike[str] | tuple[object, str] | Source | SupportsWrite"
-"""What ``open_sink`` takes; the third is ``(store, path)`` of obstore."""
+"""The targets that ``open_sink`` accepts. The third is ``(store, path)`` of obstore."""
 
 
 def open_sink(
@@ -47,9 +48,9 @@ def open_sink(
     part_bytes: int = PART_BYTES,
     made_of: Sequence[Source] = (),
 ) -> Sink:
-    """Where to write: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an object with
-    ``write``. ``part_bytes``: size of the parts of an upload. ``made_of``: what the data comes from; a new local file
-    can be read only by those who may read all local files among these.
+    """Opens a target for writing: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an
+    object with ``write``. ``part_bytes``: the size of the parts of an upload. ``made_of``: the sources of the data. A
+    new local file can be read only by users who may read all local files among the sources.
 
     Raises ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``, ``InvalidQuery``.
     """
@@ -68,7 +69,7 @@ def open_sink(
 
 
 def sources_of(data: object) -> list[Source]:
-    """The files from which rows come, if ``rows`` is a scan, a table's scan, or an open file."""
+    """The files from which the rows of ``data`` come, if it is a scan, a scan of a table, or an open file."""
     jobs, plan, own = getattr(data, "jobs", None), getattr(data, "plan", None), getattr(data, "source", None)
     if not jobs and plan is None:  # for example Arrow's tables and batches
         return [own] if isinstance(own, Source) else []
@@ -82,7 +83,7 @@ def mode_of(sources: Sequence[Source]) -> int:
 
 
 def narrow_for(sink: Sink, data: object) -> None:
-    """Must be called if rows of ``data`` are written to the sink. Its new local file can then be read only by users who
+    """Must be called if rows of ``data`` are written to the sink. The new local file can then be read only by users who
     may read the local files of ``data``."""
     if isinstance(sink, LocalSink) and (made_of := sources_of(data)):
         with translating(sink.name):
@@ -90,7 +91,7 @@ def narrow_for(sink: Sink, data: object) -> None:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[Source] = ()) -> None:
-    """Writes a local file through a temporary file. For a pipe or a device, such as /dev/stdout, writes directly."""
+    """Writes a local file through a temporary file. Writes directly to a pipe or a device, such as /dev/stdout."""
     name = os.fspath(path)
     if os.path.exists(name) and not os.path.isfile(name) and not os.path.isdir(name):
         with translating(name), open(name, "wb") as file:
@@ -116,11 +117,11 @@ class _FileObjectSink:
         while len(view):
             with translating(self.name):
                 written = self._file.write(view)
-            # buffered files return how many bytes they took, some others return None
+            # Buffered files return how many bytes they took. Some other files return None.
             if written is None or written >= len(view):
                 return
             if written <= 0:
-                raise InvalidQuery(f"{self.name}: write() took no bytes; a blocking file is wanted")
+                raise InvalidQuery(f"{self.name}: write() took no bytes; give a blocking file")
             view = view[written:]
 
     def close(self) -> None:

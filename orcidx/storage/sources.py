@@ -1,4 +1,4 @@
-"""Turns what a caller gives into a ``Source``, which can be opened as a range reader."""
+"""Turns a caller's argument into a ``Source``, which can be opened as a range reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["OneSource", "Sources", "describe_source", "describe_target", "open_r
 OneSource: TypeAlias = (
     "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | RangeReader | Source | tuple[object, str]"
 )
-"""What ``describe_source`` takes for one object or directory; the last is ``(store, path)`` of obstore."""
+"""What ``describe_source`` accepts for one object or directory. The last type is ``(store, path)`` of obstore."""
 Sources: TypeAlias = "OneSource | Iterable[OneSource]"
 """One source, or several."""
 
@@ -27,7 +27,7 @@ Sources: TypeAlias = "OneSource | Iterable[OneSource]"
 def describe_source(
     source: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> Source:
-    """What ``source`` is, without opening it.
+    """Describes ``source`` without opening it.
 
     Parameters
     ----------
@@ -93,7 +93,8 @@ def describe_source(
 def describe_target(
     target: object, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> Source:
-    """Where to write, from any target that ``describe_source`` accepts. Raises ``InvalidQuery`` for bytes, too."""
+    """The target to which an object is written. It may be anything that ``describe_source`` accepts, except bytes
+    (``InvalidQuery``)."""
     if isinstance(target, bytes):
         raise InvalidQuery(f"{target!r:.100} is bytes, but a path must be text: give os.fsdecode(path)")
     return describe_source(target, storage_options=storage_options, filesystem=filesystem)
@@ -106,13 +107,13 @@ def open_reader(
     filesystem: object = None,
     options: RequestOptions | None = None,
 ) -> RangeReader:
-    """Opens a source for reading ranges. A remote object is not touched until the first read; a local file is opened at
-    once.
+    """Opens a source for reading ranges. A remote object is not accessed before the first read. A local file is opened
+    immediately.
 
     Parameters
     ----------
     source, storage_options, filesystem
-        As for ``describe_source``; a ``RangeReader`` is returned as it is.
+        As for ``describe_source``. A ``RangeReader`` is returned unchanged.
     options : RequestOptions, optional
         Only ``mmap``, ``merge_gap``, ``merge_size`` and ``io_bytes`` have an effect.
 

@@ -1,8 +1,9 @@
-"""``Source``: where the bytes of one object are. ``Store``: the methods of a kind of storage. ``STORES``: all of them.
+"""``Source`` says where the bytes of one object are. ``Store`` is the interface of a kind of storage. ``STORES`` lists
+all stores.
 
-A store is one module, whose ``STORE`` is a class with the methods of ``Store``. What is the same for all stores is in
-other modules: ``sources`` reads the caller's arguments, ``listing`` and ``folder`` list and write, ``sink`` writes from
-start to end, and ``remote`` reads all storage that needs requests."""
+A store is one module, whose ``STORE`` is a class with the methods of ``Store``. Code that all stores share is in other
+modules: ``sources`` interprets the caller's arguments, ``listing`` and ``folder`` list and write objects, ``sink``
+writes an object from start to end, and ``remote`` reads all storage that needs requests."""
 
 from __future__ import annotations
 
@@ -52,11 +53,12 @@ AT_HAND = IN_NO_STORE | {"path"}
 class Source:
     """One object: its ``name`` as the caller gave it, and everything that is needed to open it.
 
-    ``kind`` says which store it is in (``stores.STORES``); "bytes", "object" (a file object) and "reader" are in none.
-    Pickles unless it stands for an open file object or reader, or has secrets that ``with_secrets`` was not called for
-    (``ships_secrets``); then it raises ``InvalidQuery``. ``to_dict`` gives paths and URLs as JSON, without
-    ``storage_options`` (they hold secrets). ``root`` is the directory whose listing found the object, if any. ``size``
-    (bytes) and ``listed`` (the version) are what the listing said.
+    ``kind`` is the store of the object (``stores.STORES``). Sources of the kinds "bytes", "object" (a file object) and
+    "reader" are in no store. ``root`` is the directory whose listing found the object, if any. ``size`` (bytes) and
+    ``listed`` (the version) come from that listing. ``to_dict`` gives paths and URLs as JSON, without
+    ``storage_options``, because they contain secrets. A source can be pickled, with two exceptions that raise
+    ``InvalidQuery``: an open file object or reader, and secrets for which ``with_secrets`` was not called
+    (``ships_secrets``).
 
     Examples
     --------
@@ -76,15 +78,15 @@ class Source:
     ships_secrets: bool = field(default=False, compare=False, repr=False)
 
     def open(self, options: RequestOptions | None = None, *, expected: Fingerprint | None = None) -> RangeReader:
-        """A reader of the object; see ``storage.open_reader``.
+        """Opens a reader of the object. See ``storage.open_reader``.
 
         Parameters
         ----------
         options : ReadOptions, optional
             How requests are made: their size, number and retries.
         expected : Fingerprint, optional
-            The version that was seen before, such as a footer's or a split's. A remote object is trusted to be that
-            version, with no request, until its first answer says otherwise.
+            The version that was seen before, for example with a footer or a split. For a remote object, opening sends
+            no request; its first response is compared with this version.
 
         Returns
         -------
@@ -95,7 +97,7 @@ class Source:
         StorageError
             A local file is not the expected version.
         FileNotFoundError
-            There is no such local file.
+            The local file does not exist.
         """
         if self.kind not in IN_NO_STORE:
             store, path = store_class(self.kind).of(self)
@@ -128,8 +130,8 @@ class Source:
 
     @property
     def in_store(self) -> bool:
-        """Whether the object has a path or URL, so that other objects may lie beside it; bytes, file objects and
-        readers have none."""
+        """Whether the object has a path or URL, so other objects may lie beside it. Bytes, file objects and readers
+        have none."""
         return self.kind not in IN_NO_STORE
 
     @property
@@ -195,14 +197,14 @@ class Source:
 
     def _refuse_secrets(self) -> None:
         found = secret_names(self.storage_options)
-        if self.kind != "hadoop":  # it pickles as a token
+        if self.kind != "hadoop":  # it is pickled as a token
             found += secret_names(self.filesystem, "filesystem")
         if isinstance(self.location, str) and has_secrets(self.location):
             found.append("the URL's signature or password")
         if found:
             raise InvalidQuery(
-                f"{self.name}: a pickle would hold what may be secret ({', '.join(found)[:200]}). Leave that out where "
-                "each machine has credentials of its own, in its environment for example; or let it go along, by "
+                f"{self.name}: a pickle would hold what may be secret ({', '.join(found)[:200]}). Leave it out if "
+                "each machine has credentials of its own, in its environment for example; or permit it, by "
                 "storage_options=orcidx.with_secrets({...})"
             )
 
@@ -212,7 +214,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Found:
-    """A file: its path in its storage, and its size and version as far as the listing tells."""
+    """A file: its path in its storage, and its size and version if the listing has them."""
 
     path: str
     version: Fingerprint | None
@@ -224,8 +226,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Upload:
-    """An upload in parts that is not finished: the path that it is for, its id, and when it began (ns, None: not
-    known). Its parts are stored, and charged for, until it is finished or aborted."""
+    """An unfinished upload in parts: its path, its id, and when it began (in ns; None if not known). Its parts are
+    stored, and charged for, until the upload is completed or aborted."""
 
     path: str
     id: str
@@ -233,7 +235,7 @@ class Upload:
 
 
 class Sink(Protocol):
-    """One object that is written front to back. ``close`` publishes it, ``abort`` leaves nothing behind.
+    """One object that is written from start to end. ``close`` publishes the object. After ``abort`` nothing is left.
 
     ``name``: the path or URL, for messages.
     """
@@ -248,27 +250,27 @@ class Sink(Protocol):
 
 
 class Store(Protocol):
-    """One file system, bucket or service. Its paths have slashes between their parts.
+    """One file system, bucket or service. Slashes separate the parts of its paths.
 
-    Its methods may raise any exception of a library; ``failures`` says what each means.
+    Its methods may raise any exception of a library. ``failures`` classifies these exceptions.
     """
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
-        """What a text (a path or URL of the store's schemes) or an object of the store's library refers to; None where
-        it refers to nothing that can be read."""
+        """The source of a text (a path, or a URL of the store's schemes) or of an object of the store's library. None
+        for anything that cannot be read."""
 
     @staticmethod
     def in_filesystem(text: str, filesystem: object) -> Source | None:
-        """The source of a path in a file system object; None where the object is not of this store."""
+        """The source of a path in a file system object. None if the object does not belong to this store."""
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
-        """The path or URL by which any process finds a source of this store; None where it has none."""
+        """The path or URL by which any process finds a source of this store. None if there is none."""
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:
-        """The store that a source is in, and its path there."""
+        """The store of a source, and the path of the source in that store."""
 
     def source(self, path: str) -> Source:
         """The source of a path."""
@@ -278,19 +280,20 @@ class Store(Protocol):
     ) -> RangeReader: ...
 
     def file(self, path: str) -> Found | None:
-        """The object of this name; None where there is none, or a directory."""
+        """The object of this name. None if there is no object, or if the name is a directory."""
 
     def walk(self, path: str) -> list[Found]:
-        """Every object below a directory or prefix, in any order, hidden ones too; none where there is nothing."""
+        """All objects below a directory or prefix, including hidden ones, in any order. Empty if there are none."""
 
     def expand(self, source: Source, path: str) -> list[Source]:
-        """The files that a source names: itself, or those of a directory, prefix or glob that are not hidden."""
+        """The files that a source names: the file itself, or the files of a directory, prefix or glob that are not
+        hidden."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object whole or not at all, replacing one that is there."""
+        """Writes an object completely or not at all, and replaces an existing object."""
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
-        """Writes an object unless there is one already: see ``writers``."""
+        """Writes an object unless it exists already. See ``writers``."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -299,19 +302,20 @@ class Store(Protocol):
     def delete(self, path: str) -> None: ...
 
     def make_parent(self, path: str) -> None:
-        """Makes the directory of a file, where the store has directories."""
+        """Makes the directory of a file, if the store has directories."""
 
     def uploads(self, path: str) -> list[Upload]:
-        """Unfinished uploads below a directory or prefix; empty where the store has none or does not list them."""
+        """Unfinished uploads below a directory or prefix. Empty if the store has none or cannot list them."""
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
-        """Where an object is written front to back, and appears whole or not at all."""
+        """A sink in which an object is written from start to end. The object appears complete or not at all."""
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A store's module, which is imported when the store is used; the ``kind`` of its sources; the schemes of its URLs
-    ("": a path); and the library whose objects are its own, as the modules of their classes are called."""
+    """The entry of a store. ``module`` is imported when the store is used. ``kinds``: the kinds of its sources.
+    ``schemes``: those of its URLs ("" for a path). ``library``: the beginning of the module names of the classes whose
+    objects belong to the store."""
 
     module: str
     kinds: tuple[str, ...]
@@ -326,12 +330,13 @@ STORES = (
     Registered("orcidx.storage.obstore_backend", ("obstore",), library="obstore"),
     Registered("orcidx.storage.hadoop_store", ("hadoop",)),
 )
-"""The stores, in the order in which they are asked whether an object is theirs. "*": every scheme that no other has."""
+"""The stores, in the order in which they are tried for an object. "*" stands for every scheme that no other store
+has."""
 
 _OF_KIND = {kind: line.module for line in STORES for kind in line.kinds}
 _OF_SCHEME = {scheme: line.module for line in STORES for scheme in line.schemes}
 
-# A scheme has at least two letters (one is a Windows drive); "::" chains fsspec file systems.
+# A scheme has at least two letters, because one letter is a Windows drive. "::" chains fsspec file systems.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)(?:://|::)|(file|local):", re.IGNORECASE)
 
 
@@ -344,12 +349,12 @@ def _class_in(module: str) -> type[Store]:
 
 @cache
 def store_class(kind: str) -> type[Store]:
-    """The store of a source's kind."""
+    """The store of sources of this kind."""
     return _class_in(_OF_KIND[kind])
 
 
 def store_of(source: Source) -> tuple[Store, str]:
-    """The store that a source is in, and its path there."""
+    """The store of a source, and the path of the source in that store."""
     return store_class(source.kind).of(source)
 
 
@@ -367,7 +372,7 @@ def of_text(text: str, storage_options: Mapping[str, Any]) -> Source:
 
 
 def of_object(given: object) -> Source | None:
-    """The source of an object of a store's library, such as an open file; None where it is of no store's library."""
+    """The source of an object of a store's library, such as an open file. None for all other objects."""
     return next((found for store in _stores_of(given) if (found := store.describe(given, {})) is not None), None)
 
 
@@ -380,7 +385,7 @@ def in_filesystem(text: str, filesystem: object) -> Source:
 
 
 def _stores_of(value: object) -> list[type[Store]]:
-    """The stores to whose library an object may belong; a pair belongs to the library of its first item."""
+    """The stores to whose library an object may belong. For a pair, the library of its first item counts."""
     if isinstance(value, tuple) and value:
         value = value[0]
     modules = {f"{cls.__module__}." for cls in type(value).__mro__}

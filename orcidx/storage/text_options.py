@@ -1,4 +1,4 @@
-"""Options of a storage that come as text: from a command line, or through Spark."""
+"""Storage options that are given as text, on a command line or through Spark."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _TRUTH = {"true": True, "false": False}
 
 
 def options_of_text(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Options of a file system that are given as text. "true" and "false" become truth values, since any text counts as
-    true.
+    """Converts options of a file system that are given as text. "true" and "false" become booleans, because every
+    non-empty text counts as true.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""The two thread pools of storage.
+"""The two thread pools of the storage package.
 
-Readers wait for requests, so readers and requests must not share threads: a pool full of readers would leave no thread
-for requests."""
+Readers wait for requests, so readers and requests must not share threads. If readers used all threads of a shared pool,
+no thread would be left for requests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from orcidx.threads.tasks import Pool
 __all__ = ["READERS", "REQUESTS"]
 
 READERS = Pool(8)
-"""Whole ``read_ranges`` calls, started ahead of their use."""
+"""For whole ``read_ranges`` calls that start before their data is needed."""
 REQUESTS = Pool(16)
-"""Single requests of libraries that are not asynchronous."""
+"""For single requests of libraries that are not asynchronous."""

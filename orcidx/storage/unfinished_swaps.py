@@ -1,14 +1,14 @@
-"""Unfinished swaps of files: which files of a listing have already been replaced by others.
+"""Finds unfinished swaps of files: the files of a listing that other files have already replaced.
 
-A job that replaces files of a directory by a new one first writes a mark into that directory, ``_orcidx_swap-….json``,
-which readers do not take for data. Then it gives the new file its name, deletes the old ones, and at the end deletes
-the mark:
+A job that replaces files of a directory with a new file first writes a mark into that directory,
+``_orcidx_swap-….json``. Readers do not take the mark for data. The job then gives the new file its name, deletes the
+old files, and at the end deletes the mark:
 
     {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}], "kept_until"}
 
-With ``kept_until`` (seconds since 1970) the old files stay until then, for readers that are still using them.
+With ``kept_until`` (seconds since 1970) the old files are kept until then, for readers that still use them.
 
-A reader that lists the directory in between, or after the job was killed, leaves out the old files of each new file
+A reader may list the directory in between, or after the job was killed. It leaves out the old files of each new file
 that already has its name. Readers without this rule, such as Spark's own, read the rows of both."""
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from orcidx.storage.stores import Found
 __all__ = ["FOLDER", "MARK", "UNDER_WAY", "Swap", "is_mark", "mark_of", "settled_listing"]
 
 FOLDER = "_orcidx_rewrite"
-"""Of the manifests of rewrites, in the directory that was rewritten."""
+"""The directory with the manifests of rewrites, inside the directory that was rewritten."""
 UNDER_WAY = ".swap"
-"""Suffix of a file's name there while its swap is running."""
+"""The suffix of a file's name in that directory while the swap of the file is running."""
 MARK = "_orcidx_swap-"
 _MOST_LISTINGS = 20
 _PAUSE_SECONDS = 0.05
-"""How often a directory is listed while files move in it, and the time between: one second in all, as the swap of a
-file is a rename and some deletions."""
+"""How often a directory is listed while files move in it, and the time between two listings. Together this is one
+second, because the swap of a file is a rename and a few deletions."""
 
 
 @dataclass(frozen=True)
 class Swap:
-    """``replaced``: names in the directory of the mark, and their versions, whose rows are in the file ``final``."""
+    """One swap. The rows of the files ``replaced`` (names in the directory of the mark, with their versions) are in the
+    file ``final``."""
 
     final: str
     replaced: Mapping[str, Fingerprint]
@@ -60,11 +61,14 @@ def mark_of(swaps: Sequence[Swap], kept_until: float | None = None) -> bytes:
 
 
 def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
-    """The swaps of a mark, and until when the replaced files are kept on purpose."""
+    """The swaps of a mark, and the time until which the replaced files are kept on purpose."""
     try:
         found = json.loads(data)
         if found["version"] != 1:
-            raise StorageError(f"a mark of version {found['version']!r}, of a later orcidx", file=place)
+            raise StorageError(
+                f"this mark has version {found['version']!r}, which a later version of orcidx writes; update orcidx",
+                file=place,
+            )
         swaps = [
             Swap(
                 str(one["final"]),
@@ -75,8 +79,8 @@ def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
         return swaps, float(found.get("kept_until", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFile(
-            "this mark of a swap is damaged; it names files whose rows are in others already: orcidx.spark.recover "
-            "ends the rewrite",
+            "this mark of a swap is damaged; the rows of the files that it names are already in other files: "
+            "orcidx.spark.recover ends the rewrite",
             file=place,
         ) from error
 
@@ -88,12 +92,12 @@ def settled_listing(
     *,
     exists: Callable[[str], bool] | None = None,
 ) -> list[Found]:
-    """The files of a listing without those that a swap has replaced. Warns where there are such files that are not kept
-    on purpose.
+    """The files of a listing without the files that a swap has replaced. Warns if replaced files exist that are not
+    kept on purpose.
 
-    ``list_once()`` gives files and the paths of marks; it is called again where files moved meanwhile. ``exists``: for
-    a listing of a pattern, which may leave out a new file whose name it does not match. Raises ``CorruptFile`` for a
-    damaged mark.
+    ``list_once()`` returns files and the paths of marks. It is called again if files moved meanwhile. ``exists`` is for
+    a listing of a pattern, because a new file may exist although its name does not match the pattern. Raises
+    ``CorruptFile`` for a damaged mark.
     """
     for _ in range(_MOST_LISTINGS):
         found, marks = list_once()
@@ -101,7 +105,7 @@ def settled_listing(
             return found
         try:
             hidden, due = _replaced({one.path: one for one in found}, marks, read, exists)
-        except FileNotFoundError:  # the swap has ended or gone on since the directory was listed
+        except FileNotFoundError:  # the swap has ended or advanced since the directory was listed
             time.sleep(_PAUSE_SECONDS)
             continue
         if due:
@@ -114,8 +118,8 @@ def settled_listing(
             )
         return [one for one in found if one.path not in hidden]
     raise StorageError(
-        "the directory changes while it is listed: a file that a rewrite replaces is gone, and the new one is not "
-        "there yet; try again, and call orcidx.spark.recover if the error stays",
+        "the directory changes while it is listed: a file that a rewrite replaces is gone, and the new one does not "
+        "exist yet; try again, and call orcidx.spark.recover if the error stays",
         file=name,
     )
 
@@ -126,7 +130,7 @@ def _replaced(
     read: Callable[[str], bytes],
     exists: Callable[[str], bool] | None,
 ) -> tuple[set[str], int]:
-    """Paths of files that have been replaced, and how many of them are not kept on purpose."""
+    """The paths of replaced files, and the number of these files that are not kept on purpose."""
     hidden: set[str] = set()
     kept: set[str] = set()
     for mark in marks:

@@ -1,15 +1,15 @@
-"""What stores share in writing: temporary names, and the promise of ``create``.
+"""What stores share for writing: temporary names, and the guarantee of ``create``.
 
-Locally, and where a file system can rename, an object is written under a hidden temporary name beside its final one,
-``.name.<uuid>.tmp``, and then renamed. A process that dies leaves at most such a file. Object stores get one PUT, which
-is atomic.
+On local disks, and in file systems that can rename, an object is first written under a hidden temporary name beside its
+final name, ``.name.<uuid>.tmp``, and then renamed. A killed process leaves at most such a temporary file. Object stores
+get one PUT, which is atomic.
 
-``create`` is exclusive, or it is refused: of all calls for one name, on any thread, process or machine, exactly one
-returns True. Each store's module says what makes its create exclusive. A store that has no such means refuses; with
-``single_writer`` it looks and then writes (``look_then_put``).
+``create`` is exclusive, or it raises an error. Of all calls for one name, on any thread, process or machine, exactly
+one returns True. The module of each store says how its create is made exclusive. A store that cannot do this raises an
+error. With ``single_writer`` it checks for the name and then writes (``look_then_put``).
 
-With a server that accepts a condition and ignores it, every call would return True. So a server's conditional create is
-tried out first, once for each process and bucket: a second create of one hidden name must be denied (``prove``)."""
+Some servers accept a condition and ignore it, and every call would return True there. So orcidx tests the conditional
+create of a server once for each process and bucket: a second create of one hidden name must be denied (``prove``)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether an object may be the temporary file of a writer that died."""
+    """Whether an object may be the temporary file of a writer that was killed."""
     return _TEMPORARY.fullmatch(name.rpartition("/")[2]) is not None
 
 
@@ -55,16 +55,16 @@ def when_dropped(sink: object, discard: Callable[..., None], *parts: object) -> 
 
 
 def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: int) -> None:
-    if os.getpid() != process:  # in a forked process: the upload belongs to the parent
+    if os.getpid() != process:  # in a forked process the upload belongs to the parent
         return
     if asyncio._get_running_loop() is None:
         discard(*parts)
-    else:  # the garbage collector runs on the event loop that sends the requests, which must not wait for itself
+    else:  # the garbage collector runs on the event loop that sends the requests, and must not wait for that loop
         spawn(partial(discard, *parts))
 
 
 def look_then_put(store: Store, path: str, data: bytes) -> bool:
-    """Creates an object where nobody else writes: of two calls at the same time both could return True."""
+    """Creates an object that no other process creates. Of two calls at the same time, both could return True."""
     if store.exists(path):
         return False
     store.put(path, data)
@@ -72,11 +72,11 @@ def look_then_put(store: Store, path: str, data: bytes) -> bool:
 
 
 _proven: set[Hashable] = set()
-"""Buckets, by file system or store, that have denied a second create when tried out."""
+"""Buckets, by file system or store, that denied the second create of the test."""
 
 
 def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete: Callable[[str], None]) -> None:
-    """Raises ``Unsupported`` where a server takes the condition of a create and ignores it."""
+    """Raises ``Unsupported`` if a server accepts the condition of a create and ignores it."""
     if key in _proven:
         return
     name = temporary_name(path)
@@ -85,7 +85,7 @@ def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete
     finally:
         try:
             delete(name)
-        # a writer without the right to delete may still commit; ``clean`` removes such names
+        # A writer that may not delete objects may still commit. ``clean`` removes such names.
         except Exception as error:
             if classify(error) not in ("denied", "missing"):
                 raise

@@ -17,7 +17,7 @@ from orcidx import FileGone, StorageError
 from orcidx.cli import _orcidx as command
 from orcidx.cli import report as cli_report
 
-SAID = r"is not there any more: it was deleted or replaced since it was listed or opened.*{}\.orc"
+SAID = r"no longer exists: it was deleted or replaced after it was listed or opened.*{}\.orc"
 
 
 def written(folder: Path, count: int = 3, rows: int = 10) -> Path:
@@ -97,7 +97,7 @@ def test_explain_goes_on_without_a_file_that_is_gone(tmp_path: Path, asked: Any,
     told = [number for number, file in enumerate(found.files) if any(note.kind == "gone" for note in file.notes)]
     assert told == list(gone)
     assert sum(file.rows for file in found.files) == 10 * (3 - len(gone))
-    assert "is not there any more" in str(found)
+    assert "no longer exists" in str(found)
     assert "gone" in str(found.to_dict())
 
 
@@ -114,7 +114,7 @@ def test_a_report_goes_on_without_a_file_that_is_gone(tmp_path: Path, monkeypatc
     page = tmp_path / "page.html"
     done = CliRunner().invoke(command, ["report", str(folder), "--where", "id > 5", "-o", str(page)])
     assert (done.exception, done.exit_code) == (None, 0)
-    assert "is not there any more" in page.read_text()
+    assert "no longer exists" in page.read_text()
     for path in folder.iterdir():
         path.unlink()
     written(tmp_path / "e", 2)
@@ -138,6 +138,6 @@ def test_a_remote_file_that_is_gone(opens_first: bool) -> None:
         next(batches)
     for path in memory.ls("/gone", detail=False):
         memory.rm(path)
-    with pytest.raises(FileGone, match=r"is not there any more.*\d\d\.orc"):
+    with pytest.raises(FileGone, match=r"no longer exists.*\d\d\.orc"):
         list(batches if batches is not None else scan)
     assert [note.kind for note in scan.explain().notes] == ["gone"] * 12
