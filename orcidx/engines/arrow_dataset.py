@@ -1,9 +1,9 @@
-"""``orcidx.dataset``: files as a ``pyarrow.dataset.Dataset``, into which DuckDB, Polars and DataFusion push columns and
-filters.
+"""``orcidx.dataset`` makes files a ``pyarrow.dataset.Dataset``. DuckDB, Polars and DataFusion push columns and filters
+into it.
 
-The classes never call the ``__init__`` of their base. There is no C++ object behind them, so every method of the base
-is defined or refused here. A filter prunes by orcidx's indexes where those leave out rows (``pruning_gain``);
-``OrcScanner`` applies it in any case."""
+The classes never call the ``__init__`` of their base. They have no C++ object, so every method of the base is either
+defined here or raises an error. A filter prunes by orcidx's indexes if they leave out enough rows (``pruning_gain``).
+``OrcScanner`` applies the filter in any case."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 
 @lists_options(scan_files)
 def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
-    """Files as a pyarrow dataset: for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
+    """Makes files a pyarrow dataset, for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
 
     Parameters
     ----------
     sources : path, URL, directory, glob, or an iterable of them
-        As of ``orcidx.scan``.
+        The same as in ``orcidx.scan``.
     **scan_options
-        The keywords of ``orcidx.scan``. ``columns`` and ``where`` leave out what no query is to see. A ``limit`` is
-        refused: it belongs to the query.
+        The keywords of ``orcidx.scan``. ``columns`` and ``where`` limit the columns and rows that queries can see. A
+        ``limit`` raises an error, because a limit belongs to the query.
 
     Returns
     -------
     OrcDataset
-        A ``pyarrow.dataset.Dataset`` that takes columns and filters. ``last_metrics`` says what the last pass read.
+        A ``pyarrow.dataset.Dataset`` that accepts columns and filters. ``last_metrics`` shows what the last pass read.
 
     Examples
     --------
@@ -60,15 +60,16 @@ def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcData
 
 
 class _Scans:
-    """The base of a dataset and its fragments: rows of a scan, with columns and filters pushed into it."""
+    """The base of a dataset and its fragments. It has the rows of a scan, and pushes columns and filters into the
+    scan."""
 
     _scan: Scan
     last_metrics: ScanMetrics | None
-    """The metrics of the last pass that was started."""
+    """The metrics of the last started pass."""
 
     def _start(self, scan: Scan) -> None:
         if scan.row_limit is not None:
-            raise Unsupported("a dataset has no limit: leave it to the engine")
+            raise Unsupported("a dataset does not support limit; give the limit to the engine")
         self._scan = scan
         self.last_metrics = None
 
@@ -85,13 +86,13 @@ class _Scans:
         Parameters
         ----------
         schema : pyarrow.Schema, optional
-            The columns that may be named, in place of all.
+            A schema with the columns that may be used. None: all columns.
         columns : sequence of str, or mapping of str to pyarrow.compute.Expression, optional
             Names, or expressions by name. None: all columns.
         filter : pyarrow.compute.Expression, optional
             Only rows for which it is true.
         batch_size : int, optional
-            The most rows of a batch.
+            The maximum number of rows in a batch.
         **_
             Other options of pyarrow's scanner (read-ahead, threads, memory pool). They have no effect; give
             ``ReadOptions`` to ``orcidx.dataset`` instead.
@@ -117,7 +118,7 @@ class _Scans:
         self.last_metrics = metrics
 
     def _is_worth(self, pushed: Scan) -> bool:
-        """Whether the scan filters before ``OrcScanner`` does."""
+        """Whether the scan filters, in addition to ``OrcScanner``."""
         return True
 
     @property
@@ -125,7 +126,7 @@ class _Scans:
         return self._scan.schema
 
     def _needed(self, whole: pa.Schema, columns: Any, filter: pc.Expression | None) -> list[str]:
-        """Names of the columns that are asked for or filtered by, in the order in which the scan gives them."""
+        """Names of the columns that are requested or used by the filter, in the order of the scan's schema."""
         expressions = list(columns.values()) if isinstance(columns, Mapping) else []
         if filter is not None:
             expressions.append(filter)
@@ -134,11 +135,11 @@ class _Scans:
             used = from_expression(expression).columns
             names.update(whole.names if used is None else (path[0] for path in used))
         if unknown := sorted(names - set(whole.names)):
-            raise InvalidQuery(f"no column {unknown[0]!r}; the columns are {', '.join(whole.names)}")
+            raise InvalidQuery(f"there is no column {unknown[0]!r}; the columns are {', '.join(whole.names)}")
         return [name for name in whole.names if name in names]
 
     def _pushed(self, needed: Sequence[str], filter: pc.Expression | None, batch_size: int | None) -> Scan:
-        """The scan of the needed columns, and of the rows that the filter may leave."""
+        """The scan of the needed columns. It may leave out rows for which the filter is not true."""
         request = self._scan.resolved
         where = request.where
         if filter is not None:
@@ -204,7 +205,7 @@ class _Scans:
         Parameters
         ----------
         num_rows : int
-            At most so many rows.
+            The maximum number of rows.
         columns, filter, **options
             As in ``scanner``.
 
@@ -222,7 +223,7 @@ class _Scans:
     def take(
         self, indices: object, columns: Any = None, filter: pc.Expression | None = None, **options: Any
     ) -> pa.Table:
-        """Rows by their number in the result, in the order given.
+        """Rows by their number in the result, in the given order.
 
         Parameters
         ----------
@@ -238,12 +239,12 @@ class _Scans:
         Raises
         ------
         InvalidQuery
-            A column is unknown, or a number is not that of a row.
+            A column is unknown, or a number is not the number of a row.
         """
         return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
-        """The number of rows, from metadata, catalogs and indexes where those prove it.
+        """The number of rows. Metadata, catalogs and indexes are used where they prove it.
 
         Parameters
         ----------
@@ -265,12 +266,13 @@ class _Scans:
         return self.scanner(columns=[], filter=filter, **options).count_rows()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        # pyarrow.dataset.write_dataset uses this method if there is one, and a C++ object otherwise
+        # pyarrow.dataset.write_dataset uses this method if the object has it, and the missing C++ object otherwise.
         return self.scanner().__arrow_c_stream__(requested_schema)
 
 
 def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:
-    """The columns that a scan reads for these columns of its schema, within those that it was given."""
+    """The columns that a scan reads for the given columns of its schema. They are limited to the columns that the scan
+    was given."""
     if columns is None:
         return tuple((name,) for name in names)
     kept = []
@@ -284,10 +286,12 @@ def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...]
 
 
 def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> Predicate:
-    """The filter as a predicate that is TRUE wherever pyarrow finds it true of columns of this schema's types.
+    """The filter as a predicate that is TRUE wherever pyarrow finds the filter true, for columns of this schema's
+    types.
 
-    pyarrow sees times as the schema has them, floored to its unit, and the predicate as they are stored; where such a
-    column is asked, or the one called ``without``, which no index knows, the predicate only prunes.
+    pyarrow sees times in the schema's unit, floored to it. The predicate sees the stored times. If such a column is
+    used, the predicate only prunes and does not replace the filter. The same holds for the column called ``without``,
+    which has no index.
     """
     node = from_expression(filter)
     if is_exact(filter, schema, without=without):
@@ -328,7 +332,7 @@ def _refuse(name: str, instead: str) -> Any:
 
 
 class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
-    """Files as a pyarrow dataset with a fragment for each file. Made by ``orcidx.dataset``.
+    """Files as a pyarrow dataset, with a fragment for each file. Made by ``orcidx.dataset``.
 
     Examples
     --------
@@ -361,18 +365,18 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What is true of every row: nothing in particular."""
+        """A condition that is true for every row. It is always the literal true."""
         return pc.scalar(True)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
-        """The files, without those that indexes rule out for the filter and the dataset's own predicate.
+        """The files, except those that indexes rule out for the filter and the dataset's own predicate.
 
         The other files are pruned when they are read.
 
         Parameters
         ----------
         filter : pyarrow.compute.Expression, optional
-            Rows for which it is true are wanted.
+            The condition for the wanted rows.
 
         Yields
         ------
@@ -382,19 +386,19 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
-        for job in jobs:  # its indexes are in memory; looking for them again would take longer than reading the file
+        for job in jobs:  # the indexes are in memory; looking for them again would take longer than reading the file
             yield OrcFragment(replace(self._scan, jobs=(job,), request=request, indexes=None), self._schema)
 
     def _is_worth(self, pushed: Scan) -> bool:
         return pays(pushed)
 
     def filter(self, expression: pc.Expression) -> OrcDataset:
-        """The dataset of the rows for which an expression is true.
+        """The dataset with only the rows for which an expression is true.
 
         Parameters
         ----------
         expression : pyarrow.compute.Expression
-            It is joined by AND with earlier filters.
+            The condition, which is joined with earlier filters by AND.
 
         Returns
         -------
@@ -406,9 +410,9 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return OrcDataset(replace(self._scan, request=replace(request, where=both)))
 
     replace_schema = _refuse("replace_schema", "give schema= to orcidx.dataset")
-    sort_by = _refuse("sort_by", "sort its table")
-    join = _refuse("join", "join its table")
-    join_asof = _refuse("join_asof", "join its table")
+    sort_by = _refuse("sort_by", "sort the result of to_table()")
+    join = _refuse("join", "join the result of to_table()")
+    join_asof = _refuse("join_asof", "join the result of to_table()")
     _get_fragments = _refuse("_get_fragments", "use get_fragments()")
     _scanner_options = _refuse("_scanner_options", "use scanner()")
     _scan_options = _refuse("_scan_options", "use scanner()")
@@ -433,10 +437,10 @@ class OrcFragment(_Scans, ds.Fragment):  # type: ignore[misc]
 
     @property
     def physical_schema(self) -> pa.Schema:
-        """The schema of the rows, which is the dataset's: files are read into it."""
+        """The schema of the rows. It is the dataset's schema, because all files are read into that schema."""
         return self._whole
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What is true of every row: nothing in particular."""
+        """A condition that is true for every row. It is always the literal true."""
         return pc.scalar(True)

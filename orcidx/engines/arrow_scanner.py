@@ -1,9 +1,10 @@
-"""``OrcScanner``: one pass over rows as a ``pyarrow.dataset.Scanner`` that reads only what is asked for.
+"""``OrcScanner`` is one pass over rows as a ``pyarrow.dataset.Scanner``, which reads only the requested columns and
+rows.
 
-``Scanner.from_batches`` reads ahead on a thread of Arrow's. If Python makes the batches, that thread needs the
-interpreter's lock, even when a script ends before it has read all batches; the process then aborts or hangs
-(``docs/decisions/0012``). This class reads only while a caller waits: columns and filters are applied to each batch in
-the thread that asks for it."""
+``Scanner.from_batches`` reads ahead on a thread of Arrow. If Python makes the batches, that thread needs the
+interpreter's lock, even when a script ends before all batches were read. The process then aborts or hangs
+(``docs/decisions/0012``). This class reads only while a caller waits. Columns and filters are applied to each batch in
+the caller's thread."""
 
 from __future__ import annotations
 
@@ -28,15 +29,15 @@ from orcidx.scanner.take import row_numbers_of, scan_of_rows
 __all__ = ["Columns", "OrcScanner"]
 
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
-"""The columns of the result: all, some of them, or expressions by name."""
+"""The columns of the result: all columns, some of them, or expressions by name."""
 
 
 class OrcScanner(ds.Scanner):  # type: ignore[misc]
-    """Rows of a scan, as pyarrow asks for them. Made by the ``scanner`` method of a dataset or a fragment.
+    """Rows of a scan in the interface of pyarrow's scanners. Made by the ``scanner`` method of a dataset or a fragment.
 
-    ``filter`` is applied once more with pyarrow's own meaning, so that the result is exact whatever the scan could
-    prune. The class never calls the ``__init__`` of its base: there is no C++ object behind it. An iterator belongs to
-    one thread; the scanner may be used any number of times."""
+    ``filter`` is applied again with pyarrow's own meaning, so the result is exact even if the scan filters only partly.
+    The class never calls the ``__init__`` of its base, because it has no C++ object. An iterator belongs to one thread.
+    The scanner may be used any number of times."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
     @property
     def dataset_schema(self) -> pa.Schema:
-        """The schema of what is read: the columns that are asked for or filtered by."""
+        """The schema of the columns that are read: requested columns, and columns that the filter uses."""
         return self._schema
 
     @property
@@ -76,22 +77,22 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
     # ------------------------------------------------------------------ rows
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches, which are read when they are asked for. Closing or dropping the iterator ends the
-        pass."""
+        """The rows as record batches. Each batch is read when it is requested. Closing or dropping the iterator ends
+        the pass."""
         return self._finished(self._scan)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a ``pyarrow.RecordBatchReader``, which reads a batch when it is asked for one."""
+        """The rows as a ``pyarrow.RecordBatchReader``, which reads each batch when it is requested."""
         return pa.RecordBatchReader.from_batches(self._projected, self.to_batches())
 
     def to_table(self) -> pa.Table:
-        """All rows."""
+        """All rows as a table."""
         if not self._schema.names and not self._projected.names:
             return self._scan.to_table()
         return pa.Table.from_batches(self.to_batches(), self._projected)
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows; later ones are not read."""
+        """The first rows as a table. Later rows are not read."""
         num_rows = asked_limit(num_rows, "num_rows of head")
         pieces = []
         left = num_rows
@@ -106,9 +107,9 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return pa.Table.from_batches(pieces, self._projected)
 
     def take(self, indices: object) -> pa.Table:
-        """Rows by their number in the result, in the order given. Without a filter, only row groups that hold one of
-        them are read; with a filter, nothing after the last of them. Raises ``InvalidQuery`` for a number that is not
-        that of a row."""
+        """Rows by their number in the result, in the given order. Without a filter, only row groups with one of these
+        rows are read. With a filter, the rows after the last of them are not read. Raises ``InvalidQuery`` for a number
+        that is not the number of a row."""
         wanted = row_numbers_of(indices)
         numbers, order = np.unique(wanted, return_inverse=True)
         if self._test is None and self._scan.request.where is None:
@@ -118,7 +119,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return rows.take(pa.array(order.reshape(-1)))
 
     def _found(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """The rows of these ascending numbers, found by counting."""
+        """The rows with these ascending numbers. The rows are found by counting."""
         pieces = []
         seen = done = 0
         batches = self._finished(self._scan)
@@ -131,18 +132,20 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         finally:
             batches.close()
         if done < len(numbers):
-            raise InvalidQuery(f"there is no row {numbers[done]}: the result has {seen}, numbered from 0")
+            raise InvalidQuery(f"there is no row {numbers[done]}: the result has {seen} rows, numbered from 0")
         return pa.Table.from_batches(pieces, self._projected)
 
     def count_rows(self) -> int:
-        """The number of rows; without a filter, from metadata and indexes where those prove it."""
+        """The number of rows. Without a filter, metadata and indexes are used where they prove it."""
         if self._test is None:
             return self._scan.count_rows()
         return sum(batch.num_rows for batch in self._finished(self._scan))
 
     def scan_batches(self) -> NoReturn:
-        """Refused, because batches of several files may be joined."""
-        raise Unsupported("scan_batches is not supported by an orcidx dataset; use to_batches(), or the fragments' own")
+        """Raises an error, because the batches of several files may be joined."""
+        raise Unsupported(
+            "scan_batches is not supported by an orcidx dataset; use to_batches(), or to_batches() of each fragment"
+        )
 
     # ------------------------------------------------------------------ one pass
 
@@ -166,16 +169,17 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
 
 
 def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None) -> pa.Schema:
-    """The schema of the result. Raises ``InvalidQuery`` with pyarrow's text for expressions that pyarrow cannot
+    """The schema of the result. Raises ``InvalidQuery`` with pyarrow's message for expressions that pyarrow cannot
     bind."""
-    nothing = ds.InMemoryDataset(pa.Table.from_batches([], schema))  # filtering an empty table fails for unions
+    # filtering an empty table raises an error for unions
+    nothing = ds.InMemoryDataset(pa.Table.from_batches([], schema))
     try:
         return nothing.scanner(columns=columns, filter=filter, use_threads=False).projected_schema
     except (pa.ArrowException, TypeError, KeyError) as error:
-        raise InvalidQuery(f"pyarrow refuses the columns or the filter: {error}") from error
+        raise InvalidQuery(f"pyarrow cannot use the columns or the filter: {error}") from error
 
 
 def _computed(batch: pa.RecordBatch, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
-    """Expressions over a batch, by pyarrow."""
+    """The expressions computed over a batch by pyarrow."""
     whole = ds.InMemoryDataset(pa.Table.from_batches([batch]))
     yield from whole.scanner(columns=dict(columns), use_threads=False).to_table().to_batches()

@@ -1,9 +1,11 @@
-"""``orcidx.register_duckdb``: files as a view of a DuckDB connection, with the facts that its planner needs.
+"""``orcidx.register_duckdb`` registers files as a view of a DuckDB connection, with the facts that DuckDB's planner
+needs.
 
-A ``pyarrow.dataset.Dataset`` does not tell how many rows it has. DuckDB takes it for a table of one row, and joins in
-the wrong order. It also leaves each condition that it can translate to the dataset, which filters by pyarrow. DuckDB 2
-reads subclasses of its own ``Source``, which tell the number of rows and the conditions that they take over: here those
-for which indexes leave out rows (``pruning_gain``). DuckDB is faster at filtering by all others."""
+A ``pyarrow.dataset.Dataset`` does not report how many rows it has. DuckDB then assumes a table of one row, and joins in
+the wrong order. It also passes every condition that it can translate to the dataset, which filters with pyarrow. DuckDB
+2 supports subclasses of its own ``Source``. They report the number of rows, and choose the conditions to evaluate. Here
+these are the conditions for which indexes leave out rows (``pruning_gain``). DuckDB is faster at filtering by all other
+conditions."""
 
 from __future__ import annotations
 
@@ -29,28 +31,28 @@ if TYPE_CHECKING:
 __all__ = ["register_duckdb"]
 
 REMOTE_TAILS = 8
-"""The most files in a store whose rows are counted, by one or two requests each."""
+"""The maximum number of files in a store whose rows are counted. Each file takes one or two requests."""
 
 
 @lists_options(scan_files)
 def register_duckdb(
     connection: duckdb.DuckDBPyConnection, name: str, sources: Sources, **scan_options: Unpack[FilesArguments]
 ) -> None:
-    """Files as a view of a DuckDB connection, with what its planner asks for.
+    """Registers files as a view of a DuckDB connection, with the facts that DuckDB's planner needs.
 
-    With DuckDB 2 its planner learns how many rows there are, and conditions are pushed where indexes leave out at least
-    half of the rows, or where files are in a store. Strings of local files come with the dictionaries with which they
-    are stored, and are VARCHAR in any case; give ``strings=`` for anything else. With older ones the dataset itself is
+    With DuckDB 2, the planner gets the number of rows. Conditions are pushed if indexes leave out at least half of the
+    rows, or if the files are in a store. Strings of local files are returned with their stored dictionaries, and DuckDB
+    sees them as VARCHAR; give ``strings=`` to change this. With older versions of DuckDB the dataset itself is
     registered.
 
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
-        The connection; ``connection.unregister(name)`` takes the view away.
+        The connection. ``connection.unregister(name)`` removes the view.
     name : str
-        The name of the view, which replaces one of the same name.
+        The name of the view. An existing view of this name is replaced.
     sources : path, URL, directory, glob, or an iterable of them
-        As of ``orcidx.scan``.
+        The same as in ``orcidx.scan``.
     **scan_options
         The keywords of ``orcidx.dataset``.
 
@@ -73,7 +75,8 @@ def register_duckdb(
         connection.register(name, rows)
         return
     scan = rows._scan
-    if not {"options", "strings"} & scan_options.keys() and is_local(scan):  # which reads the footer of each stripe
+    # reads the footer of each stripe, so only for local files
+    if not {"options", "strings"} & scan_options.keys() and is_local(scan):
         options = scan.options.override(strings="dictionary")
         rows = OrcDataset(replace(scan, request=replace(scan.request, options=options)))
     connection.register(name, made(rows))
@@ -81,7 +84,7 @@ def register_duckdb(
 
 @cache
 def _source_class() -> Callable[[OrcDataset], object] | None:
-    """The class that this DuckDB reads from; None for versions without one."""
+    """The class that this DuckDB reads from. None for versions without such a class."""
     with needed("duckdb"):
         import duckdb  # noqa: F401
     try:
@@ -91,7 +94,7 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
         return None
 
     class OrcSource(PyArrowDatasetSource):  # type: ignore[misc]
-        """A dataset that tells its number of rows, and takes over the conditions that indexes answer."""
+        """A dataset that reports its number of rows, and accepts the conditions for which indexes leave out rows."""
 
         def __init__(self, rows: OrcDataset) -> None:
             super().__init__(rows)
@@ -99,13 +102,13 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
             self._worth: dict[str, bool] = {}
 
         def rows(self) -> int | None:
-            """The number of rows, if metadata tells."""
+            """The number of rows. None if the metadata does not give it."""
             if self._count is None:
                 self._count = _rows(self.obj)
             return self._count
 
         def accepts(self, predicate: Node) -> bool:
-            """Whether DuckDB leaves a condition to the dataset."""
+            """Whether DuckDB leaves the evaluation of a condition to the dataset."""
             text = predicate.fragment()
             if text not in self._worth:
                 self._worth[text] = super().accepts(predicate) and _is_worth(
@@ -114,7 +117,7 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
             return self._worth[text]
 
         def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-            # ``register`` refuses an object without this method
+            # ``register`` raises an error for an object without this method.
             return self.obj.__arrow_c_stream__(requested_schema)
 
     return OrcSource

@@ -1,9 +1,9 @@
-"""``orcidx.scan_polars``: files as a Polars LazyFrame, into which Polars pushes columns, predicates and row limits.
+"""``orcidx.scan_polars`` makes files a Polars LazyFrame, into which Polars pushes columns, predicates and row limits.
 
-Polars 2 reads through a ``FileReader``: it pushes slices, decodes and computes in parallel, and filters by itself in
-any case. Older versions, and ``ORCIDX_POLARS_READER=none``, use ``register_io_source``, which expects filtered frames.
-In both a condition is pushed where indexes leave out rows, or where it keeps few of them (``pruning_gain``); Polars is
-faster at filtering by others (decision 0012)."""
+Polars 2 reads through a ``FileReader``. It pushes slices, decodes and computes in parallel, and always filters itself,
+too. Older versions, and ``ORCIDX_POLARS_READER=none``, use ``register_io_source``, which expects filtered frames. In
+both cases a condition is pushed if indexes leave out enough rows, or if the condition keeps few rows
+(``pruning_gain``). Polars is faster at filtering by other conditions (decision 0012)."""
 
 from __future__ import annotations
 
@@ -34,33 +34,34 @@ if TYPE_CHECKING:
 __all__ = ["scan_polars"]
 
 FRAME_ROWS = 1 << 18
-"""Rows of a frame: TPC-H takes 0.88 of the time that it takes with 65,536 (decision 0012)."""
+"""The number of rows of a frame. With it TPC-H takes 0.88 of the time that it takes with 65,536 rows (decision
+0012)."""
 
 MOST_KEPT = 0.25
-"""The largest share of rows that a condition keeps for it to be pushed: no strings are made of the other rows, and
-Polars does not get them. TPC-H's query 19 takes half of the time, and none takes longer (decision 0012)."""
+"""A condition is pushed if it keeps at most this share of the rows. Strings of the other rows are then not created, and
+Polars does not get these rows. TPC-H's query 19 takes half of the time, and no query takes longer (decision 0012)."""
 
 
 @lists_options(scan_files)
 def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
-    """Files as a Polars LazyFrame.
+    """Makes files a Polars LazyFrame.
 
-    Predicates that can be carried over are given to orcidx where its indexes leave out at least half of the rows, where
-    a sample says that they keep at most a quarter, or where files are in a store; Polars filters in any case. Strings
-    come as views, which Polars takes without copying, in frames of 262,144 rows; give ``strings=`` and ``batch_size=``
-    for anything else.
+    A predicate that orcidx can translate is pushed in three cases. Its indexes leave out at least half of the rows, a
+    sample shows that it keeps at most a quarter, or the files are in a store. Polars filters in any case. Strings are
+    returned as views, which Polars uses without copying, in frames of 262,144 rows. Give ``strings=`` and
+    ``batch_size=`` to change this.
 
     Parameters
     ----------
     sources : path, URL, directory, glob, or an iterable of them
-        As of ``orcidx.scan``.
+        The same as in ``orcidx.scan``.
     **scan_options
-        The keywords of ``orcidx.scan``. A ``limit`` is refused: call ``head`` on the frame.
+        The keywords of ``orcidx.scan``. A ``limit`` raises an error; call ``head`` on the frame.
 
     Returns
     -------
     polars.LazyFrame
-        Nothing is read until it is collected.
+        A frame that reads nothing until it is collected.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
     scan_options.setdefault("nan", "largest")
     scan = scan_files(sources, **scan_options)
     if scan.row_limit is not None:
-        raise Unsupported("a lazy scan has no limit: call head() on the frame")
+        raise Unsupported("scan_polars does not support limit; call head() on the frame")
     refuse_unions(scan.schema, "Polars")
     schema = pl.DataFrame(scan.schema.empty_table()).schema
     source = _Source(scan)
@@ -91,14 +92,14 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
 
 @cache
 def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
-    """The class from which this Polars builds readers; None for versions without one."""
+    """The class from which this Polars builds readers. None for versions without such a class."""
     try:
         from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
     except ImportError:
         return None
 
     class Reader(FileReader):  # type: ignore[misc]
-        """All files of a scan, which Polars sees as one file."""
+        """All files of a scan. Polars sees them as one file."""
 
         def __init__(self, source: _Source, schema: pl.Schema) -> None:
             self._source = source
@@ -120,7 +121,7 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
             filters: Sequence[Any],
             num_pipelines: int,
         ) -> Iterator[pl.DataFrame]:
-            assert row_index is None  # of which the capabilities say nothing
+            assert row_index is None  # the capabilities of this reader do not include a row index
             return self._source.frames(list(columns), pre_slice, [one.expr for one in filters])
 
     class Builder(FileReaderBuilder):  # type: ignore[misc]
@@ -140,7 +141,8 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
 
 
 class _Source:
-    """Gives Polars frames of a scan; also the callable of ``register_io_source``. It pickles with its scan."""
+    """Makes frames of a scan for Polars. It is also the callable of ``register_io_source``. It is pickled with its
+    scan."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
@@ -148,7 +150,7 @@ class _Source:
     def frames(
         self, columns: list[str], pre_slice: tuple[int, int] | None, filters: Sequence[pl.Expr]
     ) -> Iterator[pl.DataFrame]:
-        """Frames of these columns and the rows of a slice, without rows for which the filters are false, as far as the
+        """Frames of these columns and of the rows of a slice. Rows for which the filters are false are left out if the
         scan filters."""
         import polars as pl
 
@@ -177,7 +179,7 @@ class _Source:
             needed_columns = list(dict.fromkeys([*with_columns, *predicate.meta.root_names()]))
         if n_rows is None:
             scan = self._pushed(needed_columns, () if predicate is None else (predicate,), batch_size)
-        else:  # with both, Polars wants the first rows, and of those the rows for which the predicate is true
+        else:  # given both, Polars wants the first n_rows rows, and then filters these rows
             scan = self._pushed(needed_columns, (), batch_size).limit(n_rows)
         with scan.to_batches() as batches:
             for batch in batches:
@@ -189,7 +191,7 @@ class _Source:
     def _pushed(self, with_columns: list[str] | None, filters: Sequence[pl.Expr], batch_size: int | None) -> Scan:
         request = self.scan.resolved
         schema = self.scan.schema
-        if request.row_numbers is not None:  # no index knows them
+        if request.row_numbers is not None:  # row numbers have no index
             schema = schema.remove(schema.get_field_index(request.row_numbers))
         where = request.where
         if pushed := [one for one in (_carried(each, schema) for each in filters) if one != Constant(True)]:
@@ -224,12 +226,12 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 
 def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
-    """The part of a Polars predicate that prunes here; True if its form is not known."""
+    """The part of a Polars predicate that prunes here. True if orcidx does not know the form of the predicate."""
     import polars as pl
 
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
-    except (pl.exceptions.PolarsError, ValueError):  # such as a Python function inside
+    except (pl.exceptions.PolarsError, ValueError):  # the predicate has, for example, a Python function
         return Constant(True)
     try:
         return from_polars(tree, schema)

@@ -1,8 +1,9 @@
-"""Whether a condition of an engine is worth pushing: what share of rows the indexes, and the condition, leave.
+"""Decides whether to push a condition of an engine. The decision depends on the share of rows that the indexes, and the
+condition itself, leave.
 
-An engine filters in compiled code on all cores. A scan that filters too gains where indexes leave out rows, and in
-Polars also where few rows remain: no strings are made of the others, and they are not handed over (decision 0012). Rows
-that come over a network are expensive, so there every condition is pushed."""
+An engine filters in compiled code on all cores. A scan that also filters is faster if indexes leave out rows. With
+Polars it is also faster if few rows remain, because strings of the other rows are neither created nor passed to Polars
+(decision 0012). Rows that come over a network are expensive, so every condition is pushed for remote files."""
 
 from __future__ import annotations
 
@@ -18,19 +19,19 @@ from orcidx.scanner.scan import Scan
 __all__ = ["is_local", "pays"]
 
 LARGEST_SHARE_LEFT = 0.5
-"""The largest share of rows that indexes may leave for a condition to be pushed."""
+"""A condition is pushed if indexes leave at most this share of the rows."""
 
 _LOCAL = ("path", "bytes")
 
 SAMPLED_FILES = 8
-"""The number of files whose indexes are asked, spread evenly over the files of a scan."""
+"""The number of files whose indexes are evaluated. They are spread evenly over the files of a scan."""
 
 SAMPLED_STRIPES = 2
 SAMPLED_ROWS = 16_384
-"""Rows of each sampled stripe that the condition is tried on."""
+"""The number of rows of each sampled stripe for which the condition is evaluated."""
 
 LARGE_ROWS = 500_000
-"""The fewest remaining rows for which a sample is worth its time, one to three milliseconds."""
+"""The minimum number of remaining rows for a sample. A sample takes one to three milliseconds."""
 
 
 def is_local(scan: Scan) -> bool:
@@ -39,11 +40,11 @@ def is_local(scan: Scan) -> bool:
 
 
 def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
-    """Whether it is worth giving the scan its condition.
+    """Whether the scan is faster with its condition.
 
-    So it is where indexes leave at most half of the rows, judged by some of the files, and where the condition keeps at
-    most ``most_kept`` of them, judged by a sample. Metadata, indexes and the sample are read of local files; for files
-    in a store the answer is yes, without reading.
+    This is so if indexes leave at most half of the rows, estimated from some of the files. It is also so if the
+    condition keeps at most ``most_kept`` of the rows, estimated from a sample. The estimates read metadata, indexes and
+    rows of local files. For files in a store the result is True, without reading.
     """
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None
@@ -70,7 +71,8 @@ def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
 
 
 def _share_kept(scan: Scan, samples: Sequence[FileJob]) -> float:
-    """The share of the rows for which the condition is true, in some of the samples, spread evenly."""
+    """The share of the rows for which the condition is true, measured in some of the samples, which are spread
+    evenly."""
     step = -(-len(samples) // SAMPLED_STRIPES) or 1
     tried = samples[step // 2 :: step]
     kept = replace(scan, jobs=tried, request=replace(scan.resolved, columns=()), indexes=None, row_limit=None)

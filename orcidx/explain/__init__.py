@@ -1,1 +1,1 @@
-"""What a scan skips and why: the data of an explanation, and how it is shown."""
+"""Explains what a scan skips and why. This package has the data of an explanation, and shows it as text and HTML."""

@@ -1,4 +1,4 @@
-"""Facts about a thing as HTML for a notebook: a line of text, and a table."""
+"""Facts about an object as HTML for a notebook: a line of text, and a table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from orcidx.explain.render import STYLE
 __all__ = ["facts_html"]
 
 _SHOWN_LINES = 200
-"""Lines of a table of facts that a page shows; it counts the others."""
+"""The maximum number of lines of a table on a page. The page gives the number of further lines."""
 
 
 def facts_html(
     title: str, facts: Mapping[str, object], headers: Sequence[str] = (), rows: Iterable[Sequence[object]] = ()
 ) -> str:
-    """An HTML fragment: the title, the facts, and a table of at most 200 rows. Facts that are None are left out."""
+    """An HTML fragment with the title, the facts, and a table of at most 200 rows. Facts that are None are left out."""
     shown = " · ".join(f"{escape(name)} {escape(str(value))}" for name, value in facts.items() if value is not None)
     lines = list(rows)
     head = "".join(f"<th>{escape(name)}</th>" for name in headers)

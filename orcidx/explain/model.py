@@ -1,5 +1,6 @@
-"""``Explanation``: what a scan will read and why it can skip the rest, as data; ``render`` shows it. It holds only
-numbers, texts and tuples, so that it pickles, compares, and converts to JSON by ``to_dict``."""
+"""``Explanation`` has data that says what a scan will read and why it can skip the rest. ``render`` shows this data. An
+explanation contains only numbers, texts and tuples, so it can be pickled, compared, and converted to JSON by
+``to_dict``."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the funnel: counts ``before`` and ``after``."""
+    """One step of the funnel, with the counts ``before`` and ``after``."""
 
     name: str
     before: int
@@ -38,9 +39,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupExplanation:
-    """One row group. It is kept if any of its rows may match. ``first_row`` is a row of the file; ``kept_rows`` may
-    match, ``proved_rows`` surely match and need no residual filter. ``reasons``: what ruled out the row group or a part
-    of it; ``proofs``: what proved rows."""
+    """One row group. It is kept if any of its rows may match. ``first_row`` is a row number in the file. ``kept_rows``
+    may match. ``proved_rows`` surely match and need no residual filter. ``reasons`` has the evidence that ruled out the
+    row group or a part of it, and ``proofs`` has the evidence that proved rows."""
 
     row_group: int
     first_row: int
@@ -57,8 +58,8 @@ class RowGroupExplanation:
 
 @dataclass(frozen=True)
 class StripeExplanation:
-    """One stripe. ``bytes``: of the data streams of the columns that are read; ``kept_bytes``: those of them that the
-    scan plans to read."""
+    """One stripe. ``bytes`` is the size of the data streams of the columns that are read. ``kept_bytes`` is the part of
+    these streams that the scan plans to read."""
 
     stripe: int
     first_row: int
@@ -76,10 +77,11 @@ class StripeExplanation:
 
 @dataclass(frozen=True)
 class FileExplanation:
-    """One file of ``size`` bytes. ``reasons``: why the whole file is skipped, if one answer sufficed. ``index_bytes``:
-    bytes of footers and indexes that were read to decide. ``read_bytes``: all that the scan asks of storage: the
-    planned data, and the file's tail, footers and indexes. A small local file counts whole, because it takes one read.
-    The over-read of ``planner.read_bytes`` is not included."""
+    """One file of ``size`` bytes. ``reasons`` says why the whole file is skipped, if one piece of evidence was
+    sufficient. ``index_bytes`` is the size of footers and indexes that were read for the decision. ``read_bytes`` is
+    the size of all reads that the scan requests from storage: the planned data, and the file's tail, footers and
+    indexes. For a small local file this is the whole file, because it is read at once. The over-read of
+    ``planner.read_bytes`` is not included."""
 
     file: str
     rows: int
@@ -107,9 +109,9 @@ class FileExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a scan will read, and by which evidence the rest is skipped. Made by ``Scan.explain``.
+    """An explanation of what a scan will read, and by which evidence the rest is skipped. Made by ``Scan.explain``.
 
-    ``where``: the predicate as text, None without one; ``columns``: those that are read.
+    ``where`` is the predicate as text, or None without a predicate. ``columns`` are the columns that are read.
 
     Examples
     --------
@@ -126,12 +128,13 @@ class Explanation:
     columns: tuple[str, ...]
     files: tuple[FileExplanation, ...]
     overlap: tuple[ColumnDepth, ...] = ()
-    """How far the ranges of row groups overlap, of the predicate's columns, or of all that are read without one."""
+    """How much the ranges of row groups overlap, for the columns of the predicate. Without a predicate, for all columns
+    that are read."""
 
     @property
     def funnel(self) -> tuple[Stage, ...]:
-        """Files, stripes, row groups, rows and bytes, before and after pruning. Bytes are those of the data streams of
-        the columns that are read."""
+        """Files, stripes, row groups, rows and bytes before and after pruning. Bytes are the bytes of the data streams
+        of the columns that are read."""
         stripes = [stripe for file in self.files for stripe in file.stripes]
         groups = [group for stripe in stripes for group in stripe.row_groups]
         return (
@@ -144,14 +147,14 @@ class Explanation:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that the scan asks of storage: those of the funnel, with tails, footers and indexes."""
+        """Bytes that the scan requests from storage: the bytes of the funnel, and tails, footers and indexes."""
         return sum(file.read_bytes for file in self.files)
 
     @property
     def skipped_by(self) -> dict[str, int]:
-        """Rows of skipped row groups by the evidence that ruled them out. Where several did together, the one that was
-        asked last counts."""
-        # thousands of row groups have the same few reasons, which are looked at once
+        """Rows of skipped row groups by the evidence that ruled them out. If several pieces of evidence did so
+        together, the last evaluated one counts."""
+        # Thousands of row groups have the same few reasons, so each combination of reasons is examined only once.
         decided: dict[tuple[str, ...], str] = {}
         counts: Counter[str] = Counter()
         for file in self.files:
@@ -166,7 +169,8 @@ class Explanation:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Notes on evidence that was absent, distrusted, stale, damaged or silent, without repetitions."""
+        """Notes on evidence that was missing, not trusted, out of date, damaged or without a result. Each note occurs
+        once."""
         return tuple(dict.fromkeys(note for file in self.files for note in file.all_notes))
 
     def to_dict(self) -> dict[str, Any]:
@@ -203,7 +207,8 @@ class Explanation:
         return str(_report().explanation_html(self))
 
 
-# Fields are named one by one: dataclasses.asdict copies every number of every row group, at ten times the cost.
+# Fields are named one by one, because dataclasses.asdict copies every number of every row group and takes ten times as
+# long.
 
 
 def _file_dict(file: FileExplanation) -> dict[str, Any]:
@@ -250,7 +255,7 @@ def _reason_dicts(reasons: tuple[Reason, ...]) -> tuple[dict[str, str], ...]:
 
 
 def _report(module: str = "render") -> Any:
-    # Rendering is a layer above the data, so it is imported when it is called
+    # Rendering is a layer above the data, so its module is imported only when it is called.
     return importlib.import_module(f"orcidx.explain.{module}")
 
 
@@ -264,8 +269,9 @@ def explain_row_groups(
 ) -> tuple[RowGroupExplanation, ...]:
     """One ``RowGroupExplanation`` for each row group of a stripe.
 
-    ``bounds``: first row of each group and the end, counted in the stripe (int64, one more than groups); ``first_row``
-    of the stripe in the file; ``may`` and ``must`` over the stripe; ``outcome`` too, None without a predicate.
+    ``bounds`` has the first row of each group and the end of the last group, counted in the stripe (int64, one more
+    than groups). ``first_row`` is the first row of the stripe in the file. ``may``, ``must`` and ``outcome`` cover the
+    stripe. ``outcome`` is None without a predicate.
     """
     kept, rows = may.count_in(bounds), np.diff(bounds)
     numbers = range(len(rows))

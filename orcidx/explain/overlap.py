@@ -1,9 +1,10 @@
-"""How far the ranges of row groups overlap: what a lookup by a column costs, and what sorting by it would gain.
+"""How much the ranges of row groups overlap. This tells how much a lookup by a column reads, and how much sorting by
+the column would save.
 
-The depth of a row group is the number of row groups whose ranges meet its own, itself included. About that many row
-groups are read by a lookup of one of its values, if nothing else rules them out. In a file that is sorted by the column
-the depth is 1, or a little more where row groups share a value; in a file without order it is the number of row
-groups."""
+The depth of a row group is the number of row groups whose ranges overlap its own range, including itself. A lookup of
+one of its values reads about this number of row groups, if nothing else rules them out. In a file that is sorted by the
+column the depth is 1, or a little more if row groups share a value. In a file without order the depth is the number of
+row groups."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ __all__ = ["ColumnDepth", "overlap_depth"]
 
 @dataclass(frozen=True)
 class ColumnDepth:
-    """The ``average`` and the ``greatest`` depth of ``row_groups``, without row groups that hold only nulls.
-    ``unbounded`` row groups have no known range, and meet all others. ``unread``: further row groups that were not
-    looked at."""
+    """The ``average`` and the ``greatest`` depth of ``row_groups``. Row groups that contain only nulls are not counted.
+    ``unbounded`` row groups have no known range, and count as overlapping all others. ``unread`` is the number of
+    further row groups that were not examined."""
 
     column: str
     row_groups: int
@@ -33,7 +34,7 @@ class ColumnDepth:
 def overlap_depth(
     column: str, least: Sequence[Any], greatest: Sequence[Any], unbounded: int = 0, *, unread: int = 0
 ) -> ColumnDepth:
-    """``least`` and ``greatest``: the bounds of each row group, as comparable values."""
+    """``least`` and ``greatest`` are the bounds of each row group as comparable values."""
     if not least:
         return ColumnDepth(column, unbounded, float(unbounded), unbounded, unbounded, unread)
     rank = {edge: number for number, edge in enumerate(sorted({*least, *greatest}))}

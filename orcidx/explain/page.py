@@ -1,4 +1,5 @@
-"""One page about a query: self-contained, in light and dark, from a telephone to a wide screen."""
+"""A self-contained page about a query. It has a light and a dark mode, and fits a telephone as well as a wide
+screen."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 
 @dataclass(frozen=True)
 class Part:
-    """A section of a page. ``html`` is never a user's text."""
+    """A section of a page. ``html`` must not contain text from users."""
 
     title: str
     html: str
@@ -77,7 +78,7 @@ class Part:
 
 
 def page(title: str, subtitle: str, parts: Iterable[Part]) -> str:
-    """A page that needs no other file; empty parts are left out."""
+    """A self-contained page. Empty parts are left out."""
     sections = "".join(
         f"<section{' class=half' if part.half else ''}><h2>{escape(part.title)}</h2>{part.html}</section>"
         for part in parts
@@ -93,7 +94,7 @@ def page(title: str, subtitle: str, parts: Iterable[Part]) -> str:
 
 
 def facts_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table; numbers to the right."""
+    """A table in which numbers are aligned to the right."""
     if not rows:
         return ""
     numbers = [isinstance(value, int) for value in rows[0]]
@@ -127,7 +128,7 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
     notes = "".join(f"<li>{escape(line)}</li>" for line in merged_notes(explanation.notes)[:30])
     return [
         Part("What the query reads", "".join(bars) + f"<p class=hint>{escape(reading(explanation))}</p>", half=True),
-        Part("Who ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
+        Part("Evidence that ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
         Part("Pruning map", pruning_map(explanation)),
         Part("Overlap depth of row groups", list_html(overlap) if overlap else ""),
         Part("Notes", f"<ul class=words>{notes}</ul>" if notes else ""),
@@ -136,14 +137,14 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
 
 
 def explanation_page(explanation: Explanation) -> str:
-    """The page of ``explain``: what is read and why the rest is not."""
+    """The page of ``explain``: what is read, and why the rest is skipped."""
     names = [file.file for file in explanation.files]
     title = names[0].rsplit("/", 1)[-1] if len(names) == 1 else f"{len(names):,} files"
     return page(title, subtitle_of(explanation), explanation_parts(explanation))
 
 
 def subtitle_of(explanation: Explanation) -> str:
-    """The condition, and how much it reads."""
+    """The condition, and how many bytes it reads."""
     where = f"where <code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     stages_by_name = {stage.name: stage for stage in explanation.funnel}
     read = stages_by_name["bytes"]

@@ -1,8 +1,8 @@
-"""Pictures as HTML without scripts or other files: the pruning map, the treemap of bytes, the ranges of row groups.
+"""Pictures as HTML without scripts or other files: the pruning map, the treemap of bytes, and the ranges of row groups.
 
-They consist of elements that wrap and stretch with the page, and take their colours from its style, so that one picture
-works on a telephone and a wide screen, in light and in dark mode. A picture has at most some hundred marks. With more
-row groups, a mark stands for several, and says so."""
+The elements of a picture wrap and stretch with the page, and take their colours from its style. So the same picture
+works on a telephone and a wide screen, in light and in dark mode. A picture has at most some hundred marks. If there
+are more row groups, a mark represents several, and its text says so."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ EVIDENCE = {
     "selection": ("x", "not asked for"),
     "predicate": ("n", "the condition itself"),
 }
-"""Evidence by a part of its name: the class of its colour, and what the legend calls it."""
+"""Kinds of evidence by a part of their name. Each has the class of its colour, and its name in the legend."""
 _OTHER = ("o", "other evidence")
 _ORDER = [*EVIDENCE.values(), _OTHER]
-"""From coarse to fine."""
+"""The kinds of evidence from coarse to fine."""
 
 MOST_CELLS = 1500
 MOST_ROWS = 40
 MOST_TILES = 40
 MOST_BUCKETS = 240
-"""The most cells, rows, tiles and buckets of a picture, which has to fit on a page. If there are more, they
-are joined."""
+"""The maximum number of cells, rows, tiles and buckets of a picture, because the picture must fit on a page. If there
+are more, they are joined."""
 
 Group = RowGroupExplanation
 
 
 def look_of(group: Group) -> tuple[str, str]:
-    """Class and name of the colour of a row group: kept, or the evidence without which it would be read."""
+    """The class of the colour and the name of a row group. A skipped row group has the evidence without which it would
+    be read."""
     if group.kept:
         return EVIDENCE["kept"]
     return _look_of_source(deciding(group.reasons).source) if group.reasons else EVIDENCE["selection"]
@@ -57,8 +58,8 @@ def _look_of_source(source: str) -> tuple[str, str]:
 
 
 def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
-    """Rows of the skipped row groups, by the evidence that decided. Where several decided together, as under OR, the
-    finest counts, without which the row group would have been read."""
+    """Rows of the skipped row groups, by the evidence that ruled them out. If several kinds did so together, as under
+    OR, the finest kind counts. Without it the row group would have been read."""
     counts: Counter[str] = Counter()
     for file in explanation.files:
         for stripe in file.stripes:
@@ -72,8 +73,8 @@ def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
 
 
 def pruning_map(explanation: Explanation) -> str:
-    """A cell for each row group and a line for each stripe, or for each file where there are many; the legend is
-    below."""
+    """A cell for each row group and a line for each stripe. If there are many stripes, there is a line for each file.
+    The legend is below the map."""
     lines = _lines(explanation.files)
     total = sum(len(groups) for _, groups in lines)
     size = max(1, -(-total // MOST_CELLS))
@@ -95,7 +96,7 @@ def pruning_map(explanation: Explanation) -> str:
         for look in _ORDER
         if look in used
     )
-    each = f"{size:,} row groups; its height of green is the share kept" if size > 1 else "a row group"
+    each = f"{size:,} row groups; the height of its green part is the share of kept rows" if size > 1 else "a row group"
     return f"<div class='map'>{''.join(rows)}</div><ul class='legend'>{keys}</ul><p class='hint'>A cell is {each}.</p>"
 
 
@@ -146,7 +147,7 @@ def _cell(part: Sequence[Group], looks: Counter[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True)
 class Tile:
-    """A rectangle of the treemap: its name, its bytes, and the parts that it is made of, as (kind, bytes)."""
+    """A rectangle of the treemap. It has a name, bytes, and the parts that it consists of, as (kind, bytes)."""
 
     name: str
     size: int
@@ -155,7 +156,7 @@ class Tile:
 
 
 def treemap(tiles: Sequence[Tile]) -> str:
-    """Rectangles whose areas are their bytes, the largest first, each divided into its parts."""
+    """Rectangles whose areas are proportional to their bytes, the largest first. Each is divided into its parts."""
     ordered = sorted((tile for tile in tiles if tile.size > 0), key=lambda tile: -tile.size)
     if len(ordered) > MOST_TILES:
         rest = ordered[MOST_TILES:]
@@ -187,7 +188,7 @@ def _merged(tiles: Sequence[Tile]) -> Tile:
 def _squarified(
     sizes: Sequence[int], left: float, top: float, width: float, height: float
 ) -> list[tuple[float, float, float, float]]:
-    """Places of rectangles of these descending sizes, as square as possible (Bruls, Huizing, van Wijk 2000)."""
+    """Positions of rectangles of these descending sizes, as square as possible (Bruls, Huizing, van Wijk 2000)."""
     places: list[tuple[float, float, float, float]] = []
     scale = width * height / sum(sizes)
     areas = [size * scale for size in sizes]
@@ -227,7 +228,8 @@ def _worst(row: Sequence[float], side: float) -> float:
 
 @dataclass(frozen=True)
 class RangeBand:
-    """The ranges of one column's row groups, as (low, high) from 0 to 1 among its values; ``order`` in words."""
+    """The ranges of one column's row groups, as (low, high) from 0 to 1 among the values of the column. ``order`` is a
+    text."""
 
     name: str
     order: str
@@ -235,8 +237,8 @@ class RangeBand:
 
 
 def range_bands(bands: Iterable[RangeBand]) -> str:
-    """For each column a strip: row groups from left to right, and the values that each may hold from bottom to top. A
-    sorted column is a thin rising line, a column without order fills the strip."""
+    """A strip for each column. Row groups go from left to right, and the values that each may contain go from bottom to
+    top. A sorted column is a thin rising line, and a column without order fills the strip."""
     drawn = []
     for band in bands:
         size = max(1, -(-len(band.ranges) // MOST_BUCKETS))

@@ -1,5 +1,5 @@
-"""Explanations as text for a terminal, and as HTML with the pruning map: a row for each stripe, a cell for each row
-group."""
+"""Explanations as text for a terminal, and as HTML with the pruning map. The map has a row for each stripe, and a cell
+for each row group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
     "stages",
 ]
 
-# Evidence by a part of its name: its letter in the text map, its colour in the drawn one.
+# Kinds of evidence by a part of their name: the letter in the text map, and the colour in the drawn map.
 _LOOKS = {
     "constant": ("c", "#7f8c8d"),
     "file statistics": ("f", "#274c77"),
@@ -46,15 +46,16 @@ _OTHER = ("o", "#a06cd5")
 _KEPT, _PARTLY = ("█", "#2e8b57"), ("▓", "#8fce9f")
 _MAP_WIDTH = 100
 _MAP_LINES = 10
-"""Characters of a line, and lines, of a map in a text."""
+"""The number of characters of a line, and the number of lines, of a map in a text."""
 _SHOWN_LINES = 12
 _SHOWN_STRETCHES = 5
-"""Lines of a list, and stretches of numbers, that a text shows; it counts the others."""
+"""The maximum number of lines of a list, and of ranges of numbers, in a text. The text gives the number of the
+others."""
 _NUMBER = re.compile(r"\d[\d,]*")
 
 
 def _look(group: RowGroupExplanation) -> tuple[str, str]:
-    """Letter and colour of a row group."""
+    """The letter and the colour of a row group."""
     if group.kept_rows == group.rows and group.rows:
         return _KEPT
     if group.kept:
@@ -68,7 +69,7 @@ def _look_of(source: str) -> tuple[str, str]:
 
 
 def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
-    """(name, before, after, share) of the funnel."""
+    """The funnel as (name, before, after, share)."""
     lines = []
     for stage in explanation.funnel:
         show = size_text if stage.name == "bytes" else "{:,}".format
@@ -78,20 +79,20 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
 
 
 def reading(explanation: Explanation) -> str:
-    """One line about all that the scan asks of storage."""
+    """One line about all bytes that the scan requests from storage."""
     whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
-    files = f" ({counted(whole, 'file')} whole, which takes one read each)" if whole else ""
+    files = f" ({counted(whole, 'file')} read completely, by one read each)" if whole else ""
     return f"the scan reads {size_text(explanation.read_bytes)}, with tails, footers and indexes{files}"
 
 
 _Fate = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]
-"""What happened to a row group, and by which evidence. Row groups with equal fates are shown in one line. A fate is the
-look, the (source, leaf) of the reasons, and whether rows are proved."""
+"""What happened to a row group, and by which evidence: the letter and colour, the (source, leaf) of the reasons, and
+whether rows are proved. Row groups with equal fates are shown in one line."""
 
 
 def _fates(stripe: StripeExplanation) -> list[_Fate]:
-    """The fates of the row groups. There may be tens of thousands of row groups, so each fate is found once, and its
-    look once for row groups that are skipped alike."""
+    """The fates of the row groups. There may be tens of thousands of row groups, so each fate is computed once. The
+    letter and colour are computed once for all row groups with the same reasons."""
     looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
     fates = []
     for group in stripe.row_groups:
@@ -107,7 +108,7 @@ def _fates(stripe: StripeExplanation) -> list[_Fate]:
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:
-    """A text such as "row groups 0, 4–7, 9 (6)": the first stretches of neighbours, and the number of all."""
+    """A text such as "row groups 0, 4–7, 9 (6)": the first ranges of neighbours, and the total number."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:
@@ -133,7 +134,8 @@ def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
 
 
 def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
-    """Reasons of row groups that differ at most in the fact that decided: those of the first and the last row group."""
+    """The reasons of row groups that differ at most in the deciding fact. The facts of the first and the last row group
+    are shown."""
     both = zip(first, last) if len(first) == len(last) else zip(first, first)
     return "; ".join(
         str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))
@@ -142,8 +144,8 @@ def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
 
 
 def merged_notes(notes: Iterable[Note]) -> list[str]:
-    """One line for each note, with the number of stripes that it is true for. If notes differ only in a number, such as
-    the bytes of filters, the first one is shown."""
+    """One line for each note, with the number of stripes to which it applies. If notes differ only in a number, such as
+    the bytes of filters, the first note is shown."""
     alike: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
         shape = note.text if note.stripe is None else _NUMBER.sub("#", note.text)
@@ -151,7 +153,7 @@ def merged_notes(notes: Iterable[Note]) -> list[str]:
     lines = []
     for found in alike.values():
         first, count = found[0], sum(note.stripe is not None for note in found)
-        differ = "; the number is the first one's" if any(note.text != first.text for note in found) else ""
+        differ = "; the number is for the first stripe" if any(note.text != first.text for note in found) else ""
         where = f" ({count} stripes{differ})" if count > 1 else ""
         of = f" of {first.column}" if first.column else ""
         lines.append(f"{first.kind}: {first.source}{of}: {first.text}{where}")
@@ -162,7 +164,8 @@ def merged_notes(notes: Iterable[Note]) -> list[str]:
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """The funnel, then each file with its stripes: a map of the row groups, and why they were skipped or kept."""
+    """The funnel, then each file with its stripes: a map of the row groups, and the reasons why they were skipped or
+    kept."""
     lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
     lines += [f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)]
     lines.append(f"  {reading(explanation)}")
@@ -193,20 +196,20 @@ def rounded(number: float) -> str:
 
 
 def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
-    """Columns, ordered by what sorting by them would save."""
+    """A line for each column, ordered by how much sorting by the column would save."""
     shown = sorted(depths, key=lambda depth: -depth.average)
     width = max((len(depth.column) for depth in shown[:_SHOWN_LINES]), default=0)
     lines = [
         f"{depth.column:<{width}}  {rounded(depth.average)} of {depth.row_groups:,}, at most {depth.greatest:,}"
-        + (f"; {depth.unread:,} more were not looked at" if depth.unread else "")
+        + (f"; {depth.unread:,} more were not examined" if depth.unread else "")
         for depth in shown[:_SHOWN_LINES]
     ]
     return [*lines, f"… and {len(shown) - _SHOWN_LINES} more columns"] if len(shown) > _SHOWN_LINES else lines
 
 
 def folded(files: Sequence[FileExplanation]) -> list[Sequence[FileExplanation]]:
-    """Groups neighbouring files that are ruled out as a whole by the same evidence; every other file is a group of its
-    own."""
+    """Groups neighbouring files that are completely ruled out by the same evidence. Every other file forms its own
+    group."""
     found: list[list[FileExplanation]] = []
     before = None
     for file in files:
@@ -245,7 +248,7 @@ _Stripe = tuple[StripeExplanation, list[_Fate]]
 
 
 def _alike(stripes: Iterable[_Stripe]) -> list[list[_Stripe]]:
-    """Groups neighbouring stripes whose row groups all have one fate."""
+    """Groups neighbouring stripes if all row groups of these stripes have the same fate."""
     found: list[list[_Stripe]] = []
     before = None
     for stripe, fates in stripes:
@@ -305,11 +308,11 @@ STYLE = """
 @media (prefers-color-scheme: dark) { body .orcidx { color: #dde3ea; } .orcidx .bar { background: #39424e; } }
 """
 _CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
-"""Pixels of a cell, between two cells, of a line, and of its label in a picture."""
+"""Pixels of a cell, of the gap between two cells, of a line, and of its label in a picture."""
 _CELLS_IN_LINE = 80
-"""Row groups that stand side by side in the picture of a stripe."""
+"""The number of row groups in one line of the picture of a stripe."""
 _DETAILED_STRIPES = 200
-"""Stripes that a page shows one by one."""
+"""The maximum number of stripes that a page shows one by one."""
 
 
 def explanation_html(explanation: Explanation) -> str:
@@ -327,7 +330,7 @@ def explanation_html(explanation: Explanation) -> str:
 
 
 def html_page(title: str, body: str) -> str:
-    """A page that needs no other file."""
+    """A self-contained page."""
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><body>{body}</body></html>"
     )
@@ -357,7 +360,7 @@ def _file_html(file: FileExplanation) -> str:
 
 
 def _stripes_html(alike: Sequence[_Stripe]) -> str:
-    """One stripe, or several that are shown together; folded."""
+    """The HTML of one stripe, or of several stripes that are shown together. It can be unfolded."""
     if len(alike) == 1:
         return _stripe_html(alike[0][0])
     summary, stripes = _stripe_lines(alike)[0], [stripe for stripe, _ in alike]
@@ -371,14 +374,14 @@ def _stripe_html(stripe: StripeExplanation) -> str:
 
 
 def details_html(explanation: Explanation) -> str:
-    """Every stripe, and why its row groups are skipped or kept; folded. If there are very many stripes, the first
-    ones."""
+    """The HTML of every stripe, with the reasons why its row groups are skipped or kept. It can be unfolded. If there
+    are very many stripes, only the first stripes are shown."""
     parts = []
     left = _DETAILED_STRIPES
     for files in folded(explanation.files):
         file = files[0]
         if left <= 0:
-            parts.append("<p class=hint>The rest is left out here; to_dict() and --json have it.</p>")
+            parts.append("<p class=hint>Further stripes are not shown here; to_dict() and --json contain them.</p>")
             break
         if len(files) > 1:
             parts.append(_folded_html(files))
@@ -413,8 +416,8 @@ def _legend_html(explanation: Explanation) -> str:
 
 
 def pruning_map_svg(file: FileExplanation) -> str:
-    """The pruning map of a file: a row for each stripe, a cell for each row group, coloured by the evidence that
-    skipped it. Hovering over a cell shows why. Long stripes continue in the next line."""
+    """The pruning map of a file. It has a row for each stripe, and a cell for each row group, coloured by the evidence
+    that skipped the row group. Hovering over a cell shows the reason. Long stripes continue in the next line."""
     cells, y = [], 0
     for stripe in file.stripes:
         cells.append(f"<text x='0' y='{y + _CELL}' font-size='11' fill='currentColor'>stripe {stripe.stripe}</text>")

@@ -1,4 +1,4 @@
-"""Findings about many files, as text and as HTML: a headline, and sections of tables and lines."""
+"""Results about many files, as text and as HTML: a headline, and sections of tables and lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Section", "Summary"]
 
 @dataclass(frozen=True)
 class Section:
-    """A table (numbers to the right), or lines where there are no ``headers``."""
+    """A table with numbers aligned to the right, or lines if there are no ``headers``."""
 
     title: str
     rows: Sequence[Sequence[Any]] = ()
@@ -24,16 +24,16 @@ class Section:
 
 
 class Summary:
-    """A result that can be shown: ``str()`` gives a text for a terminal, ``to_html()`` a page, which Jupyter shows by
-    itself."""
+    """A result that can be shown. ``str()`` returns a text for a terminal, and ``to_html()`` returns a page, which
+    Jupyter shows automatically."""
 
     @property
     def headline(self) -> str:
-        """All in one line."""
+        """The result in one line."""
         raise NotImplementedError
 
     def sections(self) -> Iterable[Section]:
-        """The sections in their order; empty ones are left out."""
+        """The sections in their order. Empty sections are left out."""
         raise NotImplementedError
 
     def to_html(self) -> str:

@@ -1,2 +1,1 @@
-"""``_orcidx/``, the directory with the indexes of plain files: building, describing, cleaning and using them and their
-catalog."""
+"""Builds, describes, cleans and uses ``_orcidx/``, the directory with the indexes and the catalog of plain files."""

@@ -1,7 +1,7 @@
-"""Indexes one data file of a directory: writes its file index, and makes its row in the catalog.
+"""Indexes one data file of a directory: writes the file index, and makes the file's row in the catalog.
 
-The result is the same wherever and however often this runs. The index has the same bytes on every machine, and its name
-contains the file's version and the spec. A second run uses an index that already has this name.
+The result does not depend on the machine or on earlier runs. The index has the same bytes on every machine, and its
+name contains the file's version and the spec. A second run uses an index that already has this name.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ from orcidx.storage.folder import Folder
 __all__ = ["EMBEDDED_BYTES", "INDEXED", "IndexSpec", "index_file"]
 
 EMBEDDED_BYTES = 500
-"""Paimon's file-index.in-manifest-threshold."""
+"""The default of Paimon's option file-index.in-manifest-threshold."""
 _LONGEST_NAME = 200
-"""The most bytes of a name. It is less than the 255 of file systems, to leave room for the ending of an index."""
+"""The maximum number of bytes of a name. It is less than the 255 bytes of file systems, to leave room for the ending of
+an index."""
 _TICK, _COARSE_TICK = 100_000_000, 2_000_000_000
-"""Within this many nanoseconds a file may be written twice with the same modification time. Some file systems have
-times in whole seconds."""
+"""The resolution of modification times in nanoseconds. Two writes to a file within this time may have the same
+modification time, because some file systems store times in whole seconds."""
 
 INDEXED = FILE_FIELDS.append(pa.field("statistics", OBSERVED)).append(pa.field("is_final", pa.bool_()))
-"""The description of a file. ``is_final``: a second run would give the same result, or the same error."""
+"""The row of the catalog for a file. ``is_final`` says that a second run would give the same result, or the same
+error."""
 
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """The indexes to build: ``spec`` and ``types`` as for ``paimon.build_file_index``, as plain JSON values.
+    """The indexes to build. ``spec`` and ``types`` have the form of ``paimon.build_file_index``, as plain JSON values.
 
-    An index of at most ``embedded_bytes`` is stored in the catalog instead of in a file of its own.
+    An index of at most ``embedded_bytes`` is stored in the catalog instead of in its own file.
     """
 
     spec: Spec
@@ -57,8 +59,8 @@ class IndexSpec:
     def of(
         spec: Spec | FileIndexOptions, types: Mapping[str, Any] | None = None, *, embedded_bytes: int | None = None
     ) -> IndexSpec:
-        """``embedded_bytes``: None for the threshold in the options, else Paimon's default. Raises ``InvalidQuery`` if
-        there is nothing to build."""
+        """Makes a spec. If ``embedded_bytes`` is None, the threshold in the options is used, or Paimon's default.
+        Raises ``InvalidQuery`` if there is nothing to build."""
         plain = plain_spec(spec)
         if not any(plain.values()):
             raise InvalidQuery('spec names no index; give one such as {"bloom-filter": {"id": {}}}')
@@ -73,7 +75,7 @@ class IndexSpec:
         return _digest([self.spec, sorted(self.types.items()), self.embedded_bytes])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values, from which ``IndexSpec(**d)`` makes the spec again."""
+        """The spec as JSON values, from which ``IndexSpec(**d)`` makes the spec again."""
         return {"spec": self.spec, "types": dict(self.types), "embedded_bytes": self.embedded_bytes}
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -98,11 +100,11 @@ def index_name(path: str, source: Source, spec: IndexSpec) -> str:
 def index_file(
     folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions, *, reuse: bool = True
 ) -> dict[str, Any]:
-    """Builds and writes what is missing. Returns a row of ``INDEXED``, with the error if there was one. The last bytes
-    of the file are in ``tail_bytes``, which ``keep_tails`` writes.
+    """Builds and writes the missing parts. Returns a row of ``INDEXED``, which has the error if there was one.
+    ``tail_bytes`` has the last bytes of the file, which ``keep_tails`` writes.
 
-    ``source``: the file with its listed version; any other version is refused. ``path``: its path below the directory.
-    ``reuse``: use an index that already exists with its name.
+    ``source`` is the file with its listed version; another version is an error. ``path`` is its path below the
+    directory. ``reuse`` allows using an existing index with the same name.
     """
     started = time.perf_counter()
     row: dict[str, Any] = dict.fromkeys(INDEXED.names)
@@ -145,7 +147,7 @@ def _index(
 
 
 def _settle(version: Fingerprint | None) -> None:
-    """If only the modification time shows changes of the file: waits until a later change must change that time."""
+    """If only the modification time shows changes of the file, waits until a later change must change that time."""
     if version is None or version.etag is not None or version.mtime is None:
         return
     age = time.time_ns() - version.mtime
@@ -172,8 +174,8 @@ def _build(
     row: dict[str, Any],
     found: bytes | None,
 ) -> bool:
-    """Builds the index, or uses the one that was ``found``, and describes it in the row. Returns whether it was built.
-    ``specs``: the part of the spec for columns that the file has, and the whole spec."""
+    """Builds the index, or uses the index ``found``, and describes it in the row. Returns whether the index was built.
+    ``specs`` has the part of the spec for existing columns, and the whole spec."""
     present, spec = specs
     builder = FileIndexBuilder(present, file.schema, {k: v for k, v in spec.types.items() if k in file.schema.names})
     data = found
@@ -182,8 +184,8 @@ def _build(
             builder.add(batch)
         data = builder.finish().to_bytes()
     if len(data) > spec.embedded_bytes:
-        # Only the file's readers may read the index, because it has values of the file. An index that was found is
-        # written again too: then it is young, and ``clean`` keeps it.
+        # Only readers of the file may read the index, because the index has values of the file. An existing index is
+        # written again, too. It is then young, and ``clean`` keeps it.
         folder.put(name, data, made_of=[source])
     entries = read_container(Body.of(data)).entries
     row["indexes"] = [

@@ -1,5 +1,5 @@
-"""The catalog of a directory of ORC files: an ORC file with a row for each of them. Plans and totals use it without
-opening the files.
+"""The catalog of a directory of ORC files. It is an ORC file with a row for each file of the directory. Plans and
+totals use the catalog without opening the files.
 
     path      its path below the directory, with "/"
     size, mtime (ns), etag    the version of the file according to the listing; ``tail``: a checksum of the tail
@@ -61,12 +61,13 @@ __all__ = [
 
 VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
-"""The options with which the statistics were read. The bounds are not valid for a scan that reads values
-differently."""
+"""The options with which the statistics were read. A scan with options that read values differently cannot use these
+bounds."""
 MOST_COLUMNS = 32
-"""The most columns of a file with statistics in a catalog. 100,000 files are then planned within a second."""
+"""The maximum number of columns of a file that have statistics in a catalog. With this number 100,000 files are planned
+within a second."""
 LONGEST_BOUND = 64
-"""The most bytes of a bound. Longer bounds are cut."""
+"""The maximum number of bytes of a bound. Longer bounds are truncated."""
 _NANOS_PER_SECOND = 1_000_000_000
 _FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _NANOS_PER_SECOND
 """Local times beyond this might overflow 64 bits when they are converted to instants."""
@@ -93,7 +94,7 @@ FILE_FIELDS = pa.schema(
         *TAIL_FIELDS,
     ]
 )
-"""What is known about a file, except its statistics."""
+"""The columns about a file, without its statistics."""
 
 OBSERVED = pa.list_(
     pa.struct(
@@ -140,8 +141,8 @@ _VALUES = {"integer": pa.int64(), "double": pa.float64(), "bytes": pa.binary()}
 
 
 def observe(tail: FileTail, columns: Mapping[str, OrcType], wanted: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The statistics (rows of ``OBSERVED``) of top-level columns of a file: the ``wanted`` columns, then the first
-    ones."""
+    """The statistics (rows of ``OBSERVED``) of top-level columns of a file. The ``wanted`` columns come first, then the
+    first other columns."""
     first = [*wanted, *columns][: MOST_COLUMNS + len(wanted)]
     found = []
     for name, node in columns.items():
@@ -237,7 +238,7 @@ class StatisticsKey:
 
     @property
     def storage(self) -> pa.StructType:
-        """The Arrow type in which the catalog stores it."""
+        """The Arrow type in which the catalog stores the statistics."""
         values = _VALUES[_value_kind(self.node)]
         known = [("count", pa.int64()), ("flags", pa.int16()), ("low", values), ("high", values), ("sum", pa.int64())]
         return pa.struct(known)
@@ -245,20 +246,21 @@ class StatisticsKey:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Files and their statistics. ``files`` has (some of) the columns of ``FILE_FIELDS``; each array of statistics has
-    the same length. ``spec``: the spec that ``build_file_index`` was given. ``spec_key``: the key of the spec."""
+    """Files and their statistics. ``files`` has some or all of the columns of ``FILE_FIELDS``. Each array of statistics
+    has the same length. ``spec`` is the spec that ``build_file_index`` was given, and ``spec_key`` is its key."""
 
     files: pa.Table
     statistics: Mapping[StatisticsKey, pa.Array]
     spec: Mapping[str, Any] = field(default_factory=dict)
     spec_key: str = ""
     made: float = 0.0
-    """When the catalog was made, in seconds since 1970. For several catalogs it is the last time."""
+    """The time when the catalog was made, in seconds since 1970. For several catalogs it is the last time."""
     listed: float | None = None
-    """When the directory was listed, if the catalog has all files of that listing. None if some may be missing."""
+    """The time when the directory was listed, if the catalog has all files of that listing. None if files may be
+    missing."""
     origin: npt.NDArray[np.int64] | None = None
     """The number of each row in the catalogs, counted from the first to the last catalog, after ``latest`` has chosen
-    rows. None if all rows are there."""
+    rows. None if no row was left out."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -269,8 +271,8 @@ class Catalog:
 
     @staticmethod
     def observed(files: pa.Table, observed: pa.Array, spec: Mapping[str, Any], spec_key: str) -> Catalog:
-        """Makes the catalog from what the tasks report. ``observed`` (of type ``OBSERVED``) has the statistics of each
-        row of ``files``."""
+        """Makes the catalog from the results of the tasks. ``observed`` (of type ``OBSERVED``) has the statistics of
+        each row of ``files``."""
         return Catalog(files.select(FILE_FIELDS.names).cast(FILE_FIELDS), _pivoted(observed), spec, spec_key)
 
     def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> Catalog:
@@ -281,7 +283,7 @@ class Catalog:
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
         """Concatenates catalogs. The spec is that of the last one."""
-        if len(parts) == 1:  # Arrow would copy a single one
+        if len(parts) == 1:  # Arrow would copy a single catalog
             return parts[0]
         keys = dict.fromkeys(key for part in parts for key in part.statistics)
         statistics = {
@@ -302,8 +304,8 @@ class Catalog:
     # ------------------------------------------------------------------ bytes
 
     def to_bytes(self, *, whole: bool = True, listed: float | None = None) -> bytes:
-        """The catalog as the bytes of an ORC file. ``whole``: readers need no earlier catalog. ``listed``: the value of
-        the field with this name."""
+        """The catalog as the bytes of an ORC file. ``whole`` says that readers need no earlier catalog. ``listed`` is
+        the value of the field with this name."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):
@@ -311,7 +313,7 @@ class Catalog:
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
         described |= {"whole": whole, "made": time.time(), "listed": listed}
-        # a random value, so that no two writers write the same bytes (see Folder.publish)
+        # The random value ensures that no two writers write the same bytes (see Folder.publish).
         described["written"] = uuid.uuid4().hex
         return written_catalog(pa.table(columns), described)
 
@@ -322,7 +324,8 @@ class Catalog:
         files: Sequence[str] | None = None,
         columns: Iterable[str] | None = None,
     ) -> Catalog:
-        """Reads the file columns ``files`` and the statistics of the data columns ``columns`` (in any case; None: all).
+        """Reads the file columns ``files`` and the statistics of the data columns ``columns``. Upper and lower case are
+        the same. None means all columns.
 
         Raises ``CorruptFile``.
         """
@@ -330,7 +333,7 @@ class Catalog:
         try:
             described = file.described
             if described["version"] != VERSION:
-                message = f"a catalog of version {described['version']}; only {VERSION} is known"
+                message = f"the catalog has version {described['version']}; only version {VERSION} is supported"
                 raise CorruptFile(f"{message}; build the indexes again")
             keys = [StatisticsKey(one["column"], one["type"]) for one in described["statistics"]]
             wanted = None if columns is None else {name.lower() for name in columns}
@@ -348,23 +351,23 @@ class Catalog:
         except (pa.ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptFile):
                 raise
-            message = f"not a catalog: {type(error).__name__}: {error}"
+            message = f"the file is not a catalog: {type(error).__name__}: {error}"
             raise CorruptFile(f"{message}; build the indexes again") from error
 
     @staticmethod
     def rows_of(source: CatalogFile, names: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
-        """File columns of some rows, whose numbers must be ascending. Raises ``CorruptFile``."""
+        """The file columns of some rows, whose numbers must be ascending. Raises ``CorruptFile``."""
         found = source.read(names, lacking=TAIL_FIELDS, rows=rows)
         try:
             found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
         except pa.ArrowException as error:
-            raise CorruptFile(f"not a catalog: {error}; build the indexes again") from error
+            raise CorruptFile(f"the file is not a catalog: {error}; build the indexes again") from error
         _check_places(found)
         return found
 
     @staticmethod
     def is_whole(source: CatalogFile | bytes | memoryview) -> bool:
-        """Whether a catalog needs no earlier ones; raises ``CorruptFile``."""
+        """Whether a catalog needs no earlier catalogs. Raises ``CorruptFile``."""
         described = CatalogFile.of(source).described
         return bool(described.get("whole", True)) if isinstance(described, dict) else False
 
@@ -376,8 +379,8 @@ def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:
 
 
 def _check_places(files: pa.Table) -> None:
-    """Checks the names in a catalog, which its writer chose. An index must be in the folder of indexes, a tail in the
-    folder of tails."""
+    """Checks the names in a catalog. They are not trusted, because a damaged or hostile catalog may have any names. An
+    index must be in the folder of indexes, and a tail in the folder of tails."""
     for column, folder in (("index", "index"), ("tails", TAILS)):
         if column not in files.column_names:
             continue
@@ -387,12 +390,12 @@ def _check_places(files: pa.Table) -> None:
         wrong = names.filter(pc.or_(pc.invert(inside), climbs))
         if len(wrong):
             what = "an index" if column == "index" else "tails"
-            message = f"a catalog names {what} {wrong[0].as_py()!r:.120}, outside of its folder"
+            message = f"the catalog names {what} {wrong[0].as_py()!r:.120}, which is outside its folder"
             raise CorruptFile(f"{message}; build the indexes again")
 
 
 def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
-    """One array for each column and type, from lists that have one item for each."""
+    """One array for each column and type. The input has lists with one item for each column and type."""
     values = observed.flatten()
     parents = pc.list_parent_indices(observed).to_numpy()
     fields = {one.name: values.field(i) for i, one in enumerate(values.type)}
@@ -419,8 +422,8 @@ def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
 def statistics_column(
     key: StatisticsKey, kept: pa.Array, rows: npt.NDArray[np.int64], options: ReadOptions = STATISTICS_OPTIONS
 ) -> StatisticsColumn:
-    """What the catalog proves about a column in each file. A null in ``kept`` means that nothing is proved. ``rows``:
-    the number of rows of each file.
+    """The statistics that the catalog proves about a column in each file. A null in ``kept`` means that nothing is
+    proved. ``rows`` is the number of rows of each file.
 
     Only the option ``wall_clock_zone`` may differ from its default.
     """
@@ -446,8 +449,8 @@ def statistics_column(
 
 
 def proved_values(kept: pa.Array, wanted: Wanted) -> npt.NDArray[np.bool_]:
-    """The files in which the count of a column is the number of its values, and the wanted ones of sum, minimum and
-    maximum are proved."""
+    """The files in which the count of a column is the number of its values, and each wanted total (sum, minimum,
+    maximum) is proved."""
     count, flags, _, _, total = kept.flatten()
     bits = flags.fill_null(0).to_numpy(zero_copy_only=False)
     known = (bits & _COUNTED) != 0
@@ -479,7 +482,7 @@ def _bounds(node: OrcType, values: pa.Array, exact: npt.NDArray[np.bool_]) -> Bo
 
 
 def _instants(bounds: Bounds, zone: Zone, farthest: Callable[[set[int]], int]) -> Bounds:
-    """Converts bounds of local times (ns) to bounds of the instants that have these local times in the zone."""
+    """Converts bounds of local times (ns) to bounds of the instants with these local times in the zone."""
     assert isinstance(bounds, NumberBounds)
     hours, places = np.unique(bounds.values // (3600 * _NANOS_PER_SECOND), return_inverse=True)
     offsets = np.array([farthest(zone.offsets_near(hour * 3600)) for hour in hours.tolist()], np.int64)

@@ -1,10 +1,11 @@
-"""The bytes of a catalog, which is an ORC file: reads them with a limit on memory, and has their checksums.
+"""Reads and writes the bytes of a catalog, which is an ORC file. The memory for reading is limited, and checksums are
+verified.
 
-A repeated value takes almost no bytes in a file. A name of 10 KB in 200,000 rows makes a file of some KB, but 2 GB of
-Arrow strings. So the rows are counted before they are read, and the bytes while they are read.
+A repeated value takes almost no bytes in a file. For example, a name of 10 KB in 200,000 rows makes a file of some KB,
+but 2 GB of Arrow strings. So the rows are counted before reading, and the bytes are counted during reading.
 
 ORC has no checksums, but a damaged catalog must not be used. So the file's metadata (key ``orcidx.rollup``, JSON) has
-the CRC-32 of all stripes and types, and the key ``orcidx.rollup.crc`` has the CRC-32 of that metadata.
+the CRC-32 of all stripes and types. The key ``orcidx.rollup.crc`` has the CRC-32 of that metadata.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ CHECKSUM = "orcidx.rollup.crc"
 _LEAST_ROWS, _LEAST_BYTES = 50_000, 64 << 20
 _ROW_BYTES = 4
 _BYTES_PER_BYTE = 64
-"""The most rows and bytes that a catalog may have in memory: a fixed number for every file, and a number for each
-stored byte. Catalogs of 10 to 1,000,000 files, which have up to 5.2 MB, stay below this."""
+"""The limits on the rows and bytes that a catalog may have in memory: a fixed number for every file, and a number for
+each stored byte. Catalogs of 10 to 1,000,000 files, which have up to 5.2 MB, stay below these limits."""
 
 
 def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
-    """The file of a table and its description. The file is written twice, because its metadata has the checksum of the
-    rest."""
+    """The bytes of an ORC file with a table and its description. The file is written twice, because its metadata has
+    the checksum of the other bytes."""
     draft = _written(table, b"")
     text = json.dumps({**described, "crc": _content_crc(open_file(draft), draft)}).encode()
     return _written(table, text)
 
 
 def _written(table: pa.Table, text: bytes) -> bytes:
-    from orcidx.orc_writer.writer import write_table  # imports 28 modules, which readers do not need
+    from orcidx.orc_writer.writer import write_table  # imports 28 modules that readers do not need
 
     sink = pa.BufferOutputStream()
     write_table(table, sink, compression="zstd", metadata={METADATA: text, CHECKSUM: str(zlib.crc32(text))})
@@ -51,7 +52,7 @@ def _written(table: pa.Table, text: bytes) -> bytes:
 
 
 def _content_crc(file: OrcFile, data: bytes | memoryview) -> int:
-    """The checksum of everything up to the end of the last stripe, of the types, and of the stripes' positions."""
+    """The checksum of all bytes up to the end of the last stripe, of the types, and of the stripes' positions."""
     footer = file.tail.footer
     places = [(one.offset, one.index_length, one.data_length, one.footer_length, one.rows) for one in footer.stripes]
     ends = [sum(place[:4]) for place in places]
@@ -60,7 +61,7 @@ def _content_crc(file: OrcFile, data: bytes | memoryview) -> int:
 
 
 class CatalogFile:
-    """An open catalog. ``described``: its own description. Every error is raised as ``CorruptFile``."""
+    """An open catalog. ``described`` is the description in the file. Every error is raised as ``CorruptFile``."""
 
     @staticmethod
     def of(source: CatalogFile | bytes | memoryview) -> CatalogFile:
@@ -77,11 +78,11 @@ class CatalogFile:
             text = metadata[METADATA]
             described = json.loads(text)
             if int(metadata[CHECKSUM]) != zlib.crc32(text) or described["crc"] != _content_crc(self._file, data):
-                raise CorruptFile("a catalog whose checksum is not that of its bytes")
+                raise CorruptFile("the checksum of the catalog does not match its bytes")
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptFile):
                 raise
-            raise CorruptFile(f"not a catalog: {type(error).__name__}: {error}") from error
+            raise CorruptFile(f"the file is not a catalog: {type(error).__name__}: {error}") from error
         return dict(described)
 
     @property
@@ -91,14 +92,14 @@ class CatalogFile:
 
     @property
     def rows(self) -> int:
-        """How many rows the catalog has."""
+        """The number of rows of the catalog."""
         return self._file.num_rows
 
     def read(
         self, columns: Sequence[str], *, lacking: pa.Schema | None = None, rows: npt.NDArray[np.int64] | None = None
     ) -> pa.Table:
-        """These columns. A column in ``lacking`` may be missing in files of earlier versions; it is then null.
-        ``rows``: the ascending numbers of the wanted rows; None for all."""
+        """Reads these columns. A column in ``lacking`` may be missing in files of earlier versions, and is then null.
+        ``rows`` has the ascending numbers of the wanted rows. None means all rows."""
         names = self._file.schema.names
         absent = [one for one in lacking or () if one.name in columns and one.name not in names]
         without = {one.name for one in absent}
@@ -110,10 +111,10 @@ class CatalogFile:
     def _read(self, columns: Sequence[str], wanted: npt.NDArray[np.int64] | None) -> pa.Table:
         rows = self._file.num_rows
         if rows > (most := max(_LEAST_ROWS, self.size // _ROW_BYTES)):
-            raise CorruptFile(f"a catalog of {self.size} bytes claims {rows} rows, more than {most}")
+            raise CorruptFile(f"a catalog of {self.size} bytes states {rows} rows, but at most {most} are allowed")
         missing = [name for name in columns if name not in self._file.schema.names]
         if missing:
-            raise CorruptFile(f"not a catalog: it lacks the column {missing[0]}")
+            raise CorruptFile(f"the file is not a catalog: it lacks the column {missing[0]}")
         taken, most = 0, max(_LEAST_BYTES, _BYTES_PER_BYTE * self.size)
         batches = []
         with self._file.scan(columns, selection=wanted).to_batches() as found:
@@ -121,7 +122,8 @@ class CatalogFile:
                 taken += batch.nbytes
                 if taken > most:
                     raise CorruptFile(
-                        f"a catalog of {self.size} bytes takes more than {taken} bytes of memory; {most} are allowed"
+                        f"a catalog of {self.size} bytes takes more than {taken} bytes of memory; "
+                        f"at most {most} are allowed"
                     )
                 batches.append(batch)
         schema = pa.schema([self._file.schema.field(name) for name in columns])
@@ -129,10 +131,14 @@ class CatalogFile:
 
 
 def _damage_of(call: Callable[[], T]) -> T:
-    """The result of a call. Every error in the file is raised as one about a damaged catalog, to which the caller can
-    add the catalog's name."""
+    """Returns the result of a call. Every error in the file is raised as an error about a damaged catalog. The caller
+    can add the name of the catalog."""
     try:
         return call()
     except (CorruptFile, Unsupported, InvalidQuery) as error:
-        kind = "" if error.message.startswith(("a catalog", "not a catalog")) else "not a catalog: "
+        kind = (
+            ""
+            if error.message.startswith(("a catalog", "the file is not a catalog"))
+            else "the file is not a catalog: "
+        )
         raise CorruptFile(f"{kind}{error.message}; build the indexes again", column=error.column) from error

@@ -1,9 +1,9 @@
-"""The files of a directory from its catalog (``fresh="catalog"``). The directory is not listed, and no object is made
-for each file.
+"""The files of a directory, taken from its catalog (``fresh="catalog"``). The directory is not listed, and no object is
+created for each file.
 
-A listing takes a request for every 1,000 names; a catalog takes one request. It replaces a listing only if it has all
-files of the listing from which it was made (``Catalog.listed``). A scan compares each file that it opens with the
-catalog: a file of another version is refused, and a missing file is an error. Files that were added later are not seen.
+A listing takes a request for every 1,000 names, but a catalog takes one request. The catalog can replace a listing only
+if it has all files of the listing from which it was made (``Catalog.listed``). A scan compares each file that it opens
+with the catalog. A file of another version and a missing file are errors. Files that were added later are not seen.
 ``explain`` and the metadata of totals show the time of the listing.
 """
 
@@ -41,21 +41,21 @@ def listed_by_catalog(
     hive_partitions: bool,
     case_sensitive: bool,
 ) -> tuple[CatalogFiles, CatalogIndexes]:
-    """The files of one directory. Raises ``InvalidQuery`` if no catalog has all of them, ``CorruptFile`` for a damaged
-    catalog."""
+    """The files of one directory. Raises ``InvalidQuery`` if no catalog has all of them, and ``CorruptFile`` for a
+    damaged catalog."""
     if not isinstance(path, Source) and isinstance(path, (list, set, frozenset)):
         raise InvalidQuery(
-            'fresh="catalog" takes one directory, whose catalog it reads; use fresh="listing" for several'
+            'fresh="catalog" supports only one directory, whose catalog it reads; use fresh="listing" for several'
         )
     store = IndexStore.open(path, storage_options=storage_options, filesystem=filesystem)
     name = describe_source(path, storage_options=storage_options, filesystem=filesystem).name
     if store is None:
-        message = 'fresh="catalog": the directory has no catalog; orcidx.spark.build_file_index makes one'
+        message = 'fresh="catalog": the directory has no catalog; make it with orcidx.spark.build_file_index'
         raise InvalidQuery(message, file=name)
     if store.listing.listed is None:
         raise InvalidQuery(
-            'fresh="catalog": the catalog does not know all files of the directory; build its indexes for all of them, '
-            'or list it with fresh="listing"',
+            'fresh="catalog": the catalog does not have all files of the directory; build the indexes for all files, '
+            'or use fresh="listing"',
             file=name,
         )
     files = store.listing.files.select(["path", "size", "mtime", "etag"]).combine_chunks()
@@ -74,7 +74,7 @@ def listed_by_catalog(
 
 @dataclass(frozen=True, eq=False)
 class CatalogFiles(Sequence[FileJob]):
-    """Jobs for the files of a directory. Each is made when it is needed. ``listing``: the result of
+    """Jobs for the files of a directory. Each job is made when it is needed. ``listing`` is the result of
     ``listing_table``."""
 
     root: Source
@@ -101,7 +101,7 @@ class CatalogFiles(Sequence[FileJob]):
         return self._jobs(range(len(self)))
 
     def some(self, numbers: Int64s) -> tuple[FileJob, ...]:
-        """The jobs of some files."""
+        """The jobs of some files, given by their numbers."""
         return tuple(self._jobs(numbers.tolist()))
 
     def _jobs(self, numbers: Sequence[int]) -> Iterator[FileJob]:
@@ -115,13 +115,13 @@ class CatalogFiles(Sequence[FileJob]):
 
     @cached_property
     def has_acid_folders(self) -> bool:
-        """Whether files are in directories that are written by Hive's transactions."""
+        """Whether some files are in directories of Hive's transactions."""
         return bool(pc.any(pc.match_substring_regex(self.listing["path"], ACID_FOLDER)).as_py())
 
 
 @dataclass(frozen=True)
 class CatalogIndexes:
-    """The indexes of that directory; see ``planner.request.FileIndexes``. A copy in another process opens the store
+    """The indexes of the directory; see ``planner.request.FileIndexes``. A copy in another process opens the store
     again."""
 
     root: Source
@@ -134,7 +134,7 @@ class CatalogIndexes:
     def _opened(self) -> IndexStore:
         store = IndexStore.open(self.root) if self.store is None else self.store
         if store is None:
-            raise StorageError("the catalog of the directory is gone", file=self.root.name)
+            raise StorageError("the catalog of the directory was deleted", file=self.root.name)
         return store
 
     def _plan(self, jobs: Sequence[FileJob], request: ScanRequest, totalled: Collection[str]) -> FilePlan:
@@ -159,7 +159,7 @@ class CatalogIndexes:
         if request.match != "name" or not jobs:
             return KnownTotals(tuple(jobs))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:
-            return KnownTotals(tuple(jobs))  # such files are refused
+            return KnownTotals(tuple(jobs))  # such files raise an error when they are read
         plan = self._plan(jobs, request, tuple(columns))
         eligible = None
         if not isinstance(jobs, CatalogFiles):

@@ -19,7 +19,7 @@ def catalog_name(number: int) -> str:
 
 
 def is_of_version_1(name: str) -> bool:
-    """Whether a catalog has an old format that is no longer read."""
+    """Whether a catalog has the old format, which is no longer read."""
     return name.endswith(".parquet")
 
 

@@ -1,7 +1,8 @@
-"""Totals of the files of a directory from its catalog, for all files in which every row matches.
+"""Computes totals of the files of a directory from its catalog, for all files in which every row matches.
 
-A file is included under three conditions. The catalog has its exact version. It proves that every row matches. For each
-wanted column it has a count, a sum, and a minimum and a maximum that are values (see ``orc.stored_totals``).
+A file is included under three conditions. The catalog has the exact version of the file. The catalog proves that every
+row matches. For each wanted column the catalog has a count, a sum, and a minimum and a maximum that are values of the
+column (see ``orc.stored_totals``).
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ Int64s = npt.NDArray[np.int64]
 def known_units(
     plan: FilePlan, columns: Mapping[str, TotalledColumn], options: ReadOptions, eligible: Bools | None = None
 ) -> tuple[list[KnownUnit], Bools]:
-    """The totals that the catalog proves, by partition, and the files that are included in them. ``eligible``: files in
-    which only the predicate excludes rows."""
+    """The totals that the catalog proves, by partition, and the files that are included in them. In ``eligible`` files
+    only the predicate excludes rows."""
     rows = plan.known.rows
     taken = plan.fresh & plan.matching & (rows > 0)
     if eligible is not None:
@@ -54,7 +55,7 @@ def known_units(
 
 
 def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
-    """The included files, in groups with one partition and one type of each column."""
+    """The included files in groups. The files of a group have the same partition and the same type of each column."""
     files = np.flatnonzero(taken)
     number = codes[files]
     for key in keys:
@@ -66,8 +67,8 @@ def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column in all files. ``key``: for each file the entry of ``found`` with its statistics; -1 if none proves the
-    wanted totals."""
+    """One column in all files. ``key`` has for each file the index in ``found`` of its statistics, or -1 if no
+    statistics prove the wanted totals."""
 
     name: str
     key: Int64s
@@ -109,7 +110,7 @@ def _is_read_as(key: StatisticsKey, kind: pa.DataType, options: ReadOptions) -> 
 
 
 def _form(value: Any, key: StatisticsKey) -> Any:
-    """A bound of the catalog in the form of ``aggregation.value_forms``."""
+    """A bound of the catalog in the form that ``aggregation.value_forms`` uses."""
     node = key.node
     if value is None or node.kind is not TypeKind.DECIMAL:
         return value + 0.0 if isinstance(value, float) else value

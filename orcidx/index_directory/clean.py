@@ -1,4 +1,4 @@
-"""Deletes what jobs left behind in a directory's ``_orcidx/``: incomplete files, and indexes that are not in use."""
+"""Deletes files that jobs left in a directory's ``_orcidx/``: incomplete files, and indexes that are not in use."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from orcidx.storage.stores import Upload
 __all__ = ["Cleaning", "clean_indexes"]
 
 _SHOWN_FILES = 20
-"""At most this many files, and unfinished uploads, are listed one by one."""
+"""At most this many files are listed one by one, and at most this many unfinished uploads."""
 
 
 @dataclass(frozen=True)
 class Removed:
-    """An object that is no longer needed: its name in ``_orcidx/``, its size in bytes, and the reason."""
+    """An object that is no longer needed. It has a name in ``_orcidx/``, a size in bytes, and a reason."""
 
     name: str
     size: int
@@ -35,8 +35,9 @@ class Removed:
 
 @dataclass(frozen=True)
 class Cleaning(Summary):
-    """What ``clean`` deleted, or would delete in a dry run. ``kept``: leftovers that are too young. ``uploads``:
-    unfinished uploads of any writer below the directory, which ``clean`` lists but does not delete."""
+    """The files that ``clean`` deleted, or would delete in a dry run. ``kept`` is the number of leftovers that are too
+    young. ``uploads`` has unfinished uploads of any writer below the directory, which ``clean`` lists but does not
+    delete."""
 
     directory: str
     removed: tuple[Removed, ...]
@@ -63,11 +64,11 @@ class Cleaning(Summary):
         if self.uploads:
             yield Section(
                 "what to do",
-                [("their parts are charged for until they are aborted, which a lifecycle rule of the bucket can do",)],
+                [("the store charges for their parts until they are aborted, for example by a lifecycle rule",)],
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The result as JSON values."""
         removed = [{"name": one.name, "bytes": one.size, "reason": one.reason} for one in self.removed]
         uploads = [{"path": one.path, "id": one.id, "began": _time_text(one.began)} for one in self.uploads]
         found: dict[str, Any] = {"directory": self.directory, "removed": removed, "kept": self.kept}
@@ -89,18 +90,19 @@ def clean_indexes(
 ) -> Cleaning:
     """Deletes leftovers that are older than ``older_than`` (seconds, or a timedelta) in a directory's ``_orcidx/``.
 
-    Leftovers are temporary files of writers that died, catalogs that a later one replaced, and indexes and tails that
-    the catalog does not name. Younger leftovers may belong to a running job, or to a query that was planned a moment
-    ago. Unfinished uploads below the directory are listed if the store supports this (S3, given as a URL). They are not
-    deleted, because they may belong to another program. Raises ``FileNotFoundError`` if there is no such directory, and
-    ``CorruptFile`` if the catalog cannot be read.
+    Leftovers are temporary files of killed writers, catalogs that a later catalog replaced, and indexes and tails that
+    the catalog does not name. Younger leftovers may belong to a running job, or to a query that was planned just
+    before. Unfinished uploads below the directory are listed if the store supports this (S3, given as a URL). They are
+    not deleted, because they may belong to another program. Raises ``FileNotFoundError`` if the directory does not
+    exist, and ``CorruptFile`` if the catalog cannot be read.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
     if not seconds >= 0:
-        raise InvalidQuery(f"older_than is {older_than!r}; an age cannot be negative")
+        raise InvalidQuery(f"older_than is {older_than!r}, but an age cannot be negative")
     root = describe_source(path, storage_options=storage_options)
     folder = Folder.of(root, FOLDER)
-    stored = folder.list()  # listed before the catalog is read, so that files written later are not in the listing
+    # the folder is listed before the catalog is read, so files written later are not in the listing
+    stored = folder.list()
     if not stored:
         list_sources(path, storage_options=storage_options)  # raises FileNotFoundError if there is no such directory
     before = time.time_ns() - round(seconds * 1e9)
@@ -118,18 +120,18 @@ def clean_indexes(
 def _uploads(root: Source, before: int) -> tuple[Upload, ...]:
     try:
         found = Folder(root).uploads()
-    # a user who may write and delete may have no right to list uploads, and some servers do not support it
+    # A user who may write and delete may lack the right to list uploads, and some servers do not support listing them.
     except (PermissionError, StorageError):
         return ()
     return tuple(one for one in found if one.began is None or one.began < before)
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:
-    """The objects that are no longer needed, since when (ns; None if this is not known), and why.
+    """The objects that are no longer needed, with the time since when (ns; None if it is not known), and the reason.
 
-    A catalog is a leftover since the time at which a later whole catalog was written. Until then queries used it. An
-    index or an object of tails is a leftover if only catalogs that are now deleted name it. It is also a leftover,
-    since the last catalog was written, if later rows in the current catalogs name another one for its files.
+    A catalog is a leftover since the time at which a later whole catalog was written, because queries used it until
+    then. An index or an object of tails is a leftover if only deleted catalogs name it. It is also a leftover if later
+    rows in the current catalogs name another object for its files. In this case the time is that of the last catalog.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()
@@ -144,7 +146,7 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
         outdated = store.names_in(in_use) - named
     for one in stored:
         if is_temporary(one.name):
-            yield one, one.version.mtime, "its writer died"
+            yield one, one.version.mtime, "its writer was killed"
         elif one.name in replaced:
             yield one, replaced[one.name], "a later catalog replaced it"
         elif one.name.startswith((f"{INDEXES}/", f"{TAILS}/")) and one.name not in named:
@@ -152,7 +154,7 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
 
 
 def _replaced(stored: list[Stored], store: IndexStore) -> dict[str, int]:
-    """Catalogs that are no longer in use, and since when."""
+    """Catalogs that are no longer in use, each with the time since when."""
     numbers = {catalog_number(one.name): one for one in stored if catalog_number(one.name)}
     in_use = store.catalog_names
     first = catalog_number(in_use[0]) if in_use else 0

@@ -1,4 +1,4 @@
-"""Describes which files of a directory are indexed, by which indexes, and whether these are still valid."""
+"""Describes which files of a directory are indexed, by which indexes, and whether these indexes are still valid."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _FILES = pa.schema(
 class IndexDescription(Summary):
     """The indexes of a directory.
 
-    ``files``: a row for each file. Its ``state`` is "fresh"; "stale" (the file has changed since); "new" (not indexed
-    yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or broken); or "gone" (the
-    file was deleted). ``indexes``: texts such as "bitmap of city". ``index``: null if they are embedded in the catalog.
-    ``current``: False if they were built with another spec. ``spec``: the spec of the last build. ``rewrites``: for
-    each rewrite (``orcidx.spark.rewrite``) whose old files still exist, a sentence that says who still reads them and
-    until when.
+    ``files`` has a row for each file. Its ``state`` is "fresh"; "stale" (the file has changed since); "new" (not
+    indexed yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or broken); or
+    "gone" (the file was deleted). ``indexes`` has texts such as "bitmap of city". ``index`` is null if the indexes are
+    embedded in the catalog. ``current`` is False if the indexes were built with another spec. ``spec`` is the spec of
+    the last build. ``rewrites`` has a sentence for each rewrite (``orcidx.spark.rewrite``) whose old files still exist.
+    It says who still reads these files, and until when.
     """
 
     directory: str
@@ -100,7 +100,7 @@ class IndexDescription(Summary):
         return int(pc.sum(pc.equal(pc.list_flatten(fresh["indexes"]), f"{kind} of {column}")).as_py() or 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The description as JSON values."""
         return {
             "directory": self.directory,
             "generation": self.generation,
@@ -119,7 +119,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _rewrites(folder: Folder) -> tuple[str, ...]:
-    """Sentences about old files of rewrites that still exist."""
+    """Sentences about rewrites whose old files still exist."""
     told = []
     for name in (one.name for one in folder.list(FOLDER) if one.name.endswith(UNDER_WAY)):
         try:
@@ -130,8 +130,8 @@ def _rewrites(folder: Folder) -> tuple[str, ...]:
         how = "keeps the files that it replaced" if kept else "has not deleted the files that it replaced"
         when = f" until {datetime.datetime.fromtimestamp(until, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC" if kept else ""
         told.append(
-            f"{name}: a rewrite {how}{when}: orcidx gives each row once, other readers see rows of old and new files; "
-            f"{'queries that began before end' if kept else 'orcidx.spark.recover deletes them'}"
+            f"{name}: a rewrite {how}{when}. orcidx returns each row once, but other readers see rows of old and "
+            f"new files; {'earlier queries can still finish' if kept else 'orcidx.spark.recover deletes them'}"
         )
     return tuple(told)
 
@@ -139,14 +139,16 @@ def _rewrites(folder: Folder) -> tuple[str, ...]:
 def describe_indexes(
     path: OneSource, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
-    """Lists the directory and its indexes, and compares them with the catalog. No data file is opened.
+    """Lists the directory and its indexes, and compares both with the catalog. No data file is opened.
 
-    ``verify``: also read and check every index file. Raises ``InvalidQuery`` if there are no indexes, ``CorruptFile``
-    for a damaged catalog.
+    With ``verify``, every index file is also read and checked. Raises ``InvalidQuery`` if there are no indexes, and
+    ``CorruptFile`` for a damaged catalog.
     """
     store = IndexStore.open(path, storage_options=storage_options)
     if store is None:
-        raise InvalidQuery("the directory has no indexes; orcidx.spark.build_file_index makes them", file=str(path))
+        raise InvalidQuery(
+            "the directory has no indexes; build them with orcidx.spark.build_file_index", file=str(path)
+        )
     listing = listing_table(store.root, list_sources(path, storage_options=storage_options))
     match = store.match(listing)
     known = store.catalog(files=["size", "rows", "error", "index", "index_size", "indexes", "spec"], columns=()).files
@@ -162,7 +164,7 @@ def describe_indexes(
     for place in np.flatnonzero(state == "fresh").tolist():
         if (entry := int(entries[place])) in broken:
             state[place] = "damaged"
-            errors[place] = broken[entry] or "its index file is missing or truncated"
+            errors[place] = broken[entry] or "the index file is missing or truncated"
     columns = {
         "path": pa.concat_arrays(
             [listing["path"].combine_chunks(), known["path"].combine_chunks().take(pa.array(gone))]

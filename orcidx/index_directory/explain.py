@@ -1,5 +1,5 @@
-"""Explains what a query would read of a directory of ORC files, which evidence rules out the rest, and what each kind
-of evidence would rule out by itself.
+"""Explains what a query would read from a directory of ORC files. The explanation says which evidence rules out the
+rest, and what each kind of evidence would rule out alone.
 
 A file that the catalog rules out is not opened. For the other files, tails, row indexes and bloom filters are read.
 File indexes are read for all files. Data is never read.
@@ -39,7 +39,7 @@ OWN = "ORC statistics and bloom filters"
 ROLLED = "file statistics (catalog)"
 NO_ROWS = "no rows in the file"
 _SHOWN_TEXTS = 10
-"""At most this many errors, and notes, are listed one by one."""
+"""At most this many errors are listed one by one, and at most this many notes."""
 
 _NUMBERS = ("rows", "kept_rows", "stripes", "kept_stripes", "groups", "kept_groups", "kept_bytes", "index_bytes")
 _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("rows", pa.int64())]))
@@ -53,24 +53,24 @@ EXAMINED = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""The result for one file. ``alone``: the rows that each kind of evidence keeps by itself. ``skipped``: the rows of the
-row groups that each kind ruled out first. For a file that the catalog rules out only the indexes are examined, and the
-other numbers are null."""
+"""The result for one file. ``alone`` has the rows that each kind of evidence keeps alone. ``skipped`` has the rows of
+the row groups that each kind ruled out first. For a file that the catalog rules out, only the indexes are examined, and
+the other numbers are null."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about each file. ``request``: like that of a scan, with the schema of all files. ``folder``: the
-    directory ``_orcidx/``."""
+    """The question to answer for each file. ``request`` is like the request of a scan, with the schema of all files.
+    ``folder`` is the directory ``_orcidx/``."""
 
     request: ScanRequest
     folder: Folder
 
 
 def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of ``EXAMINED`` for one file. An error is stored in the row, not raised.
+    """The row of ``EXAMINED`` for one file. An error is stored in the row and not raised.
 
-    ``row``: the path of the file; ``kept`` (whether the catalog keeps it); ``known_rows``; ``index``, ``embedded``,
+    ``row`` has the path of the file; ``kept`` (whether the catalog keeps it); ``known_rows``; ``index``, ``embedded``,
     ``indexes`` and ``tail`` as in the catalog; and the pickled ``constants`` of its partition or None.
     """
     found: dict[str, Any] = {**dict.fromkeys(EXAMINED.names), "path": row["path"]}
@@ -90,7 +90,7 @@ def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[
 
 
 def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | None, bytes | None]:
-    """The index with its bytes, which are read only once. Has no bytes if the index is missing."""
+    """The index and its bytes, which are read only once. The bytes are None if the index is missing."""
     hidden = Partitions.of(pa.array([row["path"]], pa.string()), pa.schema([]))
     types = {one["column"]: one["type"] for one in row["indexes"] or () if not hidden.hides(one["column"])}
     if row["embedded"] is not None:
@@ -102,7 +102,7 @@ def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | N
 
 
 def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
-    """The number of rows that each index keeps if it is used by itself."""
+    """The number of rows that each index keeps if it is used alone."""
     assert request.where is not None
     try:
         entries = read_container(Body.of(data)).entries
@@ -138,7 +138,7 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
 
 
 def _skipped(explanation: Explanation) -> dict[str, int]:
-    """Rows of row groups, by the evidence that ruled them out. For a file that was ruled out as a whole, all its
+    """Rows of row groups by the evidence that ruled them out. If the file was ruled out as a whole, these are all its
     rows."""
     counts = Counter(explanation.skipped_by)
     for file in explanation.files:
@@ -152,8 +152,8 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Alone:
-    """The effect of one kind of evidence by itself. ``files``: how many files have it. ``skipped_files``: how many
-    files it rules out as a whole. ``kept_rows``: how many rows of all files would remain."""
+    """The effect of one kind of evidence alone. ``files`` is the number of files that have it. ``skipped_files`` is the
+    number of files that it rules out completely. ``kept_rows`` is the number of rows of all files that would remain."""
 
     name: str
     files: int
@@ -163,12 +163,12 @@ class Alone:
 
 @dataclass(frozen=True)
 class DirectoryExplanation(Summary):
-    """What a query would read of a directory, and why the rest is skipped.
+    """What a query would read from a directory, and why the rest is skipped.
 
-    ``funnel``: files, rows, stripes, row groups and bytes before and after pruning. Stripes and row groups are counted
-    only in files that the catalog does not rule out. ``skipped_by``: rows by the evidence that ruled them out first.
-    ``alone``: the effect of each kind of evidence by itself, which helps to choose indexes. ``files``: a row (path,
-    size, rows, kept_rows, skipped_by, error) for each file.
+    ``funnel`` has files, rows, stripes, row groups and bytes before and after pruning. Stripes and row groups are
+    counted only in files that the catalog does not rule out. ``skipped_by`` has rows by the evidence that ruled them
+    out first. ``alone`` has the effect of each kind of evidence alone, which helps to choose indexes. ``files`` has a
+    row (path, size, rows, kept_rows, skipped_by, error) for each file.
     """
 
     directory: str
@@ -208,7 +208,7 @@ class DirectoryExplanation(Summary):
         yield Section("notes", [(note,) for note in (*self.notes, *read)])
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The explanation as JSON values."""
         return {
             "directory": self.directory,
             "where": self.where,
@@ -227,8 +227,8 @@ def _share(part: int, whole: int) -> str:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What the catalog says about the files of a listing: with all its evidence, with partitions only, and with
-    statistics only."""
+    """The files of a listing that the catalog keeps: with all its evidence, with partitions only, and with statistics
+    only."""
 
     listing: pa.Table
     plan: FilePlan
@@ -243,7 +243,7 @@ class Pruned:
 
 
 def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Table) -> DirectoryExplanation:
-    """Makes the explanation from the files that the catalog keeps and the rows that tasks found."""
+    """Makes the explanation from the files that the catalog keeps and the rows that the tasks returned."""
     found = {row["path"]: row for row in examined.to_pylist()}
     paths, sizes = pruned.listing["path"].to_pylist(), pruned.listing["size"].to_pylist()
     kept, in_partition = pruned.mask(pruned.plan), pruned.mask(pruned.by_partition)

@@ -1,8 +1,8 @@
-"""Finds the files of a directory that may hold a matching row, by its catalog. It works on all files at once, without
-an object for each file.
+"""Finds the files of a directory that may contain a matching row, by its catalog. It works on all files at once,
+without an object for each file.
 
-This evidence works on the list of files as if each file were one row. So it is combined for each leaf like other
-evidence.
+This evidence treats the list of files as if each file were one row. So it is combined for each leaf in the same way as
+other evidence.
 """
 
 from __future__ import annotations
@@ -69,11 +69,13 @@ Bools = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
 MOST_ASKED = 20_000
-"""A plan asks at most this many embedded indexes, at about 0.05 ms each. With more files, the tasks ask them."""
+"""The maximum number of embedded indexes that a plan evaluates, at about 0.05 ms each. With more files, the tasks
+evaluate them."""
 MOST_PARTS = 16
-"""At most this many leaves below an OR are each tested by statistics, at some milliseconds for a thousand files."""
+"""The maximum number of leaves below an OR that are each tested by statistics. A test takes some milliseconds for a
+thousand files."""
 FEW_FILES = 10_000
-"""At most this many files count as few. The statistics of one column then take half a megabyte."""
+"""The maximum number of files that count as few. The statistics of one column then take half a megabyte."""
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _OTHERWISE = {
@@ -83,14 +85,14 @@ _OTHERWISE = {
     "calendar": _TIMES,
     "decimal_zero_precision": (TypeKind.DECIMAL,),
 }
-"""Options that change how values of these types are read. With them the statistics cannot be used."""
+"""Options that change how values of these types are read. If one of them is set, the statistics cannot be used."""
 
 
 @dataclass(frozen=True)
 class Partitions:
     """The ``key=value`` directories of files. ``values[key][codes[i]]`` is the value of file ``i``.
 
-    ``keys``: all keys, including keys whose type is not known.
+    ``keys`` has all keys, including keys whose type is not known.
     """
 
     codes: Int64s
@@ -105,8 +107,9 @@ class Partitions:
     def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
         """The partitions of paths below the listed directory.
 
-        Types are those of ``schema``; keys that are not in it have none. Without a schema ``partition_values`` finds
-        the types. Keys that differ only in case have no type, because they may be the same column for the reader.
+        The types are those of ``schema``. A key that is not in it has no type. Without a schema ``partition_values``
+        finds the types. Keys that differ only in case have no type, because the reader may treat them as the same
+        column.
         """
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         distinct = directories.dictionary.to_pylist()
@@ -122,7 +125,7 @@ class Partitions:
 
     @staticmethod
     def as_columns(paths: pa.Array, schema: pa.Schema | None, *, case_sensitive: bool) -> Partitions:
-        """The partitions of a scan. Each key is a column, with its type in the schema if it is there."""
+        """The partitions of a scan. Each key is a column. It has the type in the schema, if the schema has the key."""
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         sources = [
             Source(directory, "path", f"/{directory}file", root="/") for directory in directories.dictionary.to_pylist()
@@ -137,8 +140,8 @@ class Partitions:
         return frozenset(key.casefold() for key in self.keys)
 
     def hides(self, column: str) -> bool:
-        """Whether the values of a column may come from directories. Statistics of the stored values then say nothing
-        about it. Names may differ in case, because it is not known here whether the reader ignores case."""
+        """Whether the values of a column may come from directories. Then statistics of the stored values do not apply
+        to the column. Names may differ in case, because it is not known here whether the reader ignores case."""
         return bool(self.keys) and column.casefold() in self._folded
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
@@ -148,8 +151,8 @@ class Partitions:
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """What is known about the files of a listing. ``catalog`` has a row for each file; it is null if nothing is known
-    or the row is stale. ``index_rows``: where their indexes are."""
+    """The known facts about the files of a listing. ``catalog`` has a row for each file, which is null if nothing is
+    known or the row is stale. ``index_rows`` says where the indexes are."""
 
     catalog: Catalog
     partitions: Partitions
@@ -167,19 +170,20 @@ class KnownFiles:
         return rows
 
     def types_of(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """Paimon's types of the columns in the index of a file. ``row``: its row in the catalog."""
+        """Paimon's types of the columns in the index of a file. ``row`` is the file's row in the catalog."""
         types = {one["column"]: one["type"] for one in row["indexes"] or ()}
         return {name: kind for name, kind in types.items() if not self.partitions.hides(name)}
 
 
 @dataclass(frozen=True)
 class FilePlan:
-    """What a query reads of a listing.
+    """The files and rows that a query reads from a listing.
 
-    ``kept``: positions of the files that may hold a matching row. ``fresh``: files whose listed version is in the
-    catalog. ``rows``: the number of rows of each file, -1 if not known. ``outcomes``: results of pruning, each for some
-    of the files (none without a predicate). ``by_index``: files that an index embedded in the catalog then ruled out.
-    ``notes``: what was stale or missing. ``tails``: where tails of files are kept.
+    ``kept`` has the positions of the files that may contain a matching row. ``fresh`` has the files whose listed
+    version is in the catalog. ``rows`` is the number of rows of each file, or -1 if it is not known. ``outcomes`` has
+    results of pruning, each for some of the files (none without a predicate). ``by_index`` has files that an index
+    embedded in the catalog then ruled out. ``notes`` says what was stale or missing. ``tails`` says where tails of
+    files are kept.
     """
 
     kept: Int64s
@@ -207,9 +211,9 @@ class FilePlan:
         return self.known.rows
 
     def reasons(self, file: int) -> tuple[Reason, ...]:
-        """Why a file holds no matching row. Empty for files that are kept."""
+        """The reasons why a file contains no matching row. They are empty for files that are kept."""
         if file in self.by_index:
-            return (Reason("Paimon file index", "", "by its index in the catalog, no row of the file matches"),)
+            return (Reason("Paimon file index", "", "no row of the file matches by its index in the catalog"),)
         for outcome in self.outcomes:
             if not outcome.span.slice(file, file + 1).is_empty:
                 return outcome.reasons(file, file + 1)
@@ -220,7 +224,7 @@ class FilePlan:
         return stored_index(self.known, file, self.kept) if self.has_index and self.fresh[file] else None
 
     def tails_of(self, files: Int64s) -> list[KeptTail | None]:
-        """The kept tails of the files, which will be opened in this order."""
+        """The kept tails of the files. The files will be opened in this order."""
         return [None] * len(files) if self.tails is None or not len(files) else self.tails.of(files)
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
@@ -229,8 +233,8 @@ class FilePlan:
 
 
 def stored_index(known: KnownFiles, file: int, then: Int64s) -> StoredIndex | None:
-    """The index of a file; None if it has none. ``then``: the files that will probably be asked about next, in their
-    order."""
+    """The index of a file, or None if it has no index. ``then`` has the files that will probably be needed next, in
+    their order."""
     row = known.index_rows.row(file, then)
     types = known.types_of(row)
     if row["embedded"] is not None:
@@ -242,8 +246,8 @@ def stored_index(known: KnownFiles, file: int, then: Int64s) -> StoredIndex | No
 
 
 def files_with_index_of(known: KnownFiles, files: Int64s, columns: set[str] | None, keys: set[str] | None) -> Int64s:
-    """The files that have an index which may answer: a bloom filter of one of the ``keys``, or an index of another kind
-    of one of the ``columns``. None means any column."""
+    """The files with an index that may help: a bloom filter of one of the ``keys``, or an index of another kind on one
+    of the ``columns``. None means any column."""
     found = [np.zeros(0, np.int64)]
     for some, rows in known.index_rows.parts(files, ["indexes"]):
         indexes = rows["indexes"].combine_chunks()
@@ -266,7 +270,7 @@ def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> 
 
 
 def columns_asked_of(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
-    """Names of top-level columns that a predicate may mean (for ``a.b.c``: ``a``, ``a.b`` and ``a.b.c``), and the
+    """Names of top-level columns that a predicate may refer to (for ``a.b.c``: ``a``, ``a.b`` and ``a.b.c``), and the
     columns of totals. None means any column."""
     if predicate is None:
         return set(totalled)
@@ -290,8 +294,8 @@ def plan_known_files(
 ) -> FilePlan:
     """Prunes all files. Without a predicate only files without rows are left out.
 
-    ``has_index``: whether there are indexes of some columns of the predicate. ``ask_indexes``: whether to ask embedded
-    indexes.
+    ``has_index`` says whether there are indexes of some columns of the predicate. ``ask_indexes`` says whether to
+    evaluate embedded indexes.
     """
     span = known.rows != 0
     if predicate is None:
@@ -309,7 +313,7 @@ def plan_known_files(
 
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
-    """Files that their embedded indexes rule out. The indexes are read only if there are few of them."""
+    """Files that their embedded indexes rule out. The indexes are read only if there are few."""
     indexed = known.index_rows.embedded(files, most=MOST_ASKED)
     if not indexed:
         return frozenset()
@@ -324,7 +328,7 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
             bound[key] = bind_to_index(asked, dict(types), options)
         try:
             index = read_file_index(row["embedded"], types=dict(types), rows=int(known.rows[file]))
-        except CorruptFile:  # the scan reports the damage
+        except CorruptFile:  # the scan reports the damage later
             continue
         if index.evaluate(bound[key]).is_empty:
             out.append(file)
@@ -332,10 +336,10 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
 
 
 def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions) -> list[Predicate]:
-    """The part of a predicate that is still undecided in each file. Parts of an OR that statistics rule out in a file
-    are left out.
+    """The part of a predicate that is still undecided in each file. It does not contain the parts of an OR that
+    statistics rule out in the file.
 
-    An index of ``a`` says nothing about ``a = 1 OR b = 2``, unless it is known that ``b`` has no 2. Files with the same
+    An index of ``a`` does not help with ``a = 1 OR b = 2``, unless it is known that ``b`` has no 2. Files with the same
     undecided part share one object.
     """
     asked = list(dict.fromkeys(_leaves_below_or(predicate)))
@@ -369,9 +373,10 @@ def _without(predicate: Predicate, gone: set[Leaf]) -> Any:
 
 
 def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
-    """What partitions and statistics say about a predicate: one outcome for all files with the same types of columns.
+    """The results of partitions and statistics for a predicate. There is one outcome for all files with the same types
+    of columns.
 
-    A leaf is evaluated in the file's type: ``x = 7.5`` is never true if ``x`` is an integer in the file.
+    A leaf is evaluated in the file's type. For example, ``x = 7.5`` is never true if ``x`` is an integer in the file.
     """
     off = changed_statistics(known.catalog, options)
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
@@ -397,9 +402,9 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
 
 
 class _KnownColumns(Mapping[Path, StatisticsColumn]):
-    """The statistics of columns of all files, in the form that tests use. For few files they are kept in this form for
-    the whole predicate. For many files they are kept only while one leaf is tested, because they take as much memory as
-    the stored statistics."""
+    """The statistics of columns of all files, in the form that tests of leaves use. For few files this form is kept for
+    the whole predicate. For many files it is kept only while one leaf is tested, because it takes as much memory as the
+    stored statistics."""
 
     def __init__(self, known: KnownFiles, keys: Mapping[Path, StatisticsKey], reading: ReadOptions) -> None:
         self._known = known
@@ -429,7 +434,9 @@ def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[Statistic
     if options.utf8 != "replace" and "utf8" in changed:
         changed.remove("utf8")
     return {
-        key: Note("file statistics", "off", f"the catalog's statistics do not apply with the option {name}", key.column)
+        key: Note(
+            "file statistics", "off", f"the catalog's statistics cannot be used with the option {name}", key.column
+        )
         for key in catalog.statistics
         for name in changed
         if key.node.kind in _OTHERWISE[name] and (name != "decimal_zero_precision" or not key.node.precision)
@@ -456,7 +463,7 @@ def _bound(
     predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions
 ) -> tuple[Bound, bool]:
     """The root of the predicate, and whether it is complete. Leaves that name other columns or do not fit their type
-    are replaced by True; the scan reports them."""
+    are replaced by True. The scan reports them."""
     fields = [pa.field(name, values.type) for name, values in partitions.values.items()]
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     fields += [pa.field(key.column, arrow_type(key.node, reading)) for key in keys]
@@ -478,7 +485,7 @@ class PartitionEvidence:
         self._partitions = partitions
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """See ``pruning.Evidence``: exact."""
+        """See ``pruning.Evidence``. The finding is exact."""
         if len(leaf.path) != 1 or leaf.path[0] not in self._partitions.values:
             return None
         values = self._partitions.values[leaf.path[0]]

@@ -1,4 +1,4 @@
-"""Versions of files as tables. Compares a listing with the versions of the same paths in a catalog."""
+"""Versions of files as tables. This module compares a listing with the versions of the same paths in a catalog."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ Bools = npt.NDArray[np.bool_]
 def states(
     listing: pa.Table, known: pa.Table, present: npt.NDArray[np.bool_], *, unit: int | None = None
 ) -> npt.NDArray[np.int8]:
-    """``Fingerprint.matches`` for all files at once. In addition the etag or the time must be known and equal.
+    """Computes ``Fingerprint.matches`` for all files at once. In addition, the etag or the time must be known and
+    equal.
 
-    ``unit``: the nanoseconds to which the listing rounds its times down."""
+    ``unit`` is the number of nanoseconds to which the listing rounds its times down."""
     same_size = _true(pc.equal(listing["size"], known["size"]))
     same_etag = pc.equal(listing["etag"], known["etag"])
     ours, theirs = listing["mtime"], known["mtime"]
@@ -47,7 +48,7 @@ def states(
 
 
 def among(files: pa.Table, others: pa.Table) -> Bools:
-    """Which rows of ``files`` have a version of a file that is among ``others``."""
+    """The rows of ``files`` whose version of a file also occurs in ``others``."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     found = others.take(place)
     same = np.asarray(place.is_valid().to_numpy(zero_copy_only=False), np.bool_)
@@ -58,7 +59,7 @@ def among(files: pa.Table, others: pa.Table) -> Bools:
 
 
 def later(files: pa.Table, others: pa.Table) -> Bools:
-    """Which rows of ``files`` have a path that has a later modification time in ``others``."""
+    """The rows of ``files`` whose path has a later modification time in ``others``."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     return _true(pc.greater(others["mtime"].take(place), files["mtime"]))
 
@@ -68,8 +69,8 @@ def _true(values: Any) -> npt.NDArray[np.bool_]:
 
 
 def behind(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
-    """The files whose permissions determine the mode of a new catalog, because it has values of them: the files of
-    ``news`` and the earlier catalogs."""
+    """The files whose permissions determine the mode of a new catalog, because the catalog has values of them. These
+    are the files of ``news`` and the earlier catalogs."""
     below = Folder(root)
     return [
         *(below.source(path) for path in news["path"].to_pylist()),

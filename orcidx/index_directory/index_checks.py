@@ -15,7 +15,8 @@ __all__ = ["broken_indexes", "damaged_indexes"]
 
 
 def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
-    """For each file of the catalog: whether its index file is missing, or its length differs from the written one."""
+    """Says for each file of the catalog whether its index file is missing, or has another length than the written
+    one."""
     files = store.catalog(files=("index", "index_size"), columns=()).files
     sizes = {one.name: one.version.size for one in store.folder.list(INDEXES)} if len(files) else {}
     pairs = zip(files["index"].to_pylist(), files["index_size"].to_pylist())
@@ -23,13 +24,14 @@ def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
 
 
 def broken_indexes(store: IndexStore) -> dict[int, str]:
-    """Reads and checks complete indexes of some files of the catalog. Returns what is wrong with them."""
+    """Reads and checks complete indexes of some files of the catalog. Returns a description of the damage for each
+    damaged index."""
     found = {}
     names = ("index", "index_size", "embedded", "indexes", "rows")
     for number, row in enumerate(store.catalog(files=names, columns=()).files.to_pylist()):
         data = row["embedded"] if row["index"] is None else whole_object(store.folder, row["index"])
         if row["index"] is not None and (data is None or len(data) != row["index_size"]):
-            found[number] = f"its index file {row['index']} is missing or truncated"
+            found[number] = f"the index file {row['index']} is missing or truncated"
         elif data is not None:
             damage = _damage_in(data, {one["column"]: one["type"] for one in row["indexes"] or ()}, row["rows"])
             if damage is not None:
@@ -38,7 +40,7 @@ def broken_indexes(store: IndexStore) -> dict[int, str]:
 
 
 def _damage_in(data: bytes, types: Mapping[str, str], rows: int | None) -> str | None:
-    """What is wrong with the format of an index file, which is read completely. None if nothing is wrong."""
+    """A description of the damage in an index file, which is read completely. None if there is no damage."""
     try:
         index = read_file_index(data, types=types, rows=rows)
         for entry in index.entries:

@@ -1,7 +1,7 @@
-"""``IndexRows``: where the indexes of the files of a plan are. This is read only for the files that are left.
+"""``IndexRows`` says where the indexes of the files of a plan are. This is read only for the files that are left.
 
 In a catalog of many files, embedded indexes may be most of the bytes. Statistics and directories rule out most files.
-So the rows of the other files are read only when they are needed, by their numbers in the catalog.
+So only the rows of the remaining files are read, when they are needed, by their numbers in the catalog.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Int64s = npt.NDArray[np.int64]
 
 INDEX_COLUMNS = ("tail", "index", "index_size", "embedded", "indexes")
 ROWS_AT_ONCE = 1 << 13
-"""The number of rows that are read and kept together if files are asked about one by one. Embedded indexes have at most
-500 bytes each by default (decision 0070)."""
+"""The number of rows that are read and kept together if files are looked up one by one. By default an embedded index
+has at most 500 bytes (decision 0070)."""
 
 
 def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence[str]) -> pa.Table:
-    """Some rows of catalogs, which are numbered one after the other."""
+    """Some rows of catalogs. The rows of all catalogs are numbered consecutively."""
     if not parts:
         return FILE_FIELDS.empty_table().select(names)
     order = np.argsort(numbers)
@@ -42,9 +42,9 @@ def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence
 
 
 class IndexRows:
-    """The columns ``INDEX_COLUMNS`` of the catalog for the files of a listing. ``entry``: each file's row in the
-    catalog, -1 if it has no valid row. ``read``: reads some columns of some rows of the catalog, whose numbers must be
-    ascending."""
+    """The columns ``INDEX_COLUMNS`` of the catalog for the files of a listing. ``entry`` has each file's row in the
+    catalog, or -1 if it has no valid row. ``read`` reads some columns of some rows of the catalog, whose numbers must
+    be ascending."""
 
     def __init__(self, read: Callable[[Int64s, Sequence[str]], pa.Table], entry: Int64s) -> None:
         self._read = read
@@ -52,7 +52,7 @@ class IndexRows:
         self._near: tuple[Int64s, pa.Table | None] = np.zeros(0, np.int64), None
 
     def of(self, files: Int64s, names: Sequence[str] = INDEX_COLUMNS) -> pa.Table:
-        """A row for each of these files; null if nothing is known."""
+        """A row for each of these files. It is null if nothing is known."""
         entry = self._entry[files]
         numbers, places = np.unique(entry, return_inverse=True)
         unknown = int(len(numbers) > 0 and numbers[0] < 0)
@@ -60,13 +60,14 @@ class IndexRows:
         return found.take(pa.array(places.reshape(-1) - unknown, pa.int64(), mask=entry < 0))
 
     def parts(self, files: Int64s, names: Sequence[str] = INDEX_COLUMNS) -> Iterator[tuple[Int64s, pa.Table]]:
-        """The rows of many files, some of them at a time."""
+        """The rows of many files, in parts."""
         for start in range(0, len(files), ROWS_AT_ONCE):
             some = files[start : start + ROWS_AT_ONCE]
             yield some, self.of(some, names)
 
     def embedded(self, files: Int64s, *, most: int) -> list[tuple[int, Mapping[str, Any]]]:
-        """The files whose index is in the catalog, each with its row. Nothing if there are more than ``most``."""
+        """The files whose index is in the catalog, each with its row. The result is empty if there are more than
+        ``most``."""
         found: list[tuple[int, Mapping[str, Any]]] = []
         for some, rows in self.parts(files, ["embedded", "indexes"]):
             has = np.flatnonzero(rows["embedded"].is_valid().to_numpy())
@@ -76,7 +77,7 @@ class IndexRows:
         return found
 
     def row(self, file: int, then: Int64s) -> Mapping[str, Any]:
-        """The row of one file. ``then``: the files that will probably be asked about next, in their order."""
+        """The row of one file. ``then`` has the files that will probably be needed next, in their order."""
         files, table = self._near
         at = int(files.searchsorted(file))
         if table is None or at == len(files) or files[at] != file:

@@ -1,14 +1,14 @@
-"""Keeps the last bytes of a directory's files (their footers) in a few objects beside the catalog.
+"""Stores the last bytes of a directory's files (their footers) in a few objects beside the catalog.
 
     _orcidx/tails/<digest>.tails    the last bytes of some files as they are stored, one after the other
 
-A row of the catalog says where the tail of its file is kept, with its CRC-32. A tail has what is needed to open a file:
-the footer, the statistics of the stripes, and the footer of the last stripe. It is used only for the version of the
-file that is in the catalog. If a kept tail cannot be read, the file's own tail is read. No tail is kept of a file that
-one request reads completely, of a local file, and if the tail is longer than ``LONGEST_TAIL``.
+A row of the catalog says where the tail of its file is stored, and has its CRC-32. A tail has all parts that are needed
+to open a file: the footer, the statistics of the stripes, and the footer of the last stripe. It is used only for the
+version of the file that is in the catalog. If a stored tail cannot be read, the file's own tail is read. No tail is
+stored for a local file, for a file that one request reads completely, and for a tail longer than ``LONGEST_TAIL``.
 
-The name is a digest of the content, so a job that runs again writes the same object. ``clean`` deletes objects that are
-in no catalog.
+The name is a digest of the content, so a job that runs again writes the same object. ``clean`` deletes objects that no
+catalog names.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ __all__ = ["LONGEST_TAIL", "TAILS", "TAIL_FIELDS", "TailPlaces", "keep_tails", "
 
 TAILS = "tails"
 LONGEST_TAIL = 32 << 10
-"""The most bytes of a tail that is kept. It is half of what one request for a tail reads (decision 0070)."""
+"""The maximum number of bytes of a stored tail. It is half of the bytes that one request for a tail reads (decision
+0070)."""
 TAIL_FIELDS = pa.schema(
     [("tails", pa.string()), ("tail_at", pa.int64()), ("tail_length", pa.int64()), ("tail_crc", pa.int64())]
 )
-"""Fields of a catalog's row about the tail: the object's name in ``_orcidx/``, and the tail's bytes in it."""
+"""Fields of a catalog's row about the tail: the object's name in ``_orcidx/``, and the position of the tail in the
+object."""
 
 
 def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | None:
-    """The tail to keep of an open file; None for a file without one."""
+    """The tail to store for an open file. None if no tail is to be stored."""
     if source.kind == "path" or tail.size <= TAIL_REQUEST or not tail.footer.stripes:
         return None
     said = tail.postscript
@@ -55,8 +57,8 @@ def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | N
 
 
 def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None:
-    """Writes the tails of some files, which are in their rows as ``tail_bytes``. Adds to the rows where they are
-    kept."""
+    """Writes the tails of some files, which are in their rows as ``tail_bytes``. Adds the place of each tail to its
+    row."""
     kept = [row for row in rows if row.get("tail_bytes")]
     if not kept:
         return
@@ -72,8 +74,8 @@ def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None
 
 @dataclass(frozen=True)
 class TailPlaces:
-    """Where the tails of the files of a plan are kept. ``entry``: the row of each file in the result of ``read``
-    (columns of ``TAIL_FIELDS``). ``fresh``: whether that row has the file's version."""
+    """The places of the tails of the files of a plan. ``entry`` has the row of each file in the result of ``read``
+    (columns of ``TAIL_FIELDS``). ``fresh`` says whether that row has the file's version."""
 
     folder: Folder
     entry: npt.NDArray[np.int64]
@@ -82,10 +84,10 @@ class TailPlaces:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        return self.read().select(TAIL_FIELDS.names)  # the paths of a catalog in several parts are read too
+        return self.read().select(TAIL_FIELDS.names)  # for a catalog in several parts, the result also has the paths
 
     def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
-        """The tails of these files, which will be opened in this order. None for files without one."""
+        """The tails of these files. The files will be opened in this order. None for files without a tail."""
         known = files[self.fresh[files]]
         rows = self._rows.take(pa.array(self.entry[known]))
         found: dict[int, KeptTail] = {}

@@ -1,4 +1,4 @@
-"""Listed files by their paths below a directory, as the catalog names them."""
+"""Listed files by their paths below a directory, in the form that the catalog uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["listing_table", "place_below", "seen_paths"]
 
 
 def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
-    """A table with the columns of ``LISTING``: paths below ``root``, sizes and versions of listed files.
+    """A table with the columns of ``LISTING``: the paths below ``root``, and the sizes and versions of listed files.
 
     The files may have been listed from ``root`` or a directory in it, or given one by one.
     """
@@ -32,7 +32,7 @@ def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
 
 
 def place_below(root: Source, places: pa.Array) -> pa.Array:
-    """The part below the directory of paths or URLs that are spelled like the directory's."""
+    """The part of paths or URLs below the directory. They must be spelled like the directory's path."""
     base = _base_of(root)
     trimmed = pc.utf8_trim(places, "/")
     return pc.if_else(pc.starts_with(trimmed, base), pc.utf8_slice_codeunits(trimmed, start=len(base)), trimmed)
@@ -46,7 +46,7 @@ def _base_of(root: Source) -> str:
 
 def _place(source: Source) -> str:
     location = str(source.location)
-    if source.kind == "url":  # listings give names of objects without the URL's scheme
+    if source.kind == "url":  # listings have the names of objects without the URL's scheme
         location = store_of(source)[1]
     return _slashed(location, source)
 
@@ -56,7 +56,8 @@ def _slashed(location: str, source: Source) -> str:
 
 
 def seen_paths(sources: Iterable[Source]) -> pa.Array:
-    """Paths below the listed directory. Only their ``key=value`` folders are columns, not those above the directory."""
+    """Paths below the listed directory. Only ``key=value`` folders in these paths are columns, not the folders above
+    the directory."""
     found = []
     for source in sources:
         place = _place(source)

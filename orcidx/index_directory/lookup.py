@@ -1,8 +1,8 @@
-"""Finds the indexes for pruning a listing of files. The files may be given in any form.
+"""Finds the indexes for pruning a listing of files, for any way in which the files are given.
 
 An index belongs to a directory. A query may name that directory, a folder of a partition in it, a glob, single files,
-or a list of these. So for each place the index is searched upwards: first in the table's directory (the path without
-the ``key=value`` folders at its end), then in the place itself, then in up to ``LEVELS`` directories above it. The
+or a list of these. So the index is searched upwards from each place. The first place is the table's directory (the path
+without the ``key=value`` folders at its end). Then come the place itself and up to ``LEVELS`` directories above it. The
 first index that is found is used.
 """
 
@@ -34,19 +34,19 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
 
 LEVELS = 8
-"""How many directories above a place are searched. In remote storage each takes one listing."""
+"""The number of directories above a place that are searched. In remote storage each takes one listing."""
 _LISTED_AT_ONCE = 8
-"""How many directories are listed at the same time."""
+"""The number of directories that are listed at the same time."""
 
 
 @dataclass(frozen=True)
 class ListingPlan:
-    """What indexes say about a listing.
+    """The result of indexes for a listing.
 
-    ``kept``: positions of the files that may hold a matching row, in order. ``indexes``: file indexes of some of them.
-    ``reasons``: why each other file holds no such row. ``covered``: how many files are below an indexed directory.
-    ``tails``: kept tails of some files. ``notes``: what was stale, damaged or missing. ``units``: known totals of the
-    files ``totalled``, in which every row matches.
+    ``kept`` has the positions of the files that may contain a matching row, in order. ``indexes`` has file indexes of
+    some of them. ``reasons`` says for each other file why it contains no such row. ``covered`` is the number of files
+    below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale, damaged or
+    missing. ``units`` has known totals of the files ``totalled``, in which every row matches.
     """
 
     kept: tuple[int, ...]
@@ -72,10 +72,10 @@ def plan_listing(
 ) -> ListingPlan:
     """The files that may match ``where``, by the indexes of their directories.
 
-    For ``schema`` and ``totalled`` see ``IndexStore.plan``, for ``everywhere`` ``stores_of``, for ``eligible``
-    ``known_units``. ``totals``: the columns whose totals are wanted (empty: only counts of rows).
+    For ``schema`` and ``totalled`` see ``IndexStore.plan``, for ``everywhere`` see ``stores_of``, and for ``eligible``
+    see ``known_units``. ``totals`` has the columns whose totals are wanted. If it is empty, only rows are counted.
 
-    A damaged index rules nothing out, and a note says so.
+    A damaged index rules out no file, and a note reports it.
     """
     stores = stores_of(sources, everywhere=everywhere)
     if not stores:
@@ -121,8 +121,8 @@ def plan_listing(
 def index_of_file(
     source: Source, column: Sequence[str], *, options: ReadOptions | None = None
 ) -> tuple[StoredIndex | None, tuple[Note, ...]]:
-    """The index of one file in its directory's indexes, if it is for this column and this version of the file. Also
-    notes on what was stale or damaged, or could not be reached."""
+    """The index of one file in the indexes of its directory, if it is for this column and this version of the file.
+    Also returns notes on indexes that were stale or damaged, or could not be read."""
     asked = col(*column)
     try:
         found = plan_listing([source], asked.is_null() | asked.is_not_null(), options=options)
@@ -135,7 +135,7 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
     """The indexed directories that contain the files, each with the positions of its files.
 
     Without ``everywhere``, remote storage is searched only up to the listed directory (or the table's directory, if a
-    partition was listed). It is not searched for files that were named one by one.
+    partition was listed). Files that were named one by one are then not searched for.
     """
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
     of_root: dict[tuple[Any, ...], list[int]] = {}
@@ -143,8 +143,8 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
         root: tuple[Any, ...] | None = None
         alone = source.root is None and source.kind != "path"
         if not (alone or source.kind == "url" or source.listed is None):
-            # The result is the same for all files that were found by listing one directory, and for local files in one
-            # directory.
+            # The result is the same for all files that were found by listing one directory, and for all local files in
+            # one directory.
             place = str(source.location).rpartition(os.sep)[0] if source.root is None else source.root
             root = (source.kind, id(source.filesystem), source.root is None, place)
             if root in of_root:
@@ -171,8 +171,8 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
 
 
 def store_above(directory: str | Source) -> IndexStore | None:
-    """The indexes for the files of a directory, found without listing it. None if there are none. ``directory``: the
-    path of a local one, or a source that has a store."""
+    """The indexes for the files of a directory, found without listing it. None if there are no indexes. ``directory``
+    is the path of a local directory, or a source that has a store."""
     if isinstance(directory, Source):
         return _search(_directory(directory, str(directory.location)), {}, None)
     return _search(_directory(describe_source(directory), os.path.abspath(directory)), {}, None)
@@ -198,8 +198,8 @@ def _directory(like: Source, location: str) -> Source:
 
 
 def _levels_listed(start: Source, source: Source) -> int:
-    """How many levels the listed directory is above the start. 0 except for URLs, for which the search starts beside
-    the file."""
+    """The number of levels between the listed directory and the start. It is 0 except for URLs, for which the search
+    starts beside the file."""
     if start.kind != "url" or source.root is None:
         return 0
     below = store_of(start)[1].strip("/")

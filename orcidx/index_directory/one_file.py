@@ -1,4 +1,4 @@
-"""``build_file_index``: the file index of an ORC file or of Arrow data."""
+"""``build_file_index`` builds the file index of an ORC file or of Arrow data."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def build_file_index(
     filesystem: object = None,
     **options: Unpack[OptionsByName],
 ) -> FileIndex:
-    """Builds the file index of a data file: row i of the index is row i of the source.
+    """Builds the file index of a data file. Row i of the index is row i of the source.
 
-    Batches go through one at a time. Bloom filters take constant memory; the other formats keep the keys of the indexed
-    columns.
+    One batch is processed at a time. Bloom filters take constant memory. The other formats keep the keys of the indexed
+    columns in memory.
 
     Parameters
     ----------
     source : path, URL, bytes, file object, source or Arrow data
-        An ORC file as ``orcidx.open`` takes it; or a Table, a record batch, batches, a RecordBatchReader, or anything
-        with the Arrow stream interface.
+        An ORC file in any form that ``orcidx.open`` accepts. Or a Table, a record batch, batches, a RecordBatchReader,
+        or an object with the Arrow stream interface.
     spec : mapping or FileIndexOptions
-        For each kind of index and column its options, such as ``{"bitmap": {"city": {}}, "bloom-filter": {"id":
+        The options for each kind of index and column, such as ``{"bitmap": {"city": {}}, "bloom-filter": {"id":
         {"items": 1000, "fpp": 0.01}}}``, or a table's ``FileIndexOptions``. The key k of a map m is the column
         ``m[k]``.
     types : mapping of str to str or DataType, optional
-        The columns' Paimon types. Missing ones follow from the Arrow types: a timestamp in ns, which ORC files give,
-        becomes TIMESTAMP(9), which few indexes support.
+        The Paimon types of the columns. Missing types follow from the Arrow types. A timestamp in ns, which ORC files
+        have, becomes TIMESTAMP(9), which few indexes support.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional
@@ -58,11 +58,11 @@ def build_file_index(
     Raises
     ------
     InvalidQuery
-        An unknown column or option, or values that are not of their type.
+        For an unknown column or option, or for values that do not have their type.
     Unsupported
-        A type that an index does not take.
+        For a type that an index does not support.
     ValueOutOfRange
-        A value that an index cannot hold.
+        For a value that an index cannot represent.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def build_file_index(
         given = {**options, "storage_options": storage_options, "filesystem": filesystem}
         useless = [name for name, value in given.items() if value is not None]
         if useless:
-            raise TypeError(f"{', '.join(useless)}: options are for reading a file, and the source is Arrow data")
+            raise TypeError(f"{', '.join(useless)}: these options are for reading a file, but the source is Arrow data")
         return built
     with open_file(source, storage_options=storage_options, filesystem=filesystem) as file:
         reader = file.scan(columns=columns_of(spec), **options).to_reader()

@@ -1,4 +1,5 @@
-"""``orcidx.scan`` and ``orcidx.read_table``: the rows of many files as one table, with the indexes beside the files."""
+"""``orcidx.scan`` and ``orcidx.read_table`` read the rows of many files as one table, and use the indexes beside the
+files."""
 
 from __future__ import annotations
 
@@ -52,39 +53,39 @@ def scan(
     options: ReadOptions | None = None,
     **option_overrides: Unpack[OptionsByName],
 ) -> Scan:
-    """A scan of one file or many. Files are listed now, and read when the scan is iterated.
+    """Makes a scan of one or more files. Files are listed now, and read when the scan is iterated.
 
     Parameters
     ----------
     sources : path, URL, directory, glob, or an iterable of them
-        Read in the order given. Files of a directory are sorted by path; hidden and empty ones are left out.
+        Files are read in the given order. Files of a directory are sorted by path. Hidden and empty files are left out.
     columns, where, limit, top, row_numbers
-        As for ``OrcFile.scan``. ``row_numbers`` start again in each file.
+        The same as in ``OrcFile.scan``. ``row_numbers`` start again in each file.
     file_path : bool or str
-        Adds the source of each row: ``file_path``, or the name given.
+        Adds a column with the source of each row. Its name is ``file_path``, or the given name.
     selection, deletion_vector, file_index : dict, optional
-        As for ``OrcFile.scan``, for each file by its path: ``{path: ...}``.
+        The same as in ``OrcFile.scan``, for each file by its path: ``{path: ...}``.
     schema : pyarrow.Schema, optional
-        The schema into which every file is read; None means the first file's.
+        The schema into which every file is read. None means the schema of the first file.
     match : {"name", "position", "field_id"}
-        How columns of a file are found in the schema. Missing ones are null; types are widened where no value can be
-        lost.
+        How columns of a file are matched with the schema. Missing columns are null. Types are widened if no value can
+        be lost.
     hive_partitions : bool
-        ``key=value`` directories become columns: integers where every value is one, else strings. Files that ``where``
-        rules out by them are not opened.
+        Whether ``key=value`` directories become columns: integers if every value is an integer, otherwise strings.
+        Files that ``where`` rules out by these columns are not opened.
     indexes : {"auto", "all", "none"}
-        Which indexes (``_orcidx/``) are asked when there is a condition. "auto": those beside and above local files,
-        and in listed directories of remote storage. "all": also those beside and above remote files that are named one
-        by one, which takes a few requests. Indexes of an older version of a file are not used.
+        Which indexes (``_orcidx/``) are used when there is a condition. "auto": the indexes beside and above local
+        files, and in listed directories of remote storage. "all": also the indexes beside and above remote files that
+        are named one by one, which takes a few requests. Indexes of an older version of a file are not used.
     fresh : {"listing", "catalog"}
-        Which files there are. "listing": those that a listing finds now. "catalog": those of the one directory
-        ``sources`` that its catalog knows, without a listing, as of the time that ``explain`` and the metadata of
-        totals tell. If one of these was changed or deleted since, opening it is an error; files that were added later
+        How files are found. "listing": files are listed now. "catalog": files are taken from the catalog of the one
+        directory ``sources``, without a listing. ``explain`` and the metadata of totals show the time of that catalog's
+        listing. If one of these files was changed or deleted since, opening it is an error. Files that were added later
         are not seen.
     storage_options : dict, optional
-        Given to fsspec for URLs.
+        Options that are given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
-        ``sources`` are paths in it.
+        The file system in which ``sources`` are paths.
     options : ReadOptions, optional
         How files are read.
     **option_overrides
@@ -93,14 +94,15 @@ def scan(
     Returns
     -------
     Scan
-        Iterate it for record batches, or call ``to_table``, ``count_rows``, ``explain``.
+        An object to iterate for record batches. It also has ``to_table``, ``count_rows`` and ``explain``.
 
     Raises
     ------
     FileNotFoundError
-        If a file that is named is not there.
+        If a named file does not exist.
     InvalidQuery
-        If there is no file and no ``schema``; and naming file, column and both types where files do not fit together.
+        If there is no file and no ``schema``. Also if files do not fit together; the error then names the file, the
+        column and both types.
 
     Examples
     --------
@@ -111,9 +113,9 @@ def scan(
     [{'n': 20}]
     """
     if indexes not in ("auto", "all", "none"):
-        raise InvalidQuery(f"indexes={indexes!r} is none of 'auto', 'all', 'none'")
+        raise InvalidQuery(f"indexes={indexes!r} is not supported; use 'auto', 'all' or 'none'")
     if fresh not in ("listing", "catalog"):
-        raise InvalidQuery(f"fresh={fresh!r} is none of 'listing', 'catalog'")
+        raise InvalidQuery(f"fresh={fresh!r} is not supported; use 'listing' or 'catalog'")
     options = (options or USUAL_OPTIONS).override(**option_overrides)
     rows = partial(
         make_scan,
@@ -142,7 +144,7 @@ def scan(
     listed = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
     files = [source for source in listed if source.size != 0 or source.root is None]
     if not files and schema is None:
-        raise InvalidQuery(f"no files to scan in {sources!r}; to get an empty result, give schema=")
+        raise InvalidQuery(f"there are no files to scan in {sources!r}; to get an empty result, give schema=")
     chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
     jobs = _jobs(files, chosen, schema, options, hive_partitions=hive_partitions)
     made = rows(jobs)
@@ -170,12 +172,12 @@ def read_table(
     where: Where | None = None,
     **arguments: Unpack[FilesArguments],
 ) -> pa.Table:
-    """The rows of a file, or of many as one, as a table: ``orcidx.scan(...).to_table()``.
+    """Reads the rows of one or more files as one table: ``orcidx.scan(...).to_table()``.
 
     Parameters
     ----------
     sources, columns, where, **arguments
-        As for ``orcidx.scan``.
+        The same as in ``orcidx.scan``.
 
     Returns
     -------
@@ -200,38 +202,38 @@ def aggregate(
     by: str | Sequence[str] | None = None,
     **arguments: Unpack[FilesArguments],
 ) -> pa.Table:
-    """Totals of the rows of one file or many, from statistics where those prove them.
+    """Totals of the rows of one or more files. Statistics are used where they prove the totals.
 
-    A file, stripe or row group that matches whole, and whose statistics prove every total that is asked for, is not
-    read. One in which surely no row matches is not read either. The rest is decoded, but only the columns of the
-    aggregates, of ``by`` and of the condition.
+    A file, stripe or row group is not read if all its rows match and its statistics prove every requested total. It is
+    also not read if surely none of its rows matches. The rest is decoded, but only the columns of the aggregates, of
+    ``by`` and of the condition.
 
     Parameters
     ----------
     sources : path, URL, directory, glob, or an iterable of them
-        As ``orcidx.scan`` takes them.
+        The same as in ``orcidx.scan``.
     aggregates : dict of str to str
-        A column of the result and what it holds: ``"count(*)"``, ``"count(c)"``, ``"sum(c)"``, ``"min(c)"``,
-        ``"max(c)"``, ``"avg(c)"`` or ``"quantile_disc(c, 0.5)"``. A field of a struct is ``"sum(a.b)"``, another name
-        is quoted: ``'sum("a b")'``.
+        The columns of the result and their aggregates: ``"count(*)"``, ``"count(c)"``, ``"sum(c)"``, ``"min(c)"``,
+        ``"max(c)"``, ``"avg(c)"`` or ``"quantile_disc(c, 0.5)"``. A field of a struct is ``"sum(a.b)"``. Other names
+        are quoted: ``'sum("a b")'``.
     where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
         Only rows for which this is true.
     by : str or sequence of str, optional
-        Columns to group by. The result holds every group in memory.
+        Columns to group by. All groups are kept in memory.
     **arguments
-        Those of ``orcidx.scan`` and the options of ``ReadOptions``, except ``limit`` and ``top``.
+        The arguments of ``orcidx.scan`` and the options of ``ReadOptions``, except ``limit`` and ``top``.
 
     Returns
     -------
     pyarrow.Table
-        One row a group, sorted by its key; one row in all where there is no ``by``. Counts are int64, sums of integers
-        decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double, minima, maxima and
-        quantiles of the column's type. A quantile is a value of the column: the smallest one such that at least this
-        share of the values are less than or equal to it. Where there are no values, counts are 0 and the other
-        aggregates are null. Sums of floats are exact and rounded once. With ``nan="largest"`` NaN is the largest value;
-        else minima, maxima and quantiles ignore it if there is another value. Equal values are one group: -0.0 equals
-        0.0, and CHAR values are returned without trailing spaces. The metadata of the schema says under ``orcidx``, in
-        JSON, how many rows came from which evidence.
+        One row for each group, sorted by its key. Without ``by`` there is only one row. Counts are int64, sums of
+        integers decimal128(38, 0), sums of decimals decimal128(38, s), and sums of floats and averages double. Minima,
+        maxima and quantiles have the column's type. A quantile is a value of the column: the smallest value such that
+        at least this share of the values are less than or equal to it. If there are no values, counts are 0 and the
+        other aggregates are null. Sums of floats are exact and rounded once. With ``nan="largest"`` NaN is the largest
+        value. Otherwise minima, maxima and quantiles ignore NaN if there is another value. Equal values form one group:
+        -0.0 equals 0.0, and CHAR values are returned without trailing spaces. The metadata of the schema says under
+        ``orcidx``, in JSON, how many rows came from which evidence.
 
     Raises
     ------
@@ -252,7 +254,7 @@ def aggregate(
 
 
 def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-    """The value that was given for the path of each file."""
+    """The values that were given for the path of each file."""
     chosen: list[dict[str, Any]] = [{} for _ in files]
     if not any(given.values()):
         return chosen
@@ -266,7 +268,9 @@ def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list
             path = os.fspath(key)
             number = numbers.get(path, numbers.get(os.path.abspath(path), -1))
             if number < 0:
-                raise InvalidQuery(f"{what} is given for {path!r}, which is none of the {len(files)} files of the scan")
+                raise InvalidQuery(
+                    f"{what} is given for {path!r}, which is not among the {len(files)} files of the scan"
+                )
             chosen[number][what] = value
     return chosen
 
@@ -276,26 +280,26 @@ def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list
 
 @dataclass(frozen=True)
 class DirectoryIndexes:
-    """The ``_orcidx/`` of the files' directories; see ``planner.request.FileIndexes``.
+    """The indexes in ``_orcidx/`` of the files' directories; see ``planner.request.FileIndexes``.
 
-    ``everywhere``: search also beside and above remote files that were named one by one.
+    ``everywhere`` also searches beside and above remote files that were named one by one.
     """
 
     everywhere: bool = False
 
     @property
     def as_of(self) -> None:
-        """None: the files were listed now."""
+        """The value is None, because the files were listed now."""
         return None
 
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The files that their indexes do not rule out. With ``strict_index``, raises ``CorruptFile`` for a damaged
-        catalog.
+        """The files that their indexes do not rule out. With ``strict_index``, a damaged catalog raises
+        ``CorruptFile``.
 
-        A catalog identifies columns by name, so it is not used if columns are matched differently. A catalog that
-        cannot be reached rules nothing out.
+        A catalog identifies columns by name, so it is not used if columns are matched in another way. A catalog that
+        cannot be read rules out no file.
         """
         found = self._asked(jobs, request, totalled=totalled)
         return (jobs, found.notes) if not found.covered else (_jobs_left(jobs, found), found.notes)
@@ -303,23 +307,23 @@ class DirectoryIndexes:
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """``plan``, and the totals that the catalog has of files in which every row matches."""
+        """``plan``, and the totals that the catalog has for files in which every row matches."""
         eligible = np.array([job.is_whole for job in jobs], np.bool_)
         found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
             return KnownTotals(jobs, notes=found.notes)
-        # a rare case: the totals are computed without the catalog
+        # This is rare. The totals are then computed without the catalog.
         if any(_was_replaced(jobs[one].source) for one in found.totalled):
             found = self._asked(jobs, request, totalled=tuple(columns))
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
     def _asked(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
-        """What the indexes say. Nothing if they cannot be used."""
+        """The result of the indexes. It is empty if they cannot be used."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":
             return ListingPlan(everything)
         sources = [job.source for job in jobs]
-        # Uses only the partition columns of the scan, in its types. Keys of other directories rule nothing out.
+        # Only the partition columns of the scan are used, in its types. Keys of other directories rule out no file.
         values = jobs[0].constants if jobs else {}
         schema = pa.schema([(name, value.type) for name, value in values.items()])
         try:
@@ -350,12 +354,12 @@ def _jobs_left(jobs: Sequence[FileJob], found: ListingPlan) -> tuple[FileJob, ..
 
 
 def _was_replaced(source: Source) -> bool:
-    """Whether a local file has changed since it was listed. For a remote file this would take a request, so the answer
-    is False."""
+    """Whether a local file has changed since it was listed. A remote file would take a request, so the result is then
+    False."""
     if source.kind != "path" or source.listed is None:
         return False
     try:
         now = os.stat(source.location)
-    except OSError:  # opening the file reports the error
+    except OSError:  # opening the file later reports the error
         return True
     return not Fingerprint(now.st_size, None, now.st_mtime_ns).matches(source.listed)

@@ -1,20 +1,20 @@
-"""``IndexStore``: the indexes of a plain directory of ORC files. They are in ``_orcidx/`` inside this directory.
+"""``IndexStore`` has the indexes of a plain directory of ORC files. They are in ``_orcidx/`` inside this directory.
 
     _orcidx/rollup/00000007.catalog          the row of every file (see ``catalog``)
     _orcidx/rollup/00000008.catalog          files that were added or changed since
     _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the catalog
     _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
-Spark and ``orcidx.scan`` do not look into names that begin with "_". A catalog is written in one piece, by the job that
-gets the next number, and it says whether it is whole or adds to earlier ones. The last whole catalog and those after it
-are valid; ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and the
-spec, so that an old index is never used for a changed file.
+Spark and ``orcidx.scan`` ignore names that begin with "_". A catalog is written as a whole, by the job that gets the
+next number. It says whether it is whole or adds to earlier catalogs. The last whole catalog and those after it are
+valid, and ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and the
+spec, so an old index is never used for a changed file.
 
-Their names do not end in ".orc", so that ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
-(``00000007.parquet``). They are not read: their files count as unknown until the indexes are refreshed, which uses the
+The names of catalogs do not end in ".orc", so ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
+(``00000007.parquet``). They are not read. Their files count as unknown until the indexes are refreshed, which uses the
 existing index files. Their numbers are not used again.
 
-To read with it (``path`` is the directory; the store is None if it has no catalog)::
+The store is read as follows. ``path`` is the directory, and the store is None if the directory has no catalog::
 
     store = IndexStore.open(path, storage_options=...)
     sources = list_sources(path, storage_options=...)          # one listing, with each file's version
@@ -22,12 +22,12 @@ To read with it (``path`` is the directory; the store is None if it has no catal
     for i in plan.kept.tolist():                               # positions in ``sources``; the others cannot match
         FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
 
-``index_of`` gives a ``StoredIndex``, or None if the file has no index of a column in ``where``. ``plan.fresh`` tells
-which files the catalog has in exactly the listed version, and ``plan.rows`` how many rows these have (-1 for others).
-``plan.reasons(i)`` says which evidence ruled a file out, ``plan.tails`` where last bytes of files are kept, and
-``plan.notes`` what was stale. Nothing is used for a file that is not fresh. Columns are matched by name. A plan takes
-two requests for any number of files: the listing of ``_orcidx/rollup`` and the catalog. There is one more request for
-each further part, and several for a part above 32 MiB.
+``index_of`` returns a ``StoredIndex``, or None if the file has no index of a column in ``where``. ``plan.fresh`` says
+which files the catalog has in exactly the listed version, and ``plan.rows`` says how many rows these have (-1 for other
+files). ``plan.reasons(i)`` says which evidence ruled out a file, ``plan.tails`` says where the last bytes of files are
+stored, and ``plan.notes`` says what was stale. No entry is used for a file that is not fresh. Columns are matched by
+name. A plan takes two requests for any number of files: the listing of ``_orcidx/rollup`` and the catalog. Each further
+part takes one more request, and a part above 32 MiB takes several.
 """
 
 from __future__ import annotations
@@ -79,24 +79,27 @@ __all__ = [
 FOLDER = "_orcidx"
 INDEXES = "index"
 MOST_PARTS = 8
-"""A catalog with more parts than this is written again in one piece."""
+"""The maximum number of parts of a catalog. With more parts it is written again as a whole."""
 REWRITTEN_AT_ONCE = 1 << 20
-"""A catalog of at most this many files is written again even to drop a single file."""
+"""A catalog of at most this many files is written again even to remove a single file."""
 READ_AT_ONCE = 32 << 20
-"""Bytes of one request for a catalog in a store."""
+"""The number of bytes of one request for a catalog in a store."""
 COMMIT_ATTEMPTS = 16
-"""How often a commit is tried. A try fails if another job commits at the same time."""
+"""The number of attempts to commit. An attempt fails if another job commits at the same time."""
 MANY_FILES = 100_000
-"""With more files than this, memory that Arrow has freed is returned to the system after planning (decision 0070)."""
+"""The number of files above which memory that Arrow has freed is returned to the system after planning (decision
+0070)."""
 
 LONGEST_CHAIN = 1000
-"""The most catalogs after the last whole one. Writers write a whole one long before this number is reached."""
+"""The maximum number of catalogs after the last whole one. Writers write a whole catalog long before this number is
+reached."""
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Match:
-    """For each listed file, its row in the catalog (-1: none), and whether that row has the listed version."""
+    """For each listed file, its row in the catalog (-1 if there is none), and whether that row has the listed
+    version."""
 
     entry: Int64s
     state: npt.NDArray[np.int8]
@@ -107,7 +110,7 @@ class Match:
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Files that have a row, possibly of another version."""
+        """The files that have a row, possibly of another version."""
         return np.asarray(self.state != UNKNOWN, np.bool_)
 
 
@@ -118,7 +121,7 @@ class IndexStore:
         self.root = root
         self.folder = folder
         self.opened = time.time()
-        """When the store was opened, which is before any listing that it is compared with."""
+        """The time when the store was opened. It is before any listing that the store is compared with."""
         self._written = tuple(catalogs)
         self._loaded: dict[tuple[Any, Any], Catalog] = {}
         self._files: dict[str, CatalogFile] = {}
@@ -127,7 +130,8 @@ class IndexStore:
     def open(
         path: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None, create: bool = False
     ) -> IndexStore | None:
-        """The store of a directory. If there is no catalog: None, or an empty store with ``create``."""
+        """Opens the store of a directory. If there is no catalog, the result is None, or an empty store with
+        ``create``."""
         root = describe_source(path, storage_options=storage_options, filesystem=filesystem)
         if not root.in_store:
             return None
@@ -142,7 +146,8 @@ class IndexStore:
         return IndexStore(self.root, self.folder, in_order(self.folder.list(CATALOGS)))
 
     def forgotten(self) -> IndexStore:
-        """The store without the contents of its catalogs, for commits that do not need them."""
+        """The store without the contents of its catalogs. Commits that do not need the contents use it to save
+        memory."""
         found = IndexStore(self.root, self.folder, self._written)
         found.__dict__["_catalogs"] = ()
         found.opened = self.opened
@@ -150,17 +155,17 @@ class IndexStore:
 
     @property
     def generation(self) -> int:
-        """The number of the last catalog; 0 if there is none."""
+        """The number of the last catalog, or 0 if there is none."""
         return catalog_number(self._written[-1].name) if self._written else 0
 
     @property
     def catalog_names(self) -> tuple[str, ...]:
-        """The catalogs in use, as names in ``_orcidx/``."""
+        """The names in ``_orcidx/`` of the catalogs in use."""
         return tuple(stored.name for stored in self._catalogs)
 
     @cached_property
     def _catalogs(self) -> tuple[Stored, ...]:
-        """The last whole catalog and those after it, found by reading catalogs from the last one backwards."""
+        """The last whole catalog and those after it. They are found by reading catalogs from the last one backwards."""
         chain: list[Stored] = []
         for stored in reversed(self._written[-LONGEST_CHAIN:]):
             if is_of_version_1(stored.name):
@@ -174,7 +179,7 @@ class IndexStore:
         raise CorruptFile(message, file=self.folder.source(chain[-1].name).name)
 
     def is_whole(self, stored: Stored) -> bool:
-        """Whether a catalog needs no earlier ones."""
+        """Whether a catalog needs no earlier catalogs."""
         if is_of_version_1(stored.name):
             return False
         with self._opened(stored) as source:
@@ -183,8 +188,8 @@ class IndexStore:
     def catalog(
         self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None, paths: bool = True
     ) -> Catalog:
-        """The latest rows of the catalog: these columns of the files, and statistics of these data columns (None: all).
-        ``paths``: include the paths, which take a third of the time.
+        """The latest rows of the catalog: these columns of the files, and statistics of these data columns (None means
+        all). ``paths`` says whether to include the paths, which take a third of the time.
 
         Raises ``CorruptFile`` for a damaged catalog.
         """
@@ -204,7 +209,7 @@ class IndexStore:
 
     @contextmanager
     def _opened(self, stored: Stored) -> Iterator[CatalogFile]:
-        """A catalog. Its bytes are fetched once, because it may be deleted afterwards."""
+        """Opens a catalog. Its bytes are fetched completely, because it may be deleted afterwards."""
         source = self.folder.source(stored.name)
         with located(file=source.name):
             if stored.name not in self._files:
@@ -217,7 +222,8 @@ class IndexStore:
 
     @property
     def listing(self) -> Catalog:
-        """All known files and their versions. ``Catalog.listed`` says which listing had exactly these files."""
+        """All known files and their versions. ``Catalog.listed`` gives the time of a listing that had exactly these
+        files."""
         return self._identities
 
     @property
@@ -227,7 +233,7 @@ class IndexStore:
 
     @property
     def spec_key(self) -> str:
-        """The key of the spec. Files with another key in their row were indexed by another spec."""
+        """The key of the spec. Files whose row has another key were indexed with another spec."""
         return self._identities.spec_key
 
     def names_in(self, catalogs: Iterable[Stored]) -> set[str]:
@@ -245,11 +251,11 @@ class IndexStore:
     # ------------------------------------------------------------------ planning
 
     def match(self, listing: pa.Table, *, unit: int | None = None) -> Match:
-        """Compares a listing (``listing_table``) with the catalog. ``unit``: the nanoseconds to which its times are
-        rounded down."""
+        """Compares a listing (``listing_table``) with the catalog. ``unit`` is the number of nanoseconds to which the
+        times of the listing are rounded down."""
         known = self._identities.files
         versions = known.select(["size", "mtime", "etag"])
-        # both are sorted, so this takes a third of the time of looking up each path
+        # Both are sorted, so this comparison takes a third of the time of looking up each path.
         if listing["path"].equals(known["path"]):
             entry = np.arange(len(listing), dtype=np.int64)
             return Match(entry, states(listing, versions, entry >= 0, unit=unit))
@@ -266,13 +272,14 @@ class IndexStore:
         options: ReadOptions | None = None,
         totalled: Collection[str] = (),
     ) -> FilePlan:
-        """Finds the files that may hold a matching row, by their partitions and statistics, and where their indexes
-        are.
+        """Finds the files that may contain a matching row, by their partitions and statistics. Also finds where their
+        indexes are.
 
-        ``files``: sources of a listing of the directory, or a table from ``listing_table``. ``schema``: has the types
-        of partition columns; columns that are not in it rule nothing out. Without a schema the types follow from the
-        values. A predicate that cannot be bound here (an unknown column, a literal that does not fit) rules nothing
-        out; the scan raises the error. ``totalled``: columns of totals, whose indexes help too.
+        ``files`` has the sources of a listing of the directory, or is a table from ``listing_table``. ``schema`` has
+        the types of partition columns. A partition column that is not in it rules out no file. Without a schema the
+        types follow from the values. A predicate that cannot be bound here (an unknown column, a literal that does not
+        fit) rules out no file, and the scan raises the error. ``totalled`` has the columns of totals, whose indexes
+        help too.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
         seen = None if isinstance(files, pa.Table) else seen_paths(files)
@@ -300,13 +307,13 @@ class IndexStore:
         schema: pa.Schema | None = None,
         seen: pa.Array | None = None,
     ) -> KnownFiles:
-        """What is known about the listed files: statistics of some columns, and where their indexes are. The latter is
-        read when it is needed.
+        """The known facts about the listed files: statistics of some columns, and where their indexes are. The places
+        of indexes are read when they are needed.
 
-        ``seen``: the paths whose folders are partition columns, if the query has fewer of them than the listing.
+        ``seen`` has the paths whose folders are partition columns, if the query has fewer of them than the listing.
         """
         partitions = Partitions.of(listing["path"].combine_chunks() if seen is None else seen, schema)
-        _give_back(len(listing))  # paths are the largest column, so they are freed before statistics are read
+        _give_back(len(listing))  # paths are the largest column, so their memory is returned before statistics are read
         catalog = self.catalog(files=("rows",), columns=columns, paths=False)
         if not (match.fresh.all() and np.array_equal(match.entry, np.arange(len(catalog)))):
             catalog = catalog.take(pa.array(match.entry, mask=~match.fresh))
@@ -318,14 +325,14 @@ class IndexStore:
     def commit(self, news: Catalog, *, listed: pa.Array | None = None, single_writer: bool = False) -> IndexStore:
         """Adds rows to the catalog and returns the new store.
 
-        ``listed``: the paths that a listing found after this store was opened. If it is given, rows of other files are
-        dropped (from a very large catalog only when it is written again anyway). If another job was faster, its rows
-        are kept. Ours are added after them, except for files of which the other job has a later version. A damaged
-        catalog is replaced. For ``single_writer`` see ``Folder.create``. Raises ``StorageError`` if another job used
-        another spec, because the two jobs would keep replacing each other's rows.
+        ``listed`` has the paths that a listing found after this store was opened. If it is given, rows of other files
+        are removed (from a very large catalog only when it is written again anyway). If another job was faster, its
+        rows are kept. The new rows are added after them, except for files of which the other job has a later version. A
+        damaged catalog is replaced. For ``single_writer`` see ``Folder.create``. Raises ``StorageError`` if another job
+        used another spec, because the two jobs would replace each other's rows again and again.
 
-        Each number is taken once, because its name is created exclusively. ``clean`` frees only numbers below the last
-        whole catalog. A job that takes such a number then finds the later catalogs, and writes again.
+        Each number is used once, because the object with its name is created exclusively. ``clean`` frees only numbers
+        below the last whole catalog. A job that uses such a number then finds the later catalogs, and writes again.
         """
         store, gone = self, _not_listed(self._versions(), listed)
         for attempt in range(COMMIT_ATTEMPTS):
@@ -334,12 +341,12 @@ class IndexStore:
                 other = moved and _is_of_another_spec(store, news)
                 mine = _unless_later(news, store._versions(), self._versions()) if moved else news
                 content, whole = store._with_news(mine, gone)
-            except (FileNotFoundError, StorageError):  # a catalog was replaced and deleted since the listing
+            except (FileNotFoundError, StorageError):  # a catalog was replaced and deleted after the listing
                 if attempt == COMMIT_ATTEMPTS - 1 or store.generation == (store := store.again()).generation:
                     raise
                 continue
             if other:
-                message = "another job has indexed this directory by another spec meanwhile; run again"
+                message = "another job has meanwhile indexed this directory with another spec; run the job again"
                 raise StorageError(message, file=self.root.name)
             name = catalog_name(store.generation + 1)
             at = self._listing_time(content, store, listed, whole=whole, moved=moved)
@@ -351,13 +358,15 @@ class IndexStore:
             store = store.again()
             if taken and name in store._names_in_use():
                 return store
-        raise StorageError("other jobs keep writing the catalog; run again", file=self.root.name)
+        raise StorageError(
+            "other jobs write the catalog at the same time; run the job again later", file=self.root.name
+        )
 
     def _listing_time(
         self, content: Catalog, store: IndexStore, listed: pa.Array | None, *, whole: bool, moved: bool
     ) -> float | None:
-        """When the directory was listed, if after the next write the catalog has exactly the files of that listing.
-        Without a new listing, the listing of ``store`` is still valid."""
+        """The time when the directory was listed, if the next catalog has exactly the files of that listing. Without a
+        new listing, the listing of ``store`` is still valid."""
         try:
             before = store._identities if store._written else Catalog.empty()
         except CorruptFile:
@@ -372,7 +381,7 @@ class IndexStore:
     def _names_in_use(self) -> Sequence[str]:
         try:
             return self.catalog_names
-        except CorruptFile:  # written by a later version: its catalog adds to ours, or replaces all
+        except CorruptFile:  # a later version wrote this catalog, which adds to the known catalogs or replaces them
             return [stored.name for stored in self._written]
 
     def _versions(self) -> pa.Table:
@@ -398,7 +407,7 @@ class IndexStore:
 
 
 def _give_back(files: int) -> None:
-    """Returns memory that Arrow has freed to the system after planning many files. This is a tenth of the peak."""
+    """Returns memory that Arrow has freed to the system after planning many files. This saves a tenth of the peak."""
     if files > MANY_FILES:
         pa.default_memory_pool().release_unused()
 
@@ -407,14 +416,15 @@ def _fetched(source: Source, stored: Stored) -> CatalogFile:
     reader = source.open(expected=stored.version)
     try:
         if not stored.version.size:
-            raise CorruptFile("an empty catalog; build the indexes again")
+            raise CorruptFile("the catalog is empty; build the indexes again")
         return CatalogFile(_all_of(reader))
     finally:
         reader.close()
 
 
 def _all_of(reader: RangeReader) -> memoryview:
-    """The bytes of a catalog. They are read by one request, or by several at the same time whose results are joined."""
+    """The bytes of a catalog. They are read by one request, or by several concurrent requests whose results are
+    joined."""
     if reader.is_local:
         return memoryview(reader.read_ranges([(0, reader.size())])[0])
     last, size = reader.read_tail(READ_AT_ONCE)
@@ -433,7 +443,7 @@ def _rows_of(store: IndexStore, rows: Int64s, names: Sequence[str]) -> pa.Table:
 
 
 def identity_of(store: IndexStore) -> tuple[Any, ...]:
-    """A key that is equal for two stores of the same directory that were opened at the same catalogs."""
+    """A key that is equal for two stores that have the same directory and the same catalogs."""
     return (getattr(store.root.filesystem, "name", None), store.folder.name, store._written)
 
 
@@ -452,12 +462,12 @@ def _is_of_another_spec(store: IndexStore, news: Catalog) -> bool:
 
 
 def _not_listed(known: pa.Table, listed: pa.Array | None) -> pa.Table:
-    """Known files that are not in the listing. Nothing without a listing."""
+    """Known files that are not in the listing. The result is empty without a listing."""
     return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
 
 
 def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
-    """The new rows, except files of which another job has meanwhile committed a later version."""
+    """The new rows, except rows of files of which another job has meanwhile committed a later version."""
     outdated = later(news.files, theirs.filter(pa.array(~among(theirs, ours))))
     return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
 
@@ -470,14 +480,15 @@ def _is_a_part(changes: int, known: Catalog, gone: pa.Table, *, parts: int) -> b
 
 
 def _refuse_pattern(root: Source) -> None:
-    """Refuses patterns. Writing to a directory creates it, but a directory with a wildcard in its name must exist."""
+    """Raises an error for patterns. Writing to a directory creates it, but a directory with a wildcard in its name must
+    exist."""
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
     raise InvalidQuery("give a directory, not a pattern: the indexes are stored in it", file=root.name)
 
 
 def whole_object(folder: Folder, name: str) -> bytes | None:
-    """All bytes of an index file; None if it is missing. An answer that ends early is requested again, because a
+    """All bytes of an index file, or None if it is missing. An incomplete response is requested again, because a
     truncated index may look like a complete one."""
     try:
         reader = folder.source(name).open()
@@ -490,12 +501,15 @@ def whole_object(folder: Folder, name: str) -> bytes | None:
 
 
 def stale_notes(listing: pa.Table, match: Match) -> list[Note]:
-    """Notes on what could not be used of the catalog; at most two."""
+    """Notes on entries of the catalog that could not be used. There are at most two notes."""
     found = []
-    for state, kind, text in ((STALE, "stale", "changed since it was made"), (UNKNOWN, "absent", "are not in it")):
+    for state, kind, text in (
+        (STALE, "stale", "changed after the catalog was made"),
+        (UNKNOWN, "absent", "are not in the catalog"),
+    ):
         files = np.flatnonzero(match.state == state)
         if len(files):
             first = listing["path"][int(files[0])].as_py()
-            message = f"{len(files):,} of {len(listing):,} files {text}, such as {first}: refresh it"
+            message = f"{len(files):,} of {len(listing):,} files {text}, such as {first}: refresh the catalog"
             found.append(Note("catalog", kind, message))  # type: ignore[arg-type]
     return found

@@ -1,1 +1,1 @@
-"""Inspects files: what their bytes are spent on, how their streams are encoded, and whether all of it is sound."""
+"""Inspects files: how their bytes are used, how their streams are encoded, and whether they are valid."""

@@ -1,8 +1,8 @@
-"""Checks a whole file. Every value is decoded, in order and from the positions of its row group. Statistics, bloom
-filters and the lengths of streams are compared with the values.
+"""Checks a complete file. Every value is decoded in order, and again from the positions of its row group. Statistics,
+bloom filters and the lengths of streams are compared with the values.
 
-Indexes are checked by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``). An index that the reader would
-distrust because of its writer is no problem of the file; an index that it would believe has to be true."""
+Indexes are checked by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``). If the reader distrusts an index
+because of its writer, the index is not a problem of the file. An index that the reader trusts must be correct."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ from orcidx.storage import Source
 __all__ = ["FileCheck", "Problem", "check_file"]
 
 STRIPES_AT_ONCE = 100
-"""Stripes whose statistics are compared together. One by one, that took half of the time of small stripes."""
+"""The number of stripes whose statistics are compared together. Comparing them one by one took half of the time of
+small stripes."""
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem. ``what``: "file", "tail", "stripe footer", "row index", "data", "positions", "statistics", "bloom
-    filter", "length" or "zeros" (a stretch of them in a file with other problems). The place is given as far as it is
-    known."""
+    """A problem. ``what`` is "file", "tail", "stripe footer", "row index", "data", "positions", "statistics", "bloom
+    filter", "length" or "zeros" (a range of zeros in a file with other problems). The place is given as exactly as it
+    is known."""
 
     what: str
     text: str
@@ -63,8 +64,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """The result of checking a file. ``broken``: (stripe, row group) of which a value could not be decoded.
-    ``unowned``: bytes that belong to nothing, which is unusual but no problem."""
+    """The result of checking a file. ``broken`` has each (stripe, row group) in which a value could not be decoded.
+    ``unowned`` has bytes that belong to no part of the file. Such bytes are unusual but not a problem."""
 
     file: str
     bytes: int
@@ -81,7 +82,7 @@ class FileCheck:
 
     @property
     def disproved(self) -> frozenset[tuple[int, int]]:
-        """(stripe, row group) whose statistics contradict the decoded values; either may be damaged."""
+        """Each (stripe, row group) whose statistics contradict the decoded values. Either of the two may be damaged."""
         return frozenset(
             (problem.stripe, problem.row_group)
             for problem in self.problems
@@ -89,7 +90,7 @@ class FileCheck:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The result as JSON values."""
         names = ("file", "ok", "bytes", "rows", "stripes", "row_groups")
         problems = [dict(problem.__dict__) for problem in self.problems]
         unowned = [{**one.__dict__, "text": one.text} for one in self.unowned]
@@ -97,8 +98,9 @@ class FileCheck:
 
 
 def check_file(source: Source, *, on_stripe: Callable[[int, int], None] | None = None) -> FileCheck:
-    """Checks a file. ``on_stripe`` is called with the number of each finished stripe and the number of all. Damage is
-    part of the result, not an exception. Raises ``StorageError`` and OSErrors where bytes cannot be read."""
+    """Checks a file. ``on_stripe`` is called with the number of each finished stripe and the number of all stripes.
+    Damage is part of the result and raises no exception. Raises ``StorageError`` and OSErrors if bytes cannot be
+    read."""
     options = ReadOptions(timestamp_ntz=False)
     storage = source.open(options)
     with closing(storage):
@@ -109,13 +111,13 @@ def check_file(source: Source, *, on_stripe: Callable[[int, int], None] | None =
         except OrcidxError as error:
             return FileCheck(source.name, storage.size(), 0, 0, 0, (Problem("tail", error.message),))
         if reader.tail.size == 0:
-            text = "it is empty: zero bytes; was it written to its end?"
+            text = "the file is empty (zero bytes); it may be incomplete"
             return FileCheck(source.name, 0, 0, 0, 0, (Problem("file", text),))
         return replace(_Check(reader, options).run(on_stripe), file=source.name)
 
 
 class _Check:
-    """One file being checked."""
+    """Checks one file."""
 
     def __init__(self, reader: OrcReader, options: ReadOptions) -> None:
         self.reader = reader
@@ -128,11 +130,11 @@ class _Check:
         encryption = reader.tail.footer.encryption
         roots = set() if encryption is None else set(encryption.roots)
         self.masked = frozenset[int]().union(*(node.ids for node in root.walk() if node.id in roots))
-        """Columns whose masked values are read; their indexes describe the real values."""
+        """Columns whose values are read in masked form. Their indexes describe the real values."""
         self.kinds = {node.id: node.kind for node in root.walk()}
         self.file: dict[int, Measured | None] = {}
         self.measured: dict[int, list[tuple[int, Measured]]] = {}
-        """For each column the stripes whose statistics have not been compared yet."""
+        """For each column, the stripes whose statistics have not been compared yet."""
 
     def run(self, on_stripe: Callable[[int, int], None] | None) -> FileCheck:
         reader = self.reader
@@ -207,10 +209,10 @@ class _Check:
         held: Held,
         truth: StripeTruth,
     ) -> dict[int, tuple[int, int]]:
-        """Checks a column and its children. Returns numbers of values and slots by column id, without those where there
-        is damage."""
+        """Checks a column and its children. Returns the numbers of values and slots by column id. Damaged columns are
+        left out."""
         unseekable = index.unseekable(node.ids)
-        several = len(bounds) > 2  # the first row group is read from the stripe's start either way
+        several = len(bounds) > 2  # the first row group is always read from the start of the stripe
         if unseekable is not None and node.ids <= index.columns.keys():
             self._found("positions", unseekable, stripe, column=node.dotted)
         measured: dict[int, list[Measured]] = {}
@@ -221,7 +223,9 @@ class _Check:
             for group, (start, stop) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist())):
                 whole = truth.measure(node, group, _pieces(ahead, stop - start), measured)
                 if again is not None and group and not self._same(again, whole, start, stop):
-                    text = "reading from here by the row index gives other values than reading from the stripe's start"
+                    text = (
+                        "the values read from the row index's position differ from those read from the stripe's start"
+                    )
                     self._found("positions", text, stripe, group, node.dotted)
         except (CorruptFile, Unsupported, ValueOutOfRange) as error:
             stream = f" (stream {error.stream}, offset {error.offset})" if error.stream else ""
@@ -249,7 +253,7 @@ class _Check:
             return True
         try:
             group.row = start
-            group.rewind()  # the index decides in either case
+            group.rewind()  # makes the read seek by the row index, even if the group is already at this row
             found = pa.concat_arrays(list(_pieces(group, stop - start)))
         except (CorruptFile, Unsupported, ValueOutOfRange):
             return False
@@ -258,8 +262,7 @@ class _Check:
     # ------------------------------------------------------------------ what is compared
 
     def _levels(self, stripe: int, node: OrcType, groups: list[Measured], index: RowIndex) -> None:
-        """Compares the statistics of row groups, and collects what the statistics of the stripe and the file must
-        say."""
+        """Compares the statistics of row groups. Also collects the expected statistics of the stripe and the file."""
         if node.id in index.columns:
             self._statistics(node, groups, lambda: index.columns[node.id].statistics, [stripe] * len(groups))
         whole = groups[0] if groups else Measured(0, 0)
@@ -270,7 +273,7 @@ class _Check:
         self.file[node.id] = None if before is None else before.joined(whole)
 
     def _whole_stripes(self) -> None:
-        """Statistics of the stripes that were measured since the last call."""
+        """Compares the statistics of the stripes that were measured since the last call."""
         for node in self.reader.root.walk():
             zones: dict[Zone | None, list[tuple[int, Measured]]] = {}
             for stripe, found in self.measured.pop(node.id, ()):
@@ -285,7 +288,8 @@ class _Check:
         except (CorruptFile, Unsupported) as error:
             if len(units) == 1:
                 self._found("statistics", error.message, stripes[0], column=node.dotted)
-            for unit in units if len(units) > 1 else ():  # the damage is within one stripe
+            # if there are several units, the damage may be in a single stripe
+            for unit in units if len(units) > 1 else ():
                 self._stripes_alike(node, [unit])
             return
         self._statistics(node, measured, lambda: raw, stripes)
@@ -293,7 +297,7 @@ class _Check:
     def _statistics(
         self, node: OrcType, measured: list[Measured], read: Callable[[], RawStatistics], stripes: Sequence[int] = ()
     ) -> None:
-        """``stripes``: of each unit; none of the file's."""
+        """Compares statistics. ``stripes`` has the stripe of each unit, or nothing for the statistics of the file."""
         try:
             raw = read()
         except (CorruptFile, Unsupported) as error:
@@ -305,8 +309,8 @@ class _Check:
             self._found("statistics", text, stripes[unit] if stripes else None, group, node.dotted)
 
     def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: Held) -> None:
-        """Checks that each stream of runs holds as many values as the column has, and ends with its last run.
-        ``counted``: values and slots by column id."""
+        """Checks that each stream of runs has as many values as the column, and ends with its last run. ``counted`` has
+        the numbers of values and slots by column id."""
         for stream in stripe_streams(self.reader, stripe, frozenset(counted), held=held):
             expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
             if stream.damage is not None:
@@ -314,7 +318,7 @@ class _Check:
             elif expected is not None and stream.values is not None:
                 wanted = expected(*counted[stream.column_id])
                 if stream.values != wanted:
-                    text = f"stream {stream.kind} holds {stream.values:,} instead of {wanted:,}"
+                    text = f"stream {stream.kind} has {stream.values:,} values instead of {wanted:,}"
                     self._found("length", text, stripe, column=stream.column)
 
 
@@ -329,7 +333,7 @@ def _expected_values(kind: str, encoding: str, of: TypeKind) -> Callable[[int, i
 
 
 def _pieces(group: ColumnGroup, rows: int) -> Iterator[pa.Array]:
-    """The next rows, in pieces that keep to the limit on a batch's bytes."""
+    """The next rows, in pieces that respect the limit on the bytes of a batch."""
     at_once = rows
     while rows:
         at_once = min(at_once, rows)

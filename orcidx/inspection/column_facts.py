@@ -1,4 +1,4 @@
-"""One line about each column: what its statistics say, its bytes, and how sorted it is."""
+"""Facts about each column for one line: what its statistics say, its bytes, and how sorted it is."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ __all__ = ["ColumnFacts", "Ranges", "column_facts", "column_ranges"]
 
 @dataclass(frozen=True)
 class Ranges:
-    """The ranges of one column's row groups, in the order of the rows. Values are ranks among all bounds, so that any
-    type can be drawn. ``lows`` and ``highs``: the bounds as stored. Row groups without a range are left out."""
+    """The ranges of one column's row groups, in the order of the rows. Bounds are ranks among all bounds, so columns of
+    any type can be drawn. ``lows`` and ``highs`` are the bounds in their stored form. Row groups without a range are
+    left out."""
 
     groups: tuple[int, ...]
     low_ranks: tuple[int, ...]
@@ -34,18 +35,20 @@ class Ranges:
 
     @property
     def overlap(self) -> float:
-        """The average overlap depth, as ``explain`` has it (``explain/overlap``): 1 is the best that sorting can do."""
+        """The average overlap depth, as in ``explain`` (``explain/overlap``). The value 1 is the best that sorting can
+        achieve."""
         return overlap_depth("", self.low_ranks, self.high_ranks).average
 
     @property
     def of_few_values(self) -> bool:
         """Whether nearly all row groups have the same few bounds, as in a column of few different values. Each row
-        group then holds most of the values, and a bloom filter rules out none."""
+        group then contains most of the values, and a bloom filter rules out no row group."""
         return len({*self.low_ranks, *self.high_ranks}) <= 2 + len(self.groups) // 10
 
     @property
     def order(self) -> str | None:
-        """A text: "ascending", "descending", "constant", or the overlap depth; None for fewer than two row groups."""
+        """A text: "ascending", "descending", "constant", or the overlap depth. None if there are fewer than two row
+        groups."""
         count = len(self.groups)
         if count < 2:
             return None
@@ -61,8 +64,8 @@ class Ranges:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Facts about one column; None where the file does not say. ``bytes``: stored bytes of the column and its children,
-    with indexes."""
+    """Facts about one column. A fact is None if the file does not have it. ``bytes`` is the stored size of the column
+    and its children, with indexes."""
 
     column: str
     type: str
@@ -76,7 +79,8 @@ class ColumnFacts:
 
 
 def column_facts(reader: OrcReader) -> list[ColumnFacts]:
-    """The facts of every column but the root, in the order of their ids; reads footers and row indexes."""
+    """The facts of every column except the root, in the order of their ids. The function reads footers and row
+    indexes."""
     sizes = {one.column_id: one.bytes for one in file_sizes(reader).columns}
     repeated = reader.root.repeated_ids
     ranges = column_ranges(reader, [node for node in reader.root.walk() if node.id not in repeated])
@@ -90,7 +94,7 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
             nulls = reader.tail.footer.rows - known.count
         low = known.minimum if known.minimum is not None else known.lower_bound
         if isinstance(low, float):
-            low += 0.0  # a minimum of zero is stored as -0.0, which is equal
+            low += 0.0  # a minimum of zero is stored as -0.0, and adding 0.0 makes it 0.0
         high = known.maximum if known.maximum is not None else known.upper_bound
         size = sum(sizes.get(column, 0) for column in node.ids)
         order = ranges[node.id].order if node.id in ranges else None
@@ -99,7 +103,7 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
 
 
 def column_ranges(reader: OrcReader, nodes: list[OrcType]) -> dict[int, Ranges]:
-    """The ranges of each column whose bounds can be trusted, by column id; reads the row indexes."""
+    """The ranges of each column whose bounds can be trusted, by column id. The function reads the row indexes."""
     options = ReadOptions()
     found: dict[int, list[tuple[int, Any, Any]]] = {}
     first = 0

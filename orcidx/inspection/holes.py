@@ -1,5 +1,5 @@
-"""Finds stretches of zeros in a file. A copy or an upload leaves them if it set the length of the file but did not
-write all bytes."""
+"""Finds ranges of zeros in a file. An incomplete copy or upload leaves them if it set the length of the file but did
+not write all bytes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from orcidx.storage import RangeReader
 __all__ = ["MOST_READ", "describe_hole", "find_hole"]
 
 BLOCK = 4096
-"""Zeros are looked for in whole blocks of a file system, because single zeros are also values."""
+"""The size of a block of a file system. Only complete blocks of zeros are reported, because single zeros are also
+values."""
 _AT_ONCE = 8 << 20
-"""Bytes of one read, as the largest read of a local file."""
+"""Bytes of one read, the same as the largest read of a local file."""
 MOST_READ = 1 << 30
-"""The most bytes that are looked at. The report is only a hint, which is not worth reading a terabyte."""
+"""The maximum number of bytes that are searched. The result is only a hint, so it must not take the time of reading a
+terabyte."""
 
 
 def find_hole(storage: RangeReader) -> tuple[int, int] | None:
-    """The longest stretch of whole blocks of zeros among the first ``MOST_READ`` bytes, as (start, stop) in the file;
-    None if there is none."""
+    """The longest range of complete blocks of zeros among the first ``MOST_READ`` bytes, as (start, stop) in the file.
+    None if there is no such range."""
     size = min(storage.size(), MOST_READ)
     longest, start = (0, 0), 0
     for offset in range(0, size - size % BLOCK, _AT_ONCE):
@@ -35,5 +37,5 @@ def find_hole(storage: RangeReader) -> tuple[int, int] | None:
 
 
 def describe_hole(hole: tuple[int, int]) -> str:
-    """In words."""
-    return f"its bytes from {hole[0]:,} to {hole[1]:,} are zeros, {ZEROS}"
+    """A text that describes the range."""
+    return f"the bytes of the file from {hole[0]:,} to {hole[1]:,} are zeros, {ZEROS}"

@@ -1,4 +1,4 @@
-"""Compares statistics and bloom filters with values that were decoded."""
+"""Compares statistics and bloom filters with decoded values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LON
 _SUMMED = _INTEGERS | {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY}
 _NO_LIMIT = 1 << 62
 UNSETTLED = "a layout from before the format was final"
-"""``orc/bloom``'s reason for filters that no reader uses."""
+"""The reason that ``orc/bloom`` gives for filters that no reader uses."""
 
 Found = tuple[str, str, int | None, str]
 
@@ -41,9 +41,9 @@ Found = tuple[str, str, int | None, str]
 def statistics_problems(
     reader: OrcReader, raw: RawStatistics, measured: Sequence[Measured], options: ReadOptions, zone: Zone | None
 ) -> Iterator[tuple[int, str]]:
-    """(unit, problem) where the statistics of a column contradict its values. ``measured``: the values, unit by unit;
-    ``zone``: that of their wall clocks."""
-    # Inside lists there are more values than rows, which must not look like damage.
+    """Pairs (unit, problem) for each unit in which the statistics of a column contradict its values. ``measured`` has
+    the values of each unit. ``zone`` is the time zone of their wall clocks."""
+    # Inside lists there are more values than rows, which must not be reported as damage.
     unlimited = replace(raw, rows=np.full(len(raw), _NO_LIMIT, np.int64))
     bounds = bound_statistics(unlimited, reader.facts, options, zone=zone)
     starts, stops = raw.extents
@@ -56,23 +56,23 @@ def statistics_problems(
         sides = (("minimum", bounds.lower, found.low, 1), ("maximum", bounds.upper, found.high, -1))
         for name, bound, value, sign in sides:
             if value is not None and bound.valid[unit] and bound.compare(value)[unit] == sign:
-                yield unit, f"the {name} is {_shown(bound.value(unit))}, and there is {_shown(value)}"
+                yield unit, f"the {name} is {_shown(bound.value(unit))}, but the values include {_shown(value)}"
 
 
 def _wrong_counts(raw: RawStatistics, unit: int, found: Measured, *, hybrid: bool) -> Iterator[str]:
     known = unit_statistics(raw, unit, hybrid=hybrid)
     if known.count == 0 and known.has_null is False:
-        return  # a writer without bounds writes these (HIVE-20604), and no reader believes them
+        return  # a writer without bounds writes such statistics (HIVE-20604), and no reader trusts them
     if known.count is not None and known.count != found.count:
-        yield f"they count {known.count:,} values, and there are {found.count:,}"
+        yield f"they count {known.count:,} values, but there are {found.count:,}"
     if known.has_null is False and found.slots > found.count:
-        yield f"they know of no null, and there are {found.slots - found.count:,}"
+        yield f"they say that there are no nulls, but there are {found.slots - found.count:,}"
     if found.total is None:
         return
     if raw.node.kind is TypeKind.BOOLEAN and known.true_count is not None and known.true_count != found.total:
-        yield f"they count {known.true_count:,} true values, and there are {found.total:,}"
+        yield f"they count {known.true_count:,} true values, but there are {found.total:,}"
     if raw.node.kind in _SUMMED and known.sum is not None and known.sum != found.total:
-        yield f"their sum is {known.sum:,}, and that of the values {found.total:,}"
+        yield f"their sum is {known.sum:,}, but the sum of the values is {found.total:,}"
 
 
 def _shown(value: Any) -> str:
@@ -81,13 +81,13 @@ def _shown(value: Any) -> str:
 
 
 def stripe_zone(reader: OrcReader, stripe: int) -> Zone | None:
-    """The zone of the wall clocks in a stripe's statistics and filters; None for one that is unknown here."""
+    """The time zone of the wall clocks in a stripe's statistics and filters. None if orcidx does not know the zone."""
     return zone_of_statistics(reader.footer(stripe).writer_timezone)
 
 
 class StripeTruth:
-    """Measures the values of one stripe, and asks its bloom filters for each of them; ``problems`` as (what, text, row
-    group, column)."""
+    """Measures the values of one stripe, and looks up each of them in the bloom filters. ``problems`` has tuples (what,
+    text, row group, column)."""
 
     def __init__(
         self, reader: OrcReader, stripe: int, index: RowIndex, options: ReadOptions, *, held: Held | None = None
@@ -116,7 +116,7 @@ class StripeTruth:
             self.problems.append(("bloom filter", error.message, None, node.dotted))
             return
         if len(filters) != self._index.groups and self._index.columns:
-            text = f"{len(filters)} filters for {self._index.groups} row groups"
+            text = f"there are {len(filters)} filters for {self._index.groups} row groups"
             self.problems.append(("bloom filter", text, None, node.dotted))
             return
         for group, one in enumerate(filters):
@@ -126,7 +126,8 @@ class StripeTruth:
             self._filters.setdefault(node.id, []).append((name, filters))
 
     def _fits(self, node: OrcType) -> bool:
-        """Whether the values that are read are those that the writer hashed. Values beyond the type's range are not."""
+        """Whether the read values are the values that the writer hashed. This is not so for values beyond the range of
+        the type."""
         if not may_wrap(node, self.reader.facts):
             return True
         column = self._index.columns.get(node.id)
@@ -137,8 +138,8 @@ class StripeTruth:
     def measure(
         self, node: OrcType, group: int, pieces: Iterable[pa.Array], measured: dict[int, list[Measured]]
     ) -> pa.Array | None:
-        """Adds the values of a row group of a column and its children to ``measured``. Returns the values, or None
-        without any."""
+        """Adds the values of a row group of a column and its children to ``measured``. Returns the measures, or None if
+        there are no values."""
         arrays, found = [], dict[int, Measured]()
         for piece in pieces:
             arrays.append(piece)
@@ -158,11 +159,11 @@ class StripeTruth:
         missing = self._missing(node, distinct, filters[group])
         if len(missing):
             value, count = distinct[int(missing[0])].as_py(), len(missing)
-            text = f"{name} holds {count:,} of {len(distinct):,} values not, such as {_shown(value)}"
+            text = f"{name} lacks {count:,} of {len(distinct):,} values, such as {_shown(value)}"
             self.problems.append(("bloom filter", text, group, node.dotted))
 
     def _missing(self, node: OrcType, distinct: pa.Array, filters: BloomFilters) -> Any:
-        """Places of the values that the filter does not contain."""
+        """Indexes of the values that the filter does not contain."""
         hashes = _usual_hashes(node, distinct)
         places = list(range(len(distinct)))
         if hashes is not None:
@@ -184,8 +185,8 @@ class StripeTruth:
 
 
 def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
-    """The keys that most writers use for the values, all at once; None if this needs the values one by one. A value
-    that is not found under its key is looked up by itself."""
+    """The keys that most writers use for the values, computed together. None if the values must be looked up one by
+    one. If a value is not found under its key, it is looked up again separately."""
     if node.kind in _INTEGERS:
         return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
     if node.kind is TypeKind.DATE:
@@ -198,7 +199,7 @@ def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
     if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
         try:
             nanos = distinct.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid:  # beyond 64 bits
+        except pa.ArrowInvalid:  # the value does not fit in 64 bits
             return None
         return hash_integers(nanos // 1_000_000)
     return None
@@ -212,7 +213,7 @@ def _literal(node: OrcType, value: Any) -> Any:
 
 
 def _alone(message: bytes) -> bytes:
-    """A BloomFilterIndex of one filter: its tag, its length, itself."""
+    """Builds a BloomFilterIndex with one filter: the tag, the length, and the filter."""
     length, head = len(message), bytearray([1 << 3 | 2])
     while length >= 128:
         head.append(length & 127 | 128)

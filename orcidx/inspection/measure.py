@@ -1,4 +1,4 @@
-"""Measures decoded values in the terms of ORC's statistics, in the physical domain of predicates."""
+"""Measures decoded values in the form of ORC's statistics, in the physical domain of predicates."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LARGEST_SUM = 1 << 63
 
 @dataclass(frozen=True)
 class Measured:
-    """Measures of one column over some rows. ``slots``: values and nulls; ``count``: values; ``low`` and ``high``:
-    bounds without NaN, None without values; ``total``: the sum of integers, the bytes of texts and binaries, or the
-    number of true values; None if unknown."""
+    """Measures of one column over some rows. ``slots`` counts values and nulls, and ``count`` counts values. ``low``
+    and ``high`` are bounds without NaN, or None if there are no values. ``total`` is the sum of integers, the bytes of
+    texts and binaries, or the number of true values. It is None if it is unknown."""
 
     slots: int
     count: int
@@ -39,7 +39,7 @@ class Measured:
     total: int | None = 0
 
     def joined(self, other: Measured) -> Measured:
-        """The measures over the rows of both."""
+        """The measures over the rows of both objects."""
         lows = [one for one in (self.low, other.low) if one is not None]
         highs = [one for one in (self.high, other.high) if one is not None]
         total = None if self.total is None or other.total is None else self.total + other.total
@@ -48,8 +48,8 @@ class Measured:
 
 
 def columns_below(node: OrcType, array: pa.Array) -> Iterator[tuple[OrcType, pa.Array]]:
-    """A column and its children with their values. A union and its children are left out: Arrow reads a null of a union
-    as a null of its first variant, so their counts differ from those that were written."""
+    """A column and its children with their values. A union and its children are left out. Arrow reads a null of a union
+    as a null of its first variant, so the counts differ from the written counts."""
     if node.kind is TypeKind.UNION:
         return
     yield node, array
@@ -67,7 +67,7 @@ def columns_below(node: OrcType, array: pa.Array) -> Iterator[tuple[OrcType, pa.
 
 
 def measure(node: OrcType, array: pa.Array) -> Measured:
-    """Measures the values of one column; timestamps as nanoseconds in decimal128(38, 0)."""
+    """Measures the values of one column. Timestamps are measured as nanoseconds in decimal128(38, 0)."""
     slots, count = len(array), len(array) - array.null_count
     low, high = _extremes(node, array) if count and node.kind in _ORDERED else (None, None)
     return Measured(slots, count, low, high, _total(node, array, low, high, count))

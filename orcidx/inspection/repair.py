@@ -1,9 +1,9 @@
-"""Writes the sound rows of a damaged file: row groups of which each value was decoded, and which their own statistics
-do not contradict.
+"""Writes the intact rows of a damaged file. These are the row groups in which each value was decoded and does not
+contradict the statistics of the row group.
 
-The rows are encoded anew, with new statistics, positions and bloom filters. Those of a damaged file cannot be trusted,
-and new ones for damaged values would hide the damage. Rows are read from the start of their stripe, never by its row
-index."""
+The rows are encoded again, with new statistics, positions and bloom filters. The indexes of a damaged file cannot be
+trusted. Row groups with damaged values are left out, because new indexes would hide the damage. Rows are read from the
+start of their stripe, never by its row index."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ _CODECS = {"NONE": "uncompressed", "ZLIB": "zlib", "SNAPPY": "snappy", "LZ4": "l
 
 
 def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) -> WriteResult:
-    """Writes the whole row groups of ``source``, which ``check`` is about, to ``out`` (``arguments`` as of
-    ``OrcWriter``), in their order. Timestamps keep their nanoseconds, unless some lie beyond the years 1677 to 2262.
+    """Writes the intact row groups of ``source`` to ``out`` in their order. ``check`` is the result of checking
+    ``source``, and ``arguments`` are arguments of ``OrcWriter``. Timestamps keep their nanoseconds, unless some are
+    outside the years 1677 to 2262.
 
-    Raises ``InvalidQuery`` where not even the types are known, which stand at the end of a file.
+    Raises ``InvalidQuery`` if the types are not known. They are stored at the end of a file.
     """
     if any(problem.what in ("tail", "file") for problem in check.problems):
-        raise InvalidQuery("nothing of it can be written: the types of its columns stand at its end", file=source.name)
+        raise InvalidQuery(
+            "nothing can be written, because the types of the columns are at the damaged end of the file",
+            file=source.name,
+        )
     with OrcFile(source) as file:
         wanted = _whole_ranges(check, file)
         times = [node for node in file.reader.root.walk() if node.kind in _TIMES]
@@ -48,11 +52,11 @@ def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) ->
 
 
 def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
-    """Ranges of rows of the file that consist of neighbouring sound row groups of one stripe."""
+    """Ranges of rows of the file. Each range has neighbouring intact row groups of one stripe."""
     ranges = []
     first = 0
     lost = check.broken | check.disproved
-    if not file.tail.footer.row_index_stride:  # the statistics of a stripe are all that there are
+    if not file.tail.footer.row_index_stride:  # the file has only the statistics of stripes
         lost |= {
             (problem.stripe, 0)
             for problem in check.problems
@@ -70,11 +74,12 @@ def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
 
 
 def _options_like(file: OrcFile) -> dict[str, Any]:
-    """The options of the file's writer, as far as they can be given to a new one."""
+    """The options of the file's writer that can also be given to a new writer."""
     reader = file.reader
     filtered = set()
     for stripe in range(len(file.stripes)):
-        with suppress(CorruptFile, Unsupported):  # its rows are lost; other stripes have the same options
+        # the rows of this stripe are lost, but other stripes have the same options
+        with suppress(CorruptFile, Unsupported):
             filtered |= {column for (column, kind), _ in reader.extents(stripe).items() if kind in BLOOM_KINDS}
     types = {
         node.path[0]: f"{node.kind.name.lower()}({node.max_length})"

@@ -1,4 +1,4 @@
-"""``orcidx report``: one page about files and, with a condition, about a query of them."""
+"""``orcidx report`` makes one page about files. With a condition, the page is also about a query of these files."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from orcidx.storage import Source
 __all__ = ["report_page"]
 
 MOST_BANDS = 12
-"""Bands of a picture: what fits a page."""
+"""The maximum number of bands in a picture, because the picture must fit on a page."""
 MOST_LOOKED_INTO = 200
-"""The most files whose footers and row indexes are read for the bytes and the ranges; the first ones are taken."""
+"""The maximum number of files whose footers and row indexes are read for the bytes and the ranges. The first files are
+used."""
 MOST_READ = 256 << 20
-"""The most bytes of a query that is run to time it."""
+"""The maximum number of bytes of a query that is run to measure its time."""
 _PARTS = {"ROW_INDEX": "index", "BLOOM_FILTER": "bloom", "BLOOM_FILTER_UTF8": "bloom", "PRESENT": "nulls"}
 _LEGEND = {
     "data": "values",
@@ -47,8 +48,8 @@ def report_page(
     run: bool = True,
     on_file: Callable[[int], Any] = lambda count: None,
 ) -> str:
-    """The page about the files of a scan. ``typed``: the condition as its user wrote it; ``run``: run the scan to time
-    it; ``on_file`` is called with each file that was examined."""
+    """The page about the files of a scan. ``typed`` is the condition as the user wrote it. ``run`` says whether the
+    scan is run to measure its time. ``on_file`` is called with each file that was examined."""
     began = time.perf_counter()
     explanation = scan.explain() if typed is None else replace(scan.explain(), where=typed)
     explained = time.perf_counter() - began
@@ -57,7 +58,7 @@ def report_page(
         files = [source for source in files if source.name not in gone]
         scan = replace(scan, jobs=tuple(job for job in scan.jobs if job.source.name not in gone))
         if not files:
-            raise FileGone("all files of the report are gone since they were listed", file=min(gone))
+            raise FileGone("all files of the report were deleted after they were listed", file=min(gone))
     sizes: list[FileSizes] = []
     ranges: dict[str, list[Ranges]] = {}
     for source in files[:MOST_LOOKED_INTO]:
@@ -80,7 +81,7 @@ def report_page(
 
 
 def _lead(explanation: Explanation) -> str:
-    """Totals of all files, including those that were not examined."""
+    """Totals of all files, including files that were not examined."""
     before = {stage.name: stage.before for stage in explanation.funnel}
     figures = (
         (f"{before['rows']:,}", "rows"),
@@ -93,13 +94,17 @@ def _lead(explanation: Explanation) -> str:
 
 def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:
     legend = "".join(f"<li><i class='t-{kind}'></i>{name}</li>" for kind, name in _LEGEND.items())
-    several = [(name, found, found.order) for name, found in facts.ordered()]  # one row group is in no order
+    several = [(name, found, found.order) for name, found in facts.ordered()]  # a single row group has no order
     bands = [RangeBand(name, order, _unit(found)) for name, found, order in several[:MOST_BANDS] if order is not None]
     more = max(0, len(facts.ranges) - MOST_BANDS) if bands else 0
     hint = f"<p class=hint>{more:,} more columns have ranges.</p>" if more > 0 else ""
     first = len(facts.sizes) < len(explanation.files)
-    of_first = f"<p class=hint>Of the first {len(facts.sizes):,} of {len(explanation.files):,} files.</p>" * first
-    help_text = "<p class=hint>Left to right the row groups, bottom to top the values that each may hold.</p>"
+    of_first = (
+        f"<p class=hint>This shows the first {len(facts.sizes):,} of {len(explanation.files):,} files.</p>" * first
+    )
+    help_text = (
+        "<p class=hint>From left to right: row groups. From bottom to top: the values that each may contain.</p>"
+    )
     return [
         *explanation_parts(explanation),
         Part("Bytes by column and stream", treemap(_tiles(facts.sizes)) + f"<ul class=legend>{legend}</ul>" + of_first),
@@ -123,7 +128,7 @@ def _tiles(sizes: Sequence[FileSizes]) -> list[Tile]:
 
 
 def _joined(found: Sequence[Ranges]) -> Ranges:
-    """The ranges of one column in several files, one after the other, ranked together."""
+    """Joins the ranges of one column in several files, one after the other, and ranks them together."""
     if len(found) == 1:
         return found[0]
     lows = [value for one in found for value in one.lows]
@@ -139,7 +144,7 @@ def _unit(found: Ranges) -> list[tuple[float, float]]:
 
 
 def _alone(scan: Scan) -> str:
-    """The rows that remain if only some of the file's indexes are used."""
+    """A table of the rows that remain if only some of the file's indexes are used."""
     if scan.request.where is None:
         return ""
     choices: tuple[tuple[str, dict[str, Any]], ...] = (

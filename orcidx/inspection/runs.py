@@ -1,6 +1,6 @@
-"""The streams of a stripe: where they lie, how they are encoded, and of which runs they consist. The headers of the
-runs are read without decoding a value; the notation is that of the specification (ORC v1, "Run Length Encoding"). A
-stream that ends in the middle of a run is reported up to there, with ``damage``."""
+"""The streams of a stripe: their positions, their encodings, and their runs. Only the headers of the runs are read, and
+no value is decoded. The notation is the notation of the specification (ORC v1, "Run Length Encoding"). If a stream ends
+in the middle of a run, its earlier runs are reported, with ``damage``."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from orcidx.orc.types import OrcType
 __all__ = ["Held", "StreamReport", "stored_bytes", "stripe_streams"]
 
 Walk = Callable[[bytes], Iterator[tuple[str, int]]]
-"""A function that yields the kind of each run of a stream, and its number of values."""
+"""A function that yields the kind and the number of values of each run of a stream."""
 
 Held = tuple[int, memoryview]
-"""An offset in the file, and bytes that begin there."""
+"""An offset in the file, and the bytes that begin there."""
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-"""Bits of a value by their five-bit code; 0 stands for 1, except in a delta run, where it stands for 0."""
+"""Bits of a value by their five-bit code. The code 0 means 1 bit, except in a delta run, where it means 0 bits."""
 
 
 @dataclass(frozen=True)
 class StreamReport:
-    """One stream. ``offset`` and ``length`` in the file; ``bytes``: decompressed, None where it was not read; ``runs``:
-    the number of each kind; ``values``: the number of values in them; ``damage``: why the stream could not be read to
-    its end."""
+    """One stream. ``offset`` and ``length`` are its place in the file. ``bytes`` is its decompressed size, or None if
+    it was not read. ``runs`` has the number of runs of each kind, and ``values`` is the number of values in them.
+    ``damage`` says why the stream could not be read to its end."""
 
     stripe: int
     column: str
@@ -50,15 +50,16 @@ class StreamReport:
     damage: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The report as JSON values."""
         return {**self.__dict__, "runs": dict(self.runs)}
 
 
 def stripe_streams(
     reader: OrcReader, stripe: int, columns: frozenset[int] | None = None, *, held: Held | None = None
 ) -> Iterator[StreamReport]:
-    """The streams of a stripe in the order of the file, of these column ids or (None) of all. Only streams of runs are
-    read and decompressed. ``held``: bytes of the stripe that were read before, and are used again."""
+    """The streams of a stripe in the order of the file, for the given column ids or (None) for all columns. Only
+    streams of runs are read and decompressed. ``held`` has bytes of the stripe that were read before and are used
+    again."""
     footer = reader.footer(stripe)
     nodes = {node.id: node for node in reader.root.walk()}
     placed = sorted(reader.extents(stripe).items(), key=lambda item: item[1])
@@ -73,7 +74,7 @@ def stripe_streams(
 
 
 def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None) -> memoryview:
-    """Bytes of the file: from ``held`` if they are there, else read."""
+    """Bytes of the file. They are taken from ``held`` if it has them, otherwise they are read."""
     if held is not None and held[0] <= offset and offset + length <= held[0] + len(held[1]):
         return held[1][offset - held[0] : offset - held[0] + length]
     (stored,) = reader.storage.read_ranges([(offset, length)])
@@ -81,7 +82,7 @@ def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None)
 
 
 def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: OrcReader) -> Walk | None:
-    """The function that reads the run headers of a stream; None where it has no runs."""
+    """The function that reads the run headers of a stream. None if the stream has no runs."""
     try:
         layout = stream_layout(node, encoding, decimal64=reader.facts.decimal64)
     except CorruptFile:
@@ -113,7 +114,7 @@ def _walked(reader: OrcReader, place: tuple[Any, ...], walk: Walk, held: Held | 
 
 
 def _byte_runs(data: bytes) -> Iterator[tuple[str, int]]:
-    """Runs of bytes: a control byte of at least 0 repeats one, a negative one precedes literals."""
+    """Runs of bytes. A control byte of at least 0 repeats one byte, and a negative control byte precedes literals."""
     at, end = 0, len(data)
     while at < end:
         control = data[at]
@@ -124,9 +125,9 @@ def _byte_runs(data: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _integer_runs_1(data: bytes) -> Iterator[tuple[str, int]]:
-    """Runs of version 1: a control byte, then a delta and a varint, or that many varints."""
+    """Runs of version 1. A control byte precedes a delta and a varint, or the number of varints that it gives."""
     at, end = 0, len(data)
-    ends = np.flatnonzero(np.frombuffer(data, np.int8) >= 0)  # where varints may end
+    ends = np.flatnonzero(np.frombuffer(data, np.int8) >= 0)  # positions at which a varint may end
     last_bytes = memoryview(ends.data)
     while at < end:
         control = data[at]
@@ -136,7 +137,7 @@ def _integer_runs_1(data: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _integer_runs_2(data: bytes) -> Iterator[tuple[str, int]]:
-    """Runs of version 2. The two highest bits of the first byte are the kind."""
+    """Runs of version 2. The two highest bits of the first byte give the kind of the run."""
     at, end = 0, len(data)
     while at < end:
         first = data[at]

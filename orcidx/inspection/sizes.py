@@ -1,4 +1,4 @@
-"""What the bytes of a file are spent on: by column and stream, by kind of index, and on its footers."""
+"""How the bytes of a file are used: by column and stream, by kind of index, and in its footers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOOM_KINDS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 @dataclass(frozen=True)
 class ColumnSize:
-    """Bytes of one column without its children, by kind of stream; the root is the column ``""``."""
+    """Bytes of one column without its children, by kind of stream. The name of the root column is ``""``."""
 
     column: str
     column_id: int
@@ -27,31 +27,31 @@ class ColumnSize:
 
     @property
     def row_index(self) -> int:
-        """Bytes of its row indexes: statistics and positions of the row groups."""
+        """Bytes of the row indexes of the column: statistics and positions of the row groups."""
         return self.streams.get(STREAM_NAMES[StreamKind.ROW_INDEX], 0)
 
     @property
     def bloom_filters(self) -> int:
-        """Bytes of its bloom filters."""
+        """Bytes of the bloom filters of the column."""
         return sum(self.streams.get(STREAM_NAMES[kind], 0) for kind in BLOOM_KINDS)
 
     @property
     def bytes(self) -> int:
-        """All of its bytes."""
+        """All bytes of the column."""
         return sum(self.streams.values())
 
     @property
     def data(self) -> int:
-        """Bytes of its values."""
+        """Bytes of the values of the column."""
         return self.bytes - self.row_index - self.bloom_filters
 
 
 @dataclass(frozen=True)
 class FileSizes:
-    """Where the bytes of a file are; the parts add up to ``bytes``.
+    """The bytes of the parts of a file. The sum of the parts is ``bytes``.
 
-    ``other``: the magic bytes, padding between stripes, and streams that belong to no column that is read here, such
-    as encrypted ones.
+    ``other`` has the magic bytes, the padding between stripes, and streams that belong to no readable column, such as
+    encrypted columns.
     """
 
     file: str
@@ -68,7 +68,7 @@ class FileSizes:
         return self.bytes - known - sum(column.bytes for column in self.columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The sizes as JSON values."""
         columns = [
             {
                 "column": one.column,
@@ -92,7 +92,7 @@ class FileSizes:
 
 
 def file_sizes(reader: OrcReader) -> FileSizes:
-    """Sums the lengths in the stripe footers; nothing else is read."""
+    """Adds the lengths in the stripe footers. Nothing else is read."""
     by_column: dict[int, Counter[str]] = {}
     for stripe in range(len(reader.stripes)):
         for (column, kind), (_, length) in reader.extents(stripe).items():

@@ -1,5 +1,5 @@
-"""Stretches of a file that belong to no stripe, header or footer, so that no reader reads them. Zeros in front of a
-stripe are allowed: ORC Java fills the rest of an HDFS block with them, so that no stripe lies in two blocks."""
+"""Finds ranges of a file that belong to no stripe, header or footer. No reader reads such bytes. Zeros before a stripe
+are allowed. ORC Java fills the rest of an HDFS block with zeros, so no stripe is in two blocks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from orcidx.orc.reader import OrcReader
 __all__ = ["MOST_PADDING", "Unowned", "unowned_stretches"]
 
 MOST_PADDING = 1 << 30
-"""Bytes of zeros that are taken for padding: blocks of HDFS have 128 or 256 MiB."""
+"""The maximum number of zero bytes that count as padding. Blocks of HDFS have 128 or 256 MiB."""
 _AT_ONCE = 8 << 20
-"""Bytes of one read, as the largest read of a local file."""
+"""Bytes of one read, the same as the largest read of a local file."""
 
 
 @dataclass(frozen=True)
 class Unowned:
-    """``length`` bytes at ``offset``, in front of a stripe, or of the footers where ``stripe`` is None."""
+    """``length`` bytes at ``offset`` before a stripe, or before the footers if ``stripe`` is None."""
 
     offset: int
     length: int
@@ -29,16 +29,16 @@ class Unowned:
 
     @property
     def text(self) -> str:
-        """A sentence about them."""
+        """A sentence about the bytes."""
         place = "the footers" if self.stripe is None else f"stripe {self.stripe}"
-        return f"{self.length:,} bytes from {self.offset:,} on, in front of {place}, belong to nothing"
+        return f"{self.length:,} bytes from {self.offset:,} on, before {place}, belong to no part of the file"
 
     def __str__(self) -> str:
         return self.text
 
 
 def unowned_stretches(reader: OrcReader) -> Iterator[Unowned]:
-    """The stretches in the order of the file, without padding in front of stripes."""
+    """The ranges in the order of the file, without padding before stripes."""
     tail = reader.tail
     postscript = tail.postscript
     lengths = postscript.metadata_length + postscript.footer_length + postscript.size

@@ -132,7 +132,7 @@ def test_a_catalog_of_some_files_is_no_listing(directory: Path) -> None:
     spec = IndexSpec.of(SPEC)
     some = [index_file(store.folder, sources[0], listed[0].as_py(), spec, ReadOptions())]
     store.commit(catalog_of(some, spec), listed=listed)
-    with pytest.raises(orcidx.InvalidQuery, match="does not know all files"):
+    with pytest.raises(orcidx.InvalidQuery, match="does not have all files"):
         orcidx.scan(directory, fresh="catalog")
     assert index_here(directory).listing.listed is not None
     assert orcidx.scan(directory, fresh="catalog").count_rows() == 260
@@ -163,7 +163,7 @@ def test_a_part_tells_of_the_last_listing(directory: Path) -> None:
         ("list", {}, "one directory"),
         ("directory", {"indexes": "none"}, "cannot be combined with"),
         ("directory", {"selection": {}}, "cannot be combined with"),
-        ("directory", {"fresh": "now"}, "is none of"),
+        ("directory", {"fresh": "now"}, "is not supported"),
     ],
 )
 def test_what_is_refused(directory: Path, sources: str, more: dict[str, Any], message: str) -> None:

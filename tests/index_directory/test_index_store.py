@@ -122,7 +122,7 @@ def test_options_with_which_the_statistics_do_not_apply(options: dict[str, Any],
     catalog: Any = SimpleNamespace(statistics={StatisticsKey("c", kind): None for kind in kinds})
     off = changed_statistics(catalog, ReadOptions(**options))
     assert {key.type for key in off} == changed
-    assert all("do not apply with the option" in note.text for note in off.values())
+    assert all("cannot be used with the option" in note.text for note in off.values())
 
 
 def test_columns_that_a_predicate_may_mean() -> None:
@@ -170,7 +170,7 @@ def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: py
     sources = list_sources(directory)
     plan = store.plan(sources, "CITY = 'c1-300' AND Id > 5", options=ReadOptions(case_sensitive=False))
     assert plan.kept.tolist() == [3]
-    assert str(plan.reasons(1)[0]) == "by its index in the catalog, no row of the file matches (Paimon file index)"
+    assert str(plan.reasons(1)[0]) == "no row of the file matches by its index in the catalog (Paimon file index)"
     assert "file statistics" in str(store.plan(sources, "city = 'c1-300' AND id > 350").reasons(1)[0])
     assert store.plan(sources, "city LIKE '%300' AND day = 2").kept.tolist() == [4, 5]
     monkeypatch.setattr("orcidx.index_directory.file_pruning.MOST_ASKED", 2)
@@ -365,7 +365,7 @@ def test_a_file_that_changed_is_read_and_told(directory: Path) -> None:
     assert plan.rows.tolist() == [100, -1, 100, 100, 100, 100]
     (note,) = plan.notes
     assert (note.kind, note.source) == ("stale", "catalog")
-    assert "1 of 6 files changed since it was made, such as day=0/100.orc: refresh it" in note.text
+    assert "1 of 6 files changed after the catalog was made, such as day=0/100.orc: refresh the catalog" in note.text
 
 
 def test_the_time_alone_makes_stale(directory: Path) -> None:
@@ -540,7 +540,7 @@ def test_a_catalog_that_names_an_index_elsewhere_is_an_error(tmp_path: Path, nam
     store.commit(catalog_of([{**_row("a", 1), "index": "index/day=1/a b%20..orc.0.index", "index_size": 5}], spec))
     assert opened(tmp_path).catalog().files["index"].to_pylist()
     store.commit(catalog_of([{**_row("a", 1), "index": name, "index_size": 5}], spec))
-    with pytest.raises(CorruptFile, match="outside of its folder"):
+    with pytest.raises(CorruptFile, match="outside its folder"):
         opened(tmp_path).catalog()
 
 
@@ -683,7 +683,7 @@ def test_catalogs_of_version_1_count_as_unknown(directory: Path) -> None:
     plan = store.plan(sources, "id = 420")
     assert len(plan.kept) == len(sources)
     assert not plan.matching.any() or not plan.fresh.any()
-    assert "are not in it" in plan.notes[0].text
+    assert "are not in the catalog" in plan.notes[0].text
     index_here(directory)
     assert opened(directory).catalog_names == ("rollup/00000008.catalog",)
     assert kept(opened(directory), "id = 420") == ["400"]

@@ -93,7 +93,7 @@ def test_clean_removes_old_leftovers_only(directory: Path) -> None:
     assert all(path.exists() for path in old)
     done = clean(None, directory)
     assert {one.reason for one in done.removed} == {
-        "its writer died", "a later catalog replaced it", "no catalog names it"
+        "its writer was killed", "a later catalog replaced it", "no catalog names it"
     }  # fmt: skip
     assert {path for path in store.rglob("*") if path.is_file()} == in_use | set(young) | {other}
     assert not clean(None, directory).removed

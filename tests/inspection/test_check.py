@@ -127,7 +127,7 @@ def test_a_value_that_statistics_and_filters_deny(path, tmp_path):
     assert ("statistics", None, None, "v") in kinds
     assert ("bloom filter", 0, 1, "v") in kinds
     assert not found.broken
-    assert any("there is 1000000000.0" in problem.text for problem in found.problems)
+    assert any("include 1000000000.0" in problem.text for problem in found.problems)
 
 
 def test_statistics_of_each_stripe_are_compared(path, tmp_path, monkeypatch):
@@ -193,7 +193,7 @@ def test_what_is_no_whole_file_is_a_problem(path, tmp_path, make, message):
     (tmp_path / "c.orc").write_bytes(make(path.read_bytes()))
     (problem,) = checked(tmp_path / "c.orc").problems
     assert message in problem.text
-    with pytest.raises(orcidx.InvalidQuery, match="types of its columns stand at its end"):
+    with pytest.raises(orcidx.InvalidQuery, match="types of the columns are at the damaged end"):
         write_whole(checked(tmp_path / "c.orc"), describe_source(tmp_path / "c.orc"), tmp_path / "d.orc")
     assert not (tmp_path / "d.orc").exists()
 

@@ -77,7 +77,13 @@ def page_of(path, where=None, **named):
 
 def test_the_page_says_what_was_found(path):
     page = page_of(path, "user = 4242 or id between 3000 and 3100")
-    for title in ("What the query reads", "Who ruled rows out", "Pruning map", "Bytes by column", "How sorted"):
+    for title in (
+        "What the query reads",
+        "Evidence that ruled rows out",
+        "Pruning map",
+        "Bytes by column",
+        "How sorted",
+    ):
         assert title in page
     for title in ("Each index alone", "Time"):
         assert title in page
@@ -94,8 +100,8 @@ def test_the_page_says_what_was_found(path):
         (None, "Give a condition"),
         ("user > 3", "orcidx rewrite IN OUT --sort-by user"),
         ("`<city>` = 'city3'", "bloom_filter_columns="),
-        ("id = -3", "the indexes do their work"),
-        ("id + 0 = id", "no index can answer"),
+        ("id = -3", "the indexes are effective"),
+        ("id + 0 = id", "no index can be used"),
     ],
 )
 def test_advice(path, where, advice):
@@ -286,7 +292,10 @@ def test_notes_that_differ_in_a_number_are_one_line():
     """Of 20 stripes there were 18 lines about the bytes of their filters."""
     notes = [Note("bloom filter", "off", f"its {81_000 + i} bytes are too many", "user", i) for i in range(20)]
     (line,) = merged_notes(notes)
-    assert line == "off: bloom filter of user: its 81000 bytes are too many (20 stripes; the number is the first one's)"
+    assert (
+        line
+        == "off: bloom filter of user: its 81000 bytes are too many (20 stripes; the number is for the first stripe)"
+    )
     same = [Note("bloom filter", "off", "its 5 bytes are too many", "user", i) for i in range(2)]
     assert merged_notes(same) == ["off: bloom filter of user: its 5 bytes are too many (2 stripes)"]
 

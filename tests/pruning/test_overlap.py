@@ -67,4 +67,4 @@ def test_row_groups_beyond_the_limit_are_counted_and_told(tmp_path, monkeypatch)
     told = orcidx.scan(tmp_path).explain()
     (depth,) = told.overlap
     assert (depth.row_groups, depth.unread) == (5, 10)
-    assert "of 5, at most 1; 10 more were not looked at" in str(told)
+    assert "of 5, at most 1; 10 more were not examined" in str(told)

@@ -104,7 +104,7 @@ def test_it_is_shown_as_text_data_and_page(spark: Any, directory: Path, tmp_path
     assert text.splitlines()[0].startswith("where (col('user') == 5) & (col('id') < 60000): ")
     assert "each evidence alone" in text
     assert "CorruptFile: not an ORC file" in text
-    assert "2 of 13 files are not in it" in text
+    assert "2 of 13 files are not in the catalog" in text
     assert json.loads(json.dumps(found.to_dict()))["funnel"][0]["before"] == FILES + 1
     found.save(tmp_path / "page.html")
     assert "<td>bloom-filter index of user</td>" in (tmp_path / "page.html").read_text()
