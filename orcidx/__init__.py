@@ -1,7 +1,7 @@
-"""orcidx: ORC and Apache Paimon data, fast and explainable from Python.
+"""orcidx reads and writes ORC files and Apache Paimon tables, and explains which data a query skips.
 
-``open`` a file, ``scan`` many, ``col`` builds predicates; ``orcidx.paimon`` has Paimon's index formats and tables.
-Names load when they are first used, so that importing orcidx is cheap.
+``open`` opens a file, ``scan`` reads many files, and ``col`` builds predicates. ``orcidx.paimon`` has Paimon's index
+formats and tables. The module of a name is imported when the name is first used, so importing orcidx is fast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from orcidx.errors import (
     ValueOutOfRange,
 )
 
-TYPE_CHECKING = False  # typing takes longer to import than all else here; type checkers know the name
+TYPE_CHECKING = False  # importing typing takes longer than all other imports here; type checkers treat it as True
 if TYPE_CHECKING:
     from typing import Any
 

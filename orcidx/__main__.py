@@ -1,6 +1,6 @@
 """The ``orcidx`` command, also as ``python -m orcidx``.
 
-Until its modules are imported an interrupt ends the process as it does one that is no Python: without a traceback.
+While the modules of the command are imported, an interrupt ends the process without a traceback.
 """
 
 import signal
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Runs the command line and exits with its code."""
-    # where SIGINT is ignored, as behind nohup, it stays so
+    # If the parent process ignores SIGINT, as nohup does, it stays ignored.
     raises = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     interrupted = signal.signal(signal.SIGINT, signal.SIG_DFL) if raises else None
     from orcidx.cli import main as run

@@ -1,9 +1,13 @@
-"""What can go wrong, each error saying where in the *data* it happened.
+"""The errors of orcidx. Each error says where in the *data* the problem is.
 
-``CorruptFile`` the bytes break the format; ``Unsupported`` the bytes are legal but not supported here; ``StorageError``
-the storage failed, ``FileGone`` a file that was known is not there any more; ``InvalidQuery`` the caller asked for
-something that cannot be; ``ValueOutOfRange`` a legal value does not fit the Arrow type that the caller chose;
-``CommitConflict`` and ``CommitUncertain`` a change of a table did not happen, or nobody can tell.
+* ``CorruptFile``: the bytes break a rule of the format.
+* ``Unsupported``: the bytes are legal, but orcidx does not support them.
+* ``StorageError``: the storage failed.
+* ``FileGone``: a file that existed before no longer exists.
+* ``InvalidQuery``: the request is not valid.
+* ``ValueOutOfRange``: a legal value does not fit the Arrow type that the caller chose.
+* ``CommitConflict``: a change of a table did not happen.
+* ``CommitUncertain``: it is not known whether a change of a table happened.
 """
 
 from __future__ import annotations
@@ -29,11 +33,11 @@ _PLACES = ("file", "stripe", "row_group", "column", "stream", "offset")
 
 
 class OrcidxError(Exception):
-    """Base of every error that orcidx raises on purpose.
+    """Base class of every error that orcidx raises on purpose.
 
-    Attributes (each ``None`` when it does not apply): ``file`` name as given; ``stripe`` and ``row_group`` numbers from
-    0; ``column`` dotted path; ``stream`` kind such as ``"PRESENT"``; ``offset`` bytes from the start of that stream (or
-    of the file, when no stream is named).
+    The attributes say where the problem is. An attribute that does not apply is ``None``. ``file`` is the name as it
+    was given. ``stripe`` and ``row_group`` are numbers from 0. ``column`` is a dotted path. ``stream`` is a kind such
+    as ``"PRESENT"``. ``offset`` is in bytes from the start of the stream, or of the file if ``stream`` is ``None``.
 
     Examples
     --------
@@ -66,7 +70,7 @@ class OrcidxError(Exception):
         self.offset = offset
 
     def at(self, **places: Any) -> OrcidxError:
-        """Fills in places that are not known yet. A place that is known already stays, as it is more exact.
+        """Sets attributes that are still None. An attribute that is already set stays, because it is more exact.
 
         Parameters
         ----------
@@ -81,11 +85,11 @@ class OrcidxError(Exception):
         Raises
         ------
         TypeError
-            There is no place of that name.
+            An error has no attribute of this name.
         """
         for name, value in places.items():
             if name not in _PLACES:
-                raise TypeError(f"no place called {name!r}; the places are {', '.join(_PLACES)}")
+                raise TypeError(f"an error has no attribute {name!r}; the attributes are {', '.join(_PLACES)}")
             if value is not None and getattr(self, name) is None:
                 setattr(self, name, value)
         return self
@@ -109,29 +113,29 @@ class CorruptFile(OrcidxError, ValueError):
 
 
 class Unsupported(OrcidxError, NotImplementedError):
-    """The bytes are legal, but this feature is not supported; the message says what to do instead."""
+    """The bytes are legal, but this feature is not supported. The message says what to do instead."""
 
 
 class StorageError(OrcidxError, OSError):
-    """The storage below failed, after the retries; the message names the byte range."""
+    """The storage failed after all retries. The message names the byte range."""
 
 
 class FileGone(StorageError, FileNotFoundError):
-    """A file that a listing, a snapshot or an open file named is not there any more; the message says what to do."""
+    """A file of a listing, a snapshot or an open file no longer exists. The message says what to do."""
 
 
 class InvalidQuery(OrcidxError, ValueError):
-    """An unknown column, a literal that cannot be of the column's type, or text that does not parse."""
+    """The request is not valid: an unknown column, a literal of another type, or text that cannot be parsed."""
 
 
 class ValueOutOfRange(OrcidxError, ValueError):
-    """A legal value that does not fit the chosen Arrow type; the message names the option to change."""
+    """A legal value does not fit the chosen Arrow type. The message names the option to change."""
 
 
 class _CommitError(OrcidxError):
-    """``commit_user`` and ``identifier`` of the change that failed; ``other_user`` and ``snapshot_id`` of the commit
-    that it met; ``files`` that the two dispute; ``left_behind`` what was written and stays (``None`` or empty:
-    nothing)."""
+    """Base class of errors of a commit. ``commit_user`` and ``identifier`` name the change that failed. ``other_user``
+    and ``snapshot_id`` name the conflicting commit. ``files`` are the files that both commits change. ``left_behind``
+    are the written files that remain, if any."""
 
     def __init__(
         self,
@@ -160,16 +164,16 @@ class _CommitError(OrcidxError):
 
 
 class CommitConflict(_CommitError):
-    """Another commit to the table stands in the way; nothing was changed, and the call can be made again."""
+    """The change conflicts with another commit to the table. Nothing was changed, and the call can be repeated."""
 
 
 class CommitUncertain(_CommitError):
-    """Nobody can tell whether the change was committed; nothing was deleted. The message says where to look, and the
-    same call with the same ``commit_user`` and ``identifier`` is safe: it never commits twice."""
+    """It is not known whether the change was committed. Nothing was deleted. The message names the file to look at. It
+    is safe to repeat the call with the same ``commit_user`` and ``identifier``, because it never commits twice."""
 
 
 class located:
-    """Adds places to any orcidx error that passes through: ``with located(file=name, stripe=3):``."""
+    """Sets attributes such as ``file`` on any orcidx error inside the block: ``with located(file=name, stripe=3):``."""
 
     __slots__ = ("_places",)
 

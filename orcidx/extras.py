@@ -1,7 +1,7 @@
-"""Packages that only a part of orcidx needs, and the extra of this project that installs each.
+"""Packages that only a part of orcidx needs, and the extras that install them.
 
-They are imported where that part is used. One that is missing is named then, with the command that installs it; the
-rest of orcidx works without it.
+Such a package is imported when a feature needs it. If the package is missing, the error gives the command that
+installs it. The rest of orcidx works without the package.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXTRAS = {
     "pandas": ("pandas", "frames of pandas need"),
     "pyspark": ("spark", "orcidx.spark needs"),
 }
-"""Package: (extra, what needs it)."""
+"""Package: (extra, beginning of the message that says which feature needs the package)."""
 
 
 def installed(package: str) -> bool:
@@ -37,15 +37,16 @@ def installed(package: str) -> bool:
 
 
 def what_to_install(package: str) -> str:
-    """What needs a package, and the command that installs it."""
+    """A message that says which feature needs a package, with the command that installs it."""
     extra, need = EXTRAS[package]
     return f'{need} {package}: python -m pip install "orcidx[{extra}]"'
 
 
 class needed:
-    """``with needed("sqlglot"):`` around imports raises ``Unsupported`` with ``what_to_install`` where it is missing.
+    """For imports inside ``with needed("sqlglot"):``. If the package is missing, ``Unsupported`` is raised with
+    ``what_to_install``.
 
-    An import that fails for any other package, or inside the package, is an error as it is.
+    If another package is missing, the error of the import is raised unchanged.
     """
 
     __slots__ = ("_package",)

@@ -1,6 +1,6 @@
-"""Options that a function takes by name: its signature lists them, so that ``help`` and completion do.
+"""Lists the options of a function in its signature, so ``help`` and completion show them.
 
-A type checker is told by a ``TypedDict`` and ``Unpack``, of which ``inspect.signature`` makes one parameter.
+Type checkers get the options from a ``TypedDict`` with ``Unpack``, which ``inspect.signature`` shows as one parameter.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def lists_options(
     *options: Callable[..., Any], stay_as_they_are: bool = False, but: Collection[str] = ()
 ) -> Callable[[Function], Function]:
-    """Lists options in a function's signature, in place of its ``**`` parameter. Calls are as before.
+    """A decorator that replaces the ``**`` parameter in a function's signature by options. Calls do not change.
 
-    ``options``: dataclasses, of which all fields are listed, and functions, of which the keyword-only parameters are.
-    ``stay_as_they_are``: what is not given is not set to a default, which is shown as None. ``but``: names that are
-    left out.
+    ``options``: dataclasses, whose fields are listed, and functions, whose keyword-only parameters are listed.
+    ``stay_as_they_are``: options that are not given keep their current value, so the signature shows None as the
+    default. ``but``: names that are not listed.
     """
 
     def decorate(function: Function) -> Function:

@@ -1,9 +1,10 @@
-"""``ReadOptions``: how a scan decodes, batches and fetches. Frozen, picklable, every option documented.
+"""``ReadOptions``: how a scan decodes, batches and fetches. The options are frozen and can be pickled.
 
-The options come in four groups. A function that needs those of one group takes that group, and a scan's options are
-all four.
+The options have four groups, each a class. A function that needs only one group takes this class. ``ReadOptions`` has
+all four groups.
 
-``OptionsByName`` are the same as keywords of ``scan`` and its like, so that a type checker finds a misspelt one.
+``OptionsByName`` has the same options as keywords, for functions such as ``scan``. With it, type checkers find
+misspelt options.
 """
 
 from __future__ import annotations
@@ -29,54 +30,62 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class ValueOptions:
-    """How stored values become values of Arrow, and those that an index or statistics are compared with."""
+    """How stored values, and the values of statistics and indexes, become Arrow values."""
 
     strings: Literal["string", "dictionary", "view"] = "string"
-    """Arrow type of STRING, CHAR and VARCHAR columns. "dictionary" keeps columns whose every stripe is
-    dictionary-encoded as Arrow dictionaries; the others come as strings."""
+    """Arrow type of STRING, CHAR and VARCHAR columns. With "dictionary", a column becomes an Arrow dictionary if every
+    stripe stores it with a dictionary. Other columns become strings."""
     timestamp_unit: Literal["s", "ms", "us", "ns"] = "ns"
-    """Arrow unit of timestamps. A value that does not fit raises ``ValueOutOfRange``; finer digits are floored."""
+    """Arrow unit of timestamps. A value that does not fit raises ``ValueOutOfRange``. Finer digits are floored."""
     timestamp_ntz: bool = True
-    """Read a bigint that Spark marked as timestamp_ntz (type attribute) as a timestamp instead of microseconds."""
+    """Read a bigint that Spark marked as timestamp_ntz (type attribute) as a timestamp. False returns the number of
+    microseconds."""
     timezone: str | None = None
-    """Force the writer's time zone, for files that name none or a wrong one (IANA name or "GMT+hh:mm")."""
+    """The writer's time zone (IANA name or "GMT+hh:mm"). It replaces the zone of the file. Use it for files that name
+    no zone or a wrong zone."""
     wall_clock_zone: str | None = None
-    """Read TIMESTAMP columns as instants (Arrow timestamps in UTC): their wall clocks are taken for those of this zone
-    (IANA name or "GMT+hh:mm"), as Spark does with the zone of its JVM. None leaves them wall clocks, without a zone."""
+    """Read TIMESTAMP columns as instants (Arrow timestamps in UTC). The stored wall clock times are interpreted in this
+    zone (IANA name or "GMT+hh:mm"), as Spark interprets them in the zone of its JVM. None returns wall clock times
+    without a zone."""
     char: Literal["stored", "padded", "trimmed"] = "stored"
-    """CHAR(n) values as the writer stored them, padded with spaces to n characters, or right-trimmed."""
+    """CHAR(n) values: as the writer stored them, padded with spaces to n characters, or without spaces at the end."""
     utf8: Literal["strict", "replace", "unchecked"] = "strict"
-    """Invalid UTF-8 in a string column: raise ``CorruptFile``, put U+FFFD in its place, or hand out as it is."""
+    """Invalid UTF-8 in a string column: raise ``CorruptFile`` ("strict"), replace it by U+FFFD ("replace"), or return
+    the bytes unchanged ("unchecked")."""
     decimal_rounding: Literal["error", "truncate", "half_up"] = "error"
-    """A stored decimal with non-zero digits beyond the scale of its type, which only programs write that fill ORC
-    Java's vectors themselves: ``ValueOutOfRange`` ("error"), cut as ORC C++ and pyarrow do ("truncate"), or rounded as
-    ORC Java and Spark do ("half_up"). With "truncate" and "half_up" bloom filters of decimals, which hold the digits as
-    given, are asked of files that Spark wrote only, since it rounds before. In a DECIMAL of precision 0 "error" cuts.
-    """
+    """What to do with a stored decimal that has non-zero digits beyond the scale of its type. Only programs that fill
+    ORC Java's vectors themselves write such values. "error" raises ``ValueOutOfRange``. "truncate" truncates, like ORC
+    C++ and pyarrow. "half_up" rounds, like ORC Java and Spark. Bloom filters of decimals have the digits before
+    rounding. So with "truncate" and "half_up" they are used only for files of Spark, which rounds before it writes. For
+    a DECIMAL of precision 0, "error" truncates."""
     decimal_zero_precision: tuple[int, int] = (38, 6)
-    """Precision and scale of a DECIMAL of precision 0, as Hive 0.11 and 0.12 wrote it; the default is that of ORC C++
-    and pyarrow. Raise the scale when values have more digits: (38, 18) was Hive's own."""
+    """Precision and scale of a DECIMAL of precision 0, which Hive 0.11 and 0.12 wrote. The default is that of ORC C++
+    and pyarrow. If values have more digits, use a larger scale; Hive itself used (38, 18)."""
     calendar: Literal["proleptic", "stored"] = "proleptic"
-    """Dates of hybrid-calendar files: shift to the same label in the proleptic calendar, or leave day numbers."""
+    """Dates of files with the hybrid calendar: keep the calendar date in the proleptic calendar ("proleptic"), or
+    return the stored day number ("stored")."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeaningOptions:
-    """What names and conditions mean, and what may answer them."""
+    """How names and conditions are interpreted, and which indexes are used."""
 
     case_sensitive: bool = True
-    """Match column names by exact case."""
+    """Compare column names with exact case."""
     nan: Literal["ieee", "largest"] = "ieee"
-    """NaN in predicates: every comparison false, as pyarrow.compute; or equal to itself and above all, as Spark."""
+    """NaN in predicates. "ieee": every comparison with NaN is false, as in pyarrow.compute. "largest": NaN is equal to
+    itself and larger than all other values, as in Spark."""
     encrypted: Literal["masked", "error"] = "masked"
-    """Encrypted columns: the masked values that the file keeps for readers without keys (nulls, redacted text or
-    hashes, as its writer chose), or ``Unsupported`` when a scan wants one, since no keys can be given."""
+    """Encrypted columns. "masked" returns the masked values that the file has for readers without keys (nulls, redacted
+    text or hashes, as its writer chose). "error" raises ``Unsupported`` if a scan reads such a column. Keys are not
+    supported."""
     row_index: bool = True
-    """Use statistics and row indexes to skip; False reads every row (to rule an index out)."""
+    """Use statistics and row indexes to skip rows. False reads every row, for example to find out whether an index is
+    wrong."""
     bloom_filters: bool = True
-    """Use bloom filters to skip."""
+    """Use bloom filters to skip rows."""
     strict_index: bool = False
-    """Raise on a damaged index instead of keeping its rows and saying so in the explanation."""
+    """Raise an error for a damaged index. False keeps the rows of a damaged index, and the explanation says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,57 +93,64 @@ class RequestOptions:
     """How much is decoded and fetched at once."""
 
     batch_size: int = 65536
-    """Most rows of one record batch, after filtering."""
+    """Largest number of rows of a record batch, after filtering."""
     batch_bytes: int = 64 << 20
-    """Aim for at most this many bytes of decoded data in one batch; a single huge value may exceed it."""
+    """Intended largest number of decoded bytes of a batch. A batch with a single large value may exceed it."""
     use_threads: bool = True
-    """Decode the columns of a batch in parallel (pool of ``pyarrow.cpu_count()`` threads); never inside Spark tasks."""
+    """Decode the columns of a batch in parallel, in a pool of ``pyarrow.cpu_count()`` threads. Spark tasks never use
+    threads."""
     mmap: bool = False
-    """Map local files instead of ``pread``. A mapped file that shrinks kills the process."""
+    """Map local files into memory instead of reading them with ``pread``. If a mapped file is truncated, the process
+    ends."""
     io_bytes: int = 64 << 20
-    """Budget of bytes fetched ahead and not yet decoded, over all streams of a scan. What a remote stripe needs comes
-    in few requests as far as this goes, and in pieces beyond."""
+    """Largest number of bytes that are fetched ahead and not yet decoded, over all streams of a scan. If the needed
+    data of a remote stripe fits, it is fetched in few requests. Otherwise it is fetched in pieces."""
     ahead_bytes: int = 64 << 20
-    """Most bytes of batches that threads decode, and of chunks that they decompress, while the batch before is in use;
-    0: none, threads only share each batch among them. Nothing of a later batch is begun before a second one is asked
-    for."""
+    """Largest number of bytes of batches that threads decode, and of chunks that they decompress, while the caller uses
+    a batch. With 0, threads only decode the columns of one batch in parallel. Nothing of a later batch is decoded
+    before the second batch is requested."""
     merge_gap: int | None = None
-    """Ranges closer than this many bytes are fetched as one; None: 8 KiB locally, 1 MiB remotely, where the smallest
-    wider gaps are closed too: for a scan with a predicate or a selection until a stripe takes no more than four
-    requests, for any other while more than two are left and at most 4 MiB are over-read. With a number no wider
-    gap is closed, which takes more requests and fewer bytes."""
+    """Ranges with a gap of less than this many bytes are fetched together. Larger gaps are never fetched if a number is
+    given, so a scan makes more requests and reads fewer bytes. None means 8 KiB for local files and 1 MiB for remote
+    files. For remote files the smallest larger gaps are fetched, too. A scan with a predicate or a selection fetches
+    gaps until a stripe takes at most four requests. Any other scan fetches gaps while more than two requests are left
+    and at most 4 MiB are over-read."""
     merge_size: int | None = None
-    """Largest merged range in bytes; None: 8 MiB locally, 16 MiB remotely (or half of ``io_bytes``, and all of it where
-    gaps are closed for the sake of few requests)."""
+    """Largest merged range in bytes. None means 8 MiB for local files and 16 MiB for remote files (or half of
+    ``io_bytes``). If gaps are fetched to limit the number of requests, a range may have all of ``io_bytes``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """What a file may take at most. Beyond it is refused."""
+    """Limits for a file. A file that exceeds a limit is refused."""
 
     held_bytes: int = 128 << 20
-    """Most bytes that a stripe may make a scan hold beside its batches: dictionaries, the chunks that its streams have
-    open, and a single row that is larger than ``batch_bytes``; 16 times its stored data, if that is more. Beyond,
-    ``Unsupported``: so few stored bytes that stand for so many are damage or an attack more often than data."""
+    """Largest number of bytes that a scan holds for a stripe in addition to its batches: dictionaries, the open chunks
+    of streams, and a single row that is larger than ``batch_bytes``. The limit is at least 16 times the stored data of
+    the stripe. Beyond the limit, ``Unsupported`` is raised, because so few stored bytes for so much memory are usually
+    damage or an attack."""
     metadata_bytes: int = 32 << 20
-    """Most bytes of the footer, of the stripes' statistics, of a stripe's footer, of its row indexes, and of a column's
-    bloom filters, each once decompressed; 16 times the stored bytes, if that is more; and most letters of the names of
-    all columns, each with those of the structs around it. Beyond, ``Unsupported``; indexes count as damaged then."""
+    """Largest number of decompressed bytes of each of these parts: the footer, the statistics of the stripes, the
+    footer of a stripe, its row indexes, and the bloom filters of a column. The limit is at least 16 times the stored bytes. It
+    also limits the letters of the names of all columns, each with the names of the structs around it. Beyond the limit,
+    ``Unsupported`` is raised, and an index counts as damaged."""
     metadata_items: int = 250_000
-    """Most things that a message of metadata lists (streams, encodings, statistics, key-value pairs), that the footers
-    of the stripes of a pass list, and most entries of the row indexes of a stripe; one for each 4 bytes of the file, if
-    those are more. Beyond, as with ``metadata_bytes``."""
+    """Largest number of items in a message of metadata (streams, encodings, statistics, key-value pairs), in the
+    footers of the stripes that a scan reads, and in the row indexes of a stripe. The limit is at least one for each 4 bytes of
+    the file. Beyond the limit, the same happens as for ``metadata_bytes``."""
     metadata_columns: int = 10_000
-    """Most columns, nested ones too; one for each 100 bytes of the file, if those are more. Beyond, ``Unsupported``."""
+    """Largest number of columns, including nested columns. The limit is at least one for each 100 bytes of the file.
+    Beyond the limit, ``Unsupported`` is raised."""
     metadata_stripes: int = 10_000
-    """Most stripes; one for each KiB of the file, if those are more. Beyond, ``Unsupported``."""
+    """Largest number of stripes. The limit is at least one for each KiB of the file. Beyond the limit, ``Unsupported``
+    is raised."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
-    """Options of a scan; each may also be given to ``scan`` by keyword.
+    """Options of a scan. Each option can also be given to ``scan`` by keyword.
 
-    Raises ``InvalidQuery`` for a value outside its choices.
+    Raises ``InvalidQuery`` for a value that is not allowed.
 
     Examples
     --------
@@ -149,15 +165,17 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         self._check(_NAMES)
 
     def _check(self, names: Collection[str]) -> None:
-        """Refuses what these options cannot be; whoever changes one of a small file's pays for that one."""
+        """Raises ``InvalidQuery`` for values that are not allowed. It checks only ``names``, because checking all
+        options takes long compared with reading a small file."""
         for name in names:
             value = getattr(self, name)
             if name in _CHOICES:
                 if value not in _CHOICES[name]:
-                    raise InvalidQuery(f"{name}={value!r} is none of {', '.join(map(repr, _CHOICES[name]))}")
+                    choices = ", ".join(map(repr, _CHOICES[name]))
+                    raise InvalidQuery(f"{name} is {value!r}, but must be one of {choices}")
             elif name in _LEAST:
                 if type(value) is int and value >= _LEAST[name]:
-                    continue  # nearly always: a call for each takes as long as all the others
+                    continue  # the usual case; a call for each option takes as long as all other checks together
                 if value is not None or name not in _OPTIONAL:
                     self._check_count(name, least=_LEAST[name])
             elif name in _FLAGS:
@@ -174,11 +192,11 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise InvalidQuery(f"{name} is {value!r}, of type {type(value).__name__}: give a whole number")
         if value < least:
-            raise InvalidQuery(f"{name} must be at least {least}, not {value!r}")
+            raise InvalidQuery(f"{name} must be at least {least}, but is {value!r}")
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """All values, to tell options apart in a cache."""
+        """All values, as a key of a cache."""
         return tuple({**self.__dict__, "decimal_zero_precision": tuple(self.decimal_zero_precision)}.values())
 
     def override(self, **options: Unpack[OptionsByName]) -> ReadOptions:
@@ -212,13 +230,13 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
             return known[2]
         if unknown := [name for name in sorted(options) if name not in self.__dict__]:
             raise unknown_keyword(unknown[0], _NAMES, READING)
-        # dataclasses.replace sets and checks every field anew: a tenth of a small file's time.
+        # dataclasses.replace sets and checks every field again, which takes a tenth of the time of a small file.
         changed = object.__new__(ReadOptions)
         changed.__dict__.update(self.__dict__)
         changed.__dict__.update(options)
         changed._check(options)
         if _IMMUTABLE.issuperset(map(type, options.values())):
-            for oldest in list(_CHANGED)[: len(_CHANGED) + 1 - MOST_CHANGED]:  # other threads change it, too
+            for oldest in list(_CHANGED)[: len(_CHANGED) + 1 - MOST_CHANGED]:  # a copy: other threads change the dict
                 _CHANGED.pop(oldest, None)
             _CHANGED[asked] = self, options, changed
         return changed
@@ -232,11 +250,11 @@ def _is_precision(value: Any) -> bool:
 
 
 _CHANGED: dict[tuple[Any, ...], tuple[ReadOptions, OptionsByName, ReadOptions]] = {}
-"""What ``override`` made lately, by the identities of what it made it of, which are kept: 1 and True are equal. Who
-reads small files one by one asks for the same each time, and to look at the options again takes as long as decoding a
-column of such a file."""
+"""Recent results of ``override``. The keys are identities of the arguments, because 1 and True are equal. The values
+have the arguments, so their identities stay valid. A caller that reads many small files passes the same options each
+time. Checking them again takes as long as decoding a column of such a file."""
 MOST_CHANGED = 16
-"""Changed copies of options that are kept, for callers that change options again and again."""
+"""Largest number of kept results, for callers that change options repeatedly."""
 _IMMUTABLE = frozenset({bool, int, str, type(None)})
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -270,7 +288,7 @@ _ZONES = frozenset({"timezone", "wall_clock_zone"})
 _NAMES = tuple(field.name for field in fields(ReadOptions))
 
 USUAL_OPTIONS = ReadOptions()
-"""The options of who gave none."""
+"""The options if no option is given."""
 
 
 class _ValuesByName(TypedDict, total=False):
@@ -315,4 +333,4 @@ class _LimitsByName(TypedDict, total=False):
 
 
 class OptionsByName(_ValuesByName, _MeaningByName, _RequestsByName, _LimitsByName, total=False):
-    """The fields of ``ReadOptions`` as keywords; a test holds the two together."""
+    """The fields of ``ReadOptions`` as keywords. A test compares the two classes."""

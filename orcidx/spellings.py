@@ -1,6 +1,7 @@
-"""What users of pyarrow, pandas, Polars, DuckDB and Spark type first, and what it is called here.
+"""Names of pyarrow, pandas, Polars, DuckDB and Spark, and the matching names of orcidx.
 
-An unknown keyword or attribute is refused with the name to type: from these tables, else the nearest one.
+If a keyword or attribute is unknown, the error gives the name to use. It comes from the tables of this module, or is
+the nearest known name.
 """
 
 from __future__ import annotations
@@ -22,34 +23,34 @@ __all__ = [
     "unknown_keyword",
 ]
 
-_WHERE = "say where="
-_LIMIT = "say limit="
+_WHERE = "use where="
+_LIMIT = "use limit="
 _OF_SCAN = "it belongs to scan and read of the file"
 _OF_MANY = "it belongs to orcidx.scan"
 
 READING = {
     **dict.fromkeys(("filters", "filter", "predicate", "condition"), _WHERE),
     **dict.fromkeys(("n_rows", "nrows", "num_rows", "max_rows", "head"), _LIMIT),
-    **dict.fromkeys(("usecols", "select", "names", "projection"), "say columns="),
-    **dict.fromkeys(("n_threads", "nthreads", "num_threads", "parallel"), "say use_threads="),
-    **dict.fromkeys(("row_index_name", "row_count_name", "file_row_number"), "say row_numbers="),
-    **dict.fromkeys(("include_file_paths", "filename"), "say file_path="),
-    **dict.fromkeys(("hive_partitioning", "partitioning"), "say hive_partitions="),
-    **dict.fromkeys(("skip_rows", "skiprows", "offset"), "say row_range=(start, stop) of one file"),
-    **dict.fromkeys(("sort", "sort_by", "order_by"), "say top= and limit=, or sort the table"),
-    **dict.fromkeys(("merge_schema", "mergeSchema", "union_by_name"), "say schema=, into which all files are read"),
-    "memory_map": "say mmap=",
-    "fs": "say filesystem=",
-    "read_dictionary": 'say strings="dictionary"',
-    "coerce_timestamps": "say timestamp_unit=",
-    "buffer_size": "say io_bytes=",
-    "pre_buffer": "leave it out: what a scan needs is fetched in few requests",
+    **dict.fromkeys(("usecols", "select", "names", "projection"), "use columns="),
+    **dict.fromkeys(("n_threads", "nthreads", "num_threads", "parallel"), "use use_threads="),
+    **dict.fromkeys(("row_index_name", "row_count_name", "file_row_number"), "use row_numbers="),
+    **dict.fromkeys(("include_file_paths", "filename"), "use file_path="),
+    **dict.fromkeys(("hive_partitioning", "partitioning"), "use hive_partitions="),
+    **dict.fromkeys(("skip_rows", "skiprows", "offset"), "use row_range=(start, stop) of one file"),
+    **dict.fromkeys(("sort", "sort_by", "order_by"), "use top= and limit=, or sort the table"),
+    **dict.fromkeys(("merge_schema", "mergeSchema", "union_by_name"), "use schema=, into which all files are read"),
+    "memory_map": "use mmap=",
+    "fs": "use filesystem=",
+    "read_dictionary": 'use strings="dictionary"',
+    "coerce_timestamps": "use timestamp_unit=",
+    "buffer_size": "use io_bytes=",
+    "pre_buffer": "leave it out: a scan always fetches its data in few requests",
     **dict.fromkeys(("engine", "format"), "leave it out"),
     "use_pandas_metadata": "leave it out",
-    "row_groups": "say stripes= of scan and read of the file, or row_range=",
+    "row_groups": "use stripes= of scan and read of the file, or row_range=",
     "dtype_backend": "leave it out; to_pandas takes types_mapper=",
     **dict.fromkeys(
-        ("dtype", "dtypes", "schema_overrides"), "cast the table, or say schema=, to whose types columns widen"
+        ("dtype", "dtypes", "schema_overrides"), "cast the table, or use schema=, which widens columns to its types"
     ),
     **dict.fromkeys(("columns", "where", "limit", "top", "stripes", "row_range", "row_numbers", "schema"), _OF_SCAN),
     **dict.fromkeys(("selection", "deletion_vector", "file_index"), _OF_SCAN),
@@ -57,32 +58,32 @@ READING = {
     **dict.fromkeys(("storage_options", "filesystem"), "it belongs to orcidx.open and orcidx.scan"),
     "snapshot_id": "it belongs to orcidx.paimon.open_table",
 }
-"""Keywords of reading: in other libraries, or here in another place."""
+"""Keywords for reading that other libraries have, or that another function of orcidx has."""
 
 WRITING = {
-    **dict.fromkeys(("codec", "compression_codec"), "say compression="),
-    "compression_opts": "say compression_level=",
-    "row_group_size": "say row_index_stride= (rows of a row group) or stripe_size= (bytes)",
-    "use_dictionary": "say dictionary_key_size_threshold=",
-    "version": "say file_version=",
-    **dict.fromkeys(("partition_cols", "partitionBy", "partitioning"), "say partition_by= of orcidx.write_dataset"),
+    **dict.fromkeys(("codec", "compression_codec"), "use compression="),
+    "compression_opts": "use compression_level=",
+    "row_group_size": "use row_index_stride= (rows of a row group) or stripe_size= (bytes)",
+    "use_dictionary": "use dictionary_key_size_threshold=",
+    "version": "use file_version=",
+    **dict.fromkeys(("partition_cols", "partitionBy", "partitioning"), "use partition_by= of orcidx.write_dataset"),
     "partition_by": "it belongs to orcidx.write_dataset",
-    **dict.fromkeys(("max_rows_per_file", "file_size_bytes"), "say max_file_bytes= of orcidx.write_dataset"),
-    "mode": "it belongs to orcidx.write_dataset; one file is replaced",
-    "existing_data_behavior": "say mode= of orcidx.write_dataset; one file is replaced",
-    "overwrite": "leave it out: one file is replaced; orcidx.write_dataset has mode=",
+    **dict.fromkeys(("max_rows_per_file", "file_size_bytes"), "use max_file_bytes= of orcidx.write_dataset"),
+    "mode": "it belongs to orcidx.write_dataset; a single file is always replaced",
+    "existing_data_behavior": "use mode= of orcidx.write_dataset; a single file is always replaced",
+    "overwrite": "leave it out: a single file is always replaced; orcidx.write_dataset has mode=",
     "format": "leave it out",
-    "data_page_size": "say compression_block_size=",
+    "data_page_size": "use compression_block_size=",
     "index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "preserve_index": "give pyarrow.Table.from_pandas(frame, preserve_index=...)",
     "schema": "cast the table, or give the schema to orcidx.OrcWriter",
     "engine": "leave it out",
     "filters": "write orcidx.scan(sources, where=...)",
     "where": "write orcidx.scan(sources, where=...)",
-    "bloom_filters": "say bloom_filter_columns=",
+    "bloom_filters": "use bloom_filter_columns=",
     "sort_by": "it belongs to orcidx.rewrite; a Table has sort_by()",
 }
-"""Keywords of writing."""
+"""Keywords for writing that other libraries have, or that another function of orcidx has."""
 
 FUNCTIONS = {
     **dict.fromkeys(("read_orc", "read", "load", "read_parquet"), "orcidx.read_table(path)"),
@@ -103,7 +104,7 @@ FUNCTIONS = {
     **dict.fromkeys(("read_statistics", "statistics"), "orcidx.open(path).statistics_table()"),
     "sql": 'duckdb.sql(...) over orcidx.dataset(path), or where="SQL text"',
 }
-"""Names of a module."""
+"""Functions and classes of modules of other libraries, and the matching call of orcidx."""
 
 COLUMN = {
     **dict.fromkeys(("isin", "isInCollection", "in_"), "is_in([...])"),
@@ -122,7 +123,7 @@ COLUMN = {
     **dict.fromkeys(("getField", "get_field", "field", "struct"), 'col("a", "b") for the field b of a'),
     **dict.fromkeys(("cast", "alias"), "a pyarrow expression or SQL text as where="),
 }
-"""Methods of a column."""
+"""Methods of a column in other libraries, and the matching method of ``orcidx.col``."""
 
 _ROWS = {
     **dict.fromkeys(("collect", "to_arrow", "arrow", "fetch_arrow_table", "toArrow", "fetchall"), "to_table()"),
@@ -134,7 +135,7 @@ _ROWS = {
     ),
     **dict.fromkeys(("write", "sink_orc", "to_orc", "write_orc", "save"), "orcidx.write_table(scan, path)"),
     **dict.fromkeys(
-        ("to_record_batch_reader", "fetch_record_batch", "scanner"), "to_reader(), or give the scan to what reads Arrow"
+        ("to_record_batch_reader", "fetch_record_batch", "scanner"), "to_reader(), or pass the scan as an Arrow stream"
     ),
     "to_pylist": "to_table().to_pylist()",
     "to_pydict": "to_table().to_pydict()",
@@ -168,7 +169,7 @@ SCAN = {
     **dict.fromkeys(("columns", "column_names", "names"), "schema.names"),
     **dict.fromkeys(("dtypes", "printSchema"), "schema"),
 }
-"""Attributes of a scan."""
+"""Attributes of tables and frames in other libraries, and the matching attribute of a scan."""
 
 FILE = {
     **_ROWS,
@@ -192,21 +193,21 @@ FILE = {
     "nstripe_statistics": 'statistics_table("stripe")',
     "file_length": "tail.size",
 }
-"""Attributes of an open file."""
+"""Attributes of files in other libraries, and the matching attribute of an ``OrcFile``."""
 
 
 def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> InvalidQuery:
-    """The error about a keyword that is none: what to type for it, else the nearest names."""
-    import difflib  # for an error alone
+    """The error for an unknown keyword. It gives the matching keyword of orcidx, or the nearest names."""
+    import difflib  # imported here, because only an error needs it
 
     known = sorted(known)
     if name in elsewhere:
         return InvalidQuery(f"unknown option {name!r}: {elsewhere[name]}")
-    # names that belong to another call are near ones too: "colums" is "columns" of this one or of that
+    # Options of other functions are suggested, too: "colums" may mean "columns" of this function or of another one.
     belong = {other for other, text in elsewhere.items() if text.startswith("it belongs")}
     near = difflib.get_close_matches(name.lower(), sorted({*known, *elsewhere}), 3, 0.65)
     own = belong.union(known)
-    hints = list(dict.fromkeys(repr(one) if one in own else elsewhere[one].removeprefix("say ") for one in near))
+    hints = list(dict.fromkeys(repr(one) if one in own else elsewhere[one].removeprefix("use ") for one in near))
     if hints:
         return InvalidQuery(f"unknown option {name!r}; did you mean {' or '.join(hints)}?")
     few = ", ".join(known) if len(known) <= 8 else f"{', '.join(known[:8])} … {len(known)} in all"
@@ -214,7 +215,7 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things, such as "1 row" and "2,000 rows"."""
+    """A number with a noun, such as "1 row" and "2,000 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -222,7 +223,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size_text(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as text with a unit, such as "1.5 MiB"."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -230,7 +231,7 @@ def size_text(count: int) -> str:
 
 
 def missing_attribute(owner: str, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
-    """The error about an attribute that is none, with what to type for it."""
+    """The error for an unknown attribute. It gives the matching attribute of orcidx if there is one."""
     return AttributeError(
-        f"{owner} has no attribute {name!r}" + (f": say {elsewhere[name]}" if name in elsewhere else "")
+        f"{owner} has no attribute {name!r}" + (f": use {elsewhere[name]}" if name in elsewhere else "")
     )

@@ -132,7 +132,7 @@ class Narrowing(ABC):
         def __getitem__(self, key: object) -> Any:
             say = "limit(n), or row_range=(start, stop) of one file" if isinstance(key, slice) else "select(...)"
             shown = "start:stop" if isinstance(key, slice) else repr(key)[:80]
-            raise TypeError(f"a {type(self).__name__} has no [{shown}]; say {say}")
+            raise TypeError(f"a {type(self).__name__} has no [{shown}]; use {say}")
 
 
 class RequestNarrowing(Narrowing):

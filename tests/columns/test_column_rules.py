@@ -414,5 +414,5 @@ def test_version_1_runs_in_any_file() -> None:
 
 def test_options_are_checked() -> None:
     for wrong in ({"strings": "text"}, {"char": "cut"}, {"utf8": "ignore"}, {"timestamp_unit": "m"}, {"calendar": ""}):
-        with pytest.raises(ValueError, match="is none of"):
+        with pytest.raises(ValueError, match="must be one of"):
             ReadOptions(**wrong)
