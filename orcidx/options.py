@@ -131,13 +131,13 @@ class LimitOptions:
     damage or an attack."""
     metadata_bytes: int = 32 << 20
     """Largest number of decompressed bytes of each of these parts: the footer, the statistics of the stripes, the
-    footer of a stripe, its row indexes, and the bloom filters of a column. The limit is at least 16 times the stored bytes. It
-    also limits the letters of the names of all columns, each with the names of the structs around it. Beyond the limit,
-    ``Unsupported`` is raised, and an index counts as damaged."""
+    footer of a stripe, its row indexes, and the bloom filters of a column. The limit is at least 16 times the stored
+    bytes. It also limits the letters of the names of all columns, each with the names of the structs around it. Beyond
+    the limit, ``Unsupported`` is raised, and an index counts as damaged."""
     metadata_items: int = 250_000
     """Largest number of items in a message of metadata (streams, encodings, statistics, key-value pairs), in the
-    footers of the stripes that a scan reads, and in the row indexes of a stripe. The limit is at least one for each 4 bytes of
-    the file. Beyond the limit, the same happens as for ``metadata_bytes``."""
+    footers of the stripes that a scan reads, and in the row indexes of a stripe. The limit is at least one for each 4
+    bytes of the file. Beyond the limit, the same happens as for ``metadata_bytes``."""
     metadata_columns: int = 10_000
     """Largest number of columns, including nested columns. The limit is at least one for each 100 bytes of the file.
     Beyond the limit, ``Unsupported`` is raised."""

@@ -1,1 +1,1 @@
-"""Totals of columns: the request, exact sums, and totals by group. It works on Arrow arrays, not on files."""
+"""Totals of columns: parsing of aggregates, exact sums, and totals by group. It handles Arrow arrays, not files."""

@@ -1,4 +1,4 @@
-"""``ColumnTotals``: count, sum, minimum and maximum of the values of one column so far."""
+"""``ColumnTotals``: count, sum, minimum and maximum of the values of one column that were added."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMIT = 10**LARGEST_PRECISION
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which totals of a column are wanted, in addition to its count. ``order``: values at given places of the order."""
+    """Which totals of a column are computed, in addition to its count. ``order``: whether quantiles are computed."""
 
     sum: bool
     minimum: bool
@@ -43,8 +43,8 @@ def wanted_of(aggregates: list[Aggregate]) -> Wanted:
 
 @dataclass
 class ColumnTotals:
-    """Totals of one column over some rows. Sums of integers and decimals are Python integers; for decimals they are in
-    units of their scale. Minima and maxima have the form of ``value_forms.comparable``."""
+    """Totals of one column over some rows. Sums of integers and of unscaled decimals are Python integers. Minima and
+    maxima have the form of ``value_forms.comparable``."""
 
     kind: pa.DataType
     wanted: Wanted
@@ -57,11 +57,11 @@ class ColumnTotals:
 
     @cached_property
     def ranks(self) -> Ranks:
-        """The values in their order, if they are requested."""
+        """The values in sorted order, for quantiles."""
         return Ranks(self.kind)
 
     def add(self, values: pa.Array) -> None:
-        """Adds the values of an array. Nulls are left out."""
+        """Adds the values of an array, except nulls."""
         if values.null_count:
             values = values.drop_null()
         self.count += len(values)
@@ -91,7 +91,7 @@ class ColumnTotals:
             self.take_bounds(bounds["min"].as_py(), bounds["max"].as_py())
 
     def take_bounds(self, minimum: Comparable, maximum: Comparable) -> None:
-        """Adds the least and the greatest of some values, none of them NaN."""
+        """Adds the minimum and the maximum of some values without NaN."""
         if self.minimum is None or minimum < self.minimum:
             self.minimum = minimum
         if self.maximum is None or self.maximum < maximum:
@@ -134,7 +134,7 @@ class ColumnTotals:
             self.ranks.merge(other.ranks)
 
     def result(self, aggregate: Aggregate, *, nan: Literal["ieee", "largest"]) -> object:
-        """The value of an aggregate, in the form of ``value_forms`` or of its result type; None for SQL's NULL.
+        """The value of an aggregate, in the form of ``value_forms`` or of its result type. None means SQL's NULL.
 
         Raises ``ValueOutOfRange`` for a sum of more than 38 digits.
         """
@@ -154,14 +154,14 @@ class ColumnTotals:
             return rounded_sum(self.total, self.count * 10**scale)
         if abs(self.total) >= LIMIT:
             raise ValueOutOfRange(
-                f"{aggregate}: the sum has more than {LARGEST_PRECISION} digits; ask for avg, or for fewer rows",
+                f"{aggregate}: the sum has more than {LARGEST_PRECISION} digits; use avg, or add up fewer rows",
                 column=aggregate.column,
             )
         return self.total
 
     def _bound(self, function: str, *, nan_is_largest: bool) -> object:
-        """NaN is the largest value, or has no place in the order. In the second case it is the result only if there is
-        no other value."""
+        """The minimum or maximum. NaN is the largest value, or is not ordered. If it is not ordered, NaN is the result
+        only if there is no other value."""
         value = self.minimum if function == "min" else self.maximum
         if self.has_nan and (value is None or (nan_is_largest and function == "max")):
             return NAN

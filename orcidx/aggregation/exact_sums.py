@@ -1,7 +1,7 @@
-"""Exact sums, independent of the order of additions: of integers and decimals, as Python integers, and of floats.
+"""Exact sums of integers, decimals and floats. The result does not depend on the order of the additions.
 
 Every finite double is an integer times 2**-1126. So a sum of doubles is kept as one integer and rounded once, at the
-end. The sum does not depend on batches or threads, or on which parts came from statistics."""
+end. The sum does not depend on batches or threads, or on the parts that came from statistics."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _HALF = 27
 """Bits of the lower part of a mantissa. ``bincount`` adds in doubles, in which sums of 2**26 such parts are exact."""
 
 _MOST_AT_ONCE = 1 << 24
-"""Values that are added at once. It is less than the 2**26 for which sums are exact."""
+"""Largest number of values that are added at once. Sums of fewer than 2**26 values are exact."""
 
 
 @dataclass
 class FloatSum:
-    """A sum of doubles. ``units``: the exact sum of the finite ones, in units of 2**-1126."""
+    """A sum of doubles. ``units``: the exact sum of the finite values, in units of 2**-1126."""
 
     units: int = 0
     has_nan: bool = False
@@ -39,7 +39,7 @@ class FloatSum:
     """Whether +inf and -inf were among the values."""
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
-        """Adds values, none of them null."""
+        """Adds values that are not null."""
         finite = np.isfinite(values)
         if not finite.all():
             rest = values[~finite]
@@ -59,7 +59,7 @@ class FloatSum:
 
     @property
     def special(self) -> float | None:
-        """The sum if it is determined by NaN or infinities, else None."""
+        """NaN or an infinity if the values determine that the sum is one of these, and otherwise None."""
         if self.has_nan or (self.has_positive and self.has_negative):
             return math.nan
         if self.has_positive or self.has_negative:
@@ -67,7 +67,7 @@ class FloatSum:
         return None
 
     def value(self, divisor: int = 1) -> float:
-        """The sum or its quotient, rounded once; infinite if it exceeds every double."""
+        """The sum divided by ``divisor``, rounded once. A result beyond the largest double is infinite."""
         special = self.special
         return rounded_sum(self.units, divisor << _UNIT) if special is None else special
 
@@ -96,10 +96,10 @@ def _units(values: npt.NDArray[np.float64]) -> int:
 
 
 def integer_parts(values: pa.Array) -> list[tuple[int, Int64s]]:
-    """Values, none of them null, as (shift, int64 array): each value is the sum of its parts times 2**shift.
+    """The parts of values that are not null, as (shift, int64 array). Each value is the sum of its parts, each times
+    2**shift. For decimals the parts are of the unscaled values.
 
-    Parts have at most 32 bits and a sign, so that sums of 2**31 of them fit 64 bits. For decimals these are the
-    unscaled values.
+    Parts have at most 32 bits and a sign, so a sum of 2**31 parts fits into 64 bits.
     """
     if pa.types.is_decimal(values.type):
         words = _decimal_words(values)
@@ -126,7 +126,7 @@ def _halves(numbers: Int64s, *, signed: bool) -> list[tuple[int, Int64s]]:
 
 
 def integer_sum(values: pa.Array) -> int:
-    """The exact sum of integers, or of the unscaled values of decimals; none of them null."""
+    """The exact sum of integers, or of the unscaled values of decimals. The values must not be null."""
     return sum(int(np.add.reduce(part)) << shift for shift, part in integer_parts(values)) if len(values) else 0
 
 
@@ -138,6 +138,6 @@ def numbers_sum(numbers: npt.NDArray[Any]) -> int:
 
 
 def integer_sums(values: pa.Array, starts: Int64s) -> list[int]:
-    """The exact sums of runs of values: run i begins at ``starts[i]``, and none is empty."""
+    """The exact sums of runs of values. Run i begins at ``starts[i]``. No run may be empty."""
     parts = [(shift, np.add.reduceat(part, starts).tolist()) for shift, part in integer_parts(values)]
     return [sum(sums[i] << shift for shift, sums in parts) for i in range(len(starts))]

@@ -1,8 +1,8 @@
 """The functions of an aggregation, and the types of their results.
 
-An aggregate is given as text, ``"sum(price)"``. The result types are fixed: counts are int64, sums of integers
-decimal128(38, 0), sums of decimals decimal128(38, s), sums of floats and averages double. Minima, maxima and quantiles
-have the type of the column."""
+An aggregate is given as text, such as ``"sum(price)"``. The result types are fixed. Counts are int64, sums of integers
+are decimal128(38, 0), sums of decimals are decimal128(38, s), and sums of floats and averages are double. Minima,
+maxima and quantiles have the type of the column."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _PLAIN = re.compile(r'[^"`(),*\s](?:[^"`(),*]*[^"`(),*\s])?')
 
 _MIDDLE = '"quantile_disc(price, 0.5)"'
 LARGEST_PRECISION = 38
-"""Digits of a sum."""
+"""Largest number of digits of a sum."""
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One column of the result. ``column``: a name as in predicates, None for ``count(*)``. ``share``: from 0 to 1, for
-    a quantile."""
+    """One column of the result. ``column``: a name as in predicates, or None for ``count(*)``. ``share``: a number from
+    0 to 1, for a quantile."""
 
     name: str
     function: Function
@@ -49,7 +49,7 @@ class Aggregate:
 
 
 def parse_aggregates(given: Mapping[str, str]) -> tuple[Aggregate, ...]:
-    """From ``{"n": "count(*)", "total": "sum(price)"}``. Raises ``InvalidQuery``."""
+    """Parses aggregates such as ``{"n": "count(*)", "total": "sum(price)"}``. Raises ``InvalidQuery``."""
     if not isinstance(given, Mapping):
         raise InvalidQuery(f'the aggregates are {given!r:.100}: give a dictionary such as {{"n": "count(*)"}}')
     if not given:
@@ -59,20 +59,23 @@ def parse_aggregates(given: Mapping[str, str]) -> tuple[Aggregate, ...]:
 
 def _parsed(name: object, text: object) -> Aggregate:
     if not isinstance(name, str) or not isinstance(text, str):
-        raise InvalidQuery(f'{name!r:.60}: {text!r:.60} is no aggregate: names and functions are text, as "sum(price)"')
+        shown = f"{name!r:.60}: {text!r:.60}"
+        raise InvalidQuery(f'{shown} is not an aggregate: names and functions must be text, such as "sum(price)"')
     call = _CALL.fullmatch(text)
     if call is None:
-        raise InvalidQuery(f'{text!r:.100} is no aggregate: write "count(*)", or a function of a column, "sum(price)"')
+        raise InvalidQuery(
+            f'{text!r:.100} is not an aggregate: write "count(*)", or a function of a column, such as "sum(price)"'
+        )
     function, column = call[1].lower(), call[2].strip()
     if function in _QUANTILES:
-        raise InvalidQuery(f"unknown function {call[1]!r}: write {_MIDDLE}, which is a value of the column")
+        raise InvalidQuery(f"unknown function {call[1]!r}: use {_MIDDLE}, which returns a value of the column")
     if function not in _FUNCTIONS:
         near = difflib.get_close_matches({"mean": "avg", "average": "avg"}.get(function, function), _FUNCTIONS, 1, 0.7)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise InvalidQuery(f"unknown function {call[1]!r}: the functions are {', '.join(_FUNCTIONS)}{hint}")
     if column == "*":
         if function != "count":
-            raise InvalidQuery(f"{function}(*) has no meaning: name a column")
+            raise InvalidQuery(f"{function}(*) is not supported: give the name of a column instead of *")
         return Aggregate(name, "count", None)
     known: Function = function  # type: ignore[assignment]
     if known == "quantile_disc":
@@ -83,7 +86,7 @@ def _parsed(name: object, text: object) -> Aggregate:
 def _quantile(name: str, arguments: str, text: str) -> Aggregate:
     parts = _SHARE.fullmatch(arguments)
     if parts is None or Fraction(parts[2]) > 1:
-        raise InvalidQuery(f"{text!r:.100} is no aggregate: write a column and a share from 0 to 1, as {_MIDDLE}")
+        raise InvalidQuery(f"{text!r:.100} is not an aggregate: give a column and a share from 0 to 1, as in {_MIDDLE}")
     return Aggregate(name, "quantile_disc", _column(parts[1].strip(), text), Fraction(parts[2]))
 
 
@@ -91,12 +94,15 @@ def _column(text: str, whole: str) -> str:
     if _QUOTED.fullmatch(text):
         return text[1:-1].replace(text[0] * 2, text[0])
     if not _PLAIN.fullmatch(text):
-        raise InvalidQuery(f'{whole!r:.100} is no aggregate: a function takes one column; quote other names as "a b"')
+        raise InvalidQuery(
+            f"{whole!r:.100} is not an aggregate: a function takes one column. "
+            'Put a name with special characters in double quotes, such as "a b"'
+        )
     return text
 
 
 def parse_groups(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns to group by. Without any, all rows are one group. Raises ``InvalidQuery``."""
+    """The columns to group by. If there are none, all rows are one group. Raises ``InvalidQuery``."""
     if by is None:
         return ()
     names = (by,) if isinstance(by, str) else tuple(by)
@@ -125,7 +131,7 @@ def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
         return pa.int64()
     if function in ("min", "max", "quantile_disc"):
         if not has_order(kind):
-            raise InvalidQuery(f"{aggregate}: values of type {kind} have no order", column=aggregate.column)
+            raise InvalidQuery(f"{aggregate}: values of type {kind} cannot be ordered", column=aggregate.column)
         return kind
     if pa.types.is_floating(kind):
         return pa.float64()
@@ -135,6 +141,6 @@ def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
         exact = pa.decimal128(LARGEST_PRECISION, kind.scale)
     else:
         raise InvalidQuery(
-            f"{aggregate}: the column is of type {kind}, and only numbers add up", column=aggregate.column
+            f"{aggregate}: the column has type {kind}, but only numbers can be added", column=aggregate.column
         )
     return pa.float64() if function == "avg" else exact

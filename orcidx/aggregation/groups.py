@@ -1,4 +1,4 @@
-"""``GroupTotals``: totals of columns by group, from record batches and from known totals."""
+"""``GroupTotals``: totals of columns by group. They are computed from record batches and from known totals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass
 class Group:
-    """The totals of one group: its rows, and its columns by name."""
+    """The totals of one group: its number of rows, and the totals of its columns by name."""
 
     rows: int
     columns: dict[str, ColumnTotals]
@@ -32,7 +32,7 @@ class Group:
 
 @dataclass
 class GroupTotals:
-    """Totals of all groups, which are held in memory together. ``by``: names and types of the key's columns.
+    """Totals of all groups. All groups are held in memory. ``by``: names and types of the columns of the key.
     ``columns``: types of the aggregated columns, by name."""
 
     aggregates: tuple[Aggregate, ...]
@@ -48,7 +48,7 @@ class GroupTotals:
             self.group(())
 
     def wanted(self, column: str) -> Wanted:
-        """Which totals of a column are wanted."""
+        """Which totals of a column are computed."""
         return self._wanted[column]
 
     def group(self, key: Key) -> Group:
@@ -60,7 +60,7 @@ class GroupTotals:
         return found
 
     def merge(self, other: GroupTotals) -> None:
-        """Adds the same totals of other rows."""
+        """Adds totals of other rows."""
         for key, theirs in other.groups.items():
             group = self.group(key)
             group.rows += theirs.rows
@@ -70,7 +70,7 @@ class GroupTotals:
     # ------------------------------------------------------------------ rows
 
     def add(self, rows: int, keys: Sequence[pa.Array], values: Mapping[str, pa.Array]) -> None:
-        """Adds rows: the key's columns, and those of the aggregates by name."""
+        """Adds rows. ``keys``: the columns of the key. ``values``: the aggregated columns by name."""
         if not rows:
             return
         if not keys:
@@ -96,7 +96,7 @@ class GroupTotals:
     # ------------------------------------------------------------------ the result
 
     def table(self, *, nan: Literal["ieee", "largest"]) -> pa.Table:
-        """A table with a row for each group, in the order of the keys with nulls last; one row if there is no key."""
+        """A table with a row for each group, sorted by key with nulls last. If there is no key, it has one row."""
         names = [*self.by, *(aggregate.name for aggregate in self.aggregates)]
         columns: list[pa.Array] = []
         for place, kind in enumerate(self.by.values()):
@@ -149,7 +149,7 @@ def _numbered(keys: Sequence[pa.Array], rows: int) -> tuple[Int64s, list[Key]]:
 
 
 def _compacted(numbers: Int64s, entries: list[list[Any]], found: list[Any]) -> tuple[Int64s, list[list[Any]]]:
-    """Group numbers without gaps, so that the product of many keys' entries never overflows."""
+    """Group numbers without gaps. So the product of the numbers of entries of many keys never overflows."""
     used, numbers = np.unique(numbers, return_inverse=True)
     before, last = np.divmod(used, len(found))
     kept = [[entry[place] for place in before.tolist()] for entry in entries]

@@ -1,4 +1,4 @@
-"""Totals of whole files that are known without opening them: the request to an index directory, and its answer."""
+"""Totals of whole files that an index directory has, so the files are not opened: the request and the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["KnownColumn", "KnownUnit", "TotalledColumn"]
 
 @dataclass(frozen=True)
 class TotalledColumn:
-    """A column whose totals are wanted: the type in which it is read, and which totals."""
+    """A column whose totals are requested: the type in which it is read, and which totals."""
 
     kind: pa.DataType
     wanted: Wanted
@@ -31,7 +31,7 @@ class KnownColumn:
     maximum: Comparable | None
 
     def add_to(self, totals: ColumnTotals) -> None:
-        """Adds these totals to others of the column."""
+        """Adds these totals to ``totals``."""
         totals.count += self.count
         totals.total += self.total
         if self.minimum is not None and self.maximum is not None:
@@ -40,7 +40,8 @@ class KnownColumn:
 
 @dataclass(frozen=True)
 class KnownUnit:
-    """Files of one partition all of whose rows match: the position of one of them, their rows, and totals by column."""
+    """Files of one partition in which all rows match. ``example``: the position of one of these files. ``rows``: the
+    number of their rows. ``columns``: totals by column."""
 
     example: int
     rows: int

@@ -1,8 +1,9 @@
-"""``Ranks``: the values of one column in their order, to find the value at a place.
+"""``Ranks``: the values of one column, to find the value at a position of the sorted order.
 
-``quantile_disc(c, q)`` is the value at place ``ceil(q * n)`` of ``n``, counted from 1, and the first for ``q = 0``. It
-is always a value of the column. Values are held until the end, as arrays or with the count of each. Values of one
-index, which finds a place by its slices, stay in the index until other rows are added."""
+If ``n`` values are sorted, ``quantile_disc(c, q)`` is the value at position ``ceil(q * n)``, counted from 1. For
+``q = 0`` it is the first value. The result is always a value of the column. Values are held until the end, as arrays or
+as distinct values with counts. An index finds a position with its bit slices. So values of a single index are not read
+from the index until other rows are added."""
 
 from __future__ import annotations
 
@@ -22,13 +23,14 @@ __all__ = ["Ordered", "Ranks", "place_of"]
 
 
 class Ordered(Protocol):
-    """Values of some rows that an index has in order. ``nans``: the number of NaN, which it does not order."""
+    """Sorted values of some rows in an index. ``numbers``: the number of sorted values. ``nans``: the number of NaN,
+    which are not sorted."""
 
     numbers: int
     nans: int
 
     def at(self, place: int) -> Form:
-        """The value at a place, counted from 0."""
+        """The value at a position, counted from 0."""
         ...
 
     def counts(self) -> Iterator[tuple[Any, int]]:
@@ -37,12 +39,12 @@ class Ordered(Protocol):
 
 
 def place_of(share: Fraction, count: int) -> int:
-    """The place of a quantile among so many values, counted from 0."""
+    """The position of a quantile among ``count`` sorted values, counted from 0."""
     return max(1, -(-share.numerator * count // share.denominator)) - 1
 
 
 class Ranks:
-    """Values that were seen so far, in the forms of ``value_forms``; nulls are left out."""
+    """The values that were added, in the forms of ``value_forms``. Nulls are not added."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._wide = pa.decimal128(LARGEST_PRECISION, kind.scale) if pa.types.is_decimal(kind) else None
@@ -63,14 +65,14 @@ class Ranks:
             self._chunks.append(values if values.type == self._kind else values.cast(self._kind))
 
     def add_repeated(self, value: Form, times: int) -> None:
-        """Adds one value so many times."""
+        """Adds one value ``times`` times."""
         if value is NAN:
             self._nans += times
         elif times:
             self._repeated[value] += times
 
     def add_index(self, found: Ordered) -> None:
-        """Adds the values of an index. They stay there while they are the only ones."""
+        """Adds the values of an index. They are read from the index only if there are other values, too."""
         if self._index is None and not self._chunks and not self._repeated:
             self._index = found
         else:
@@ -90,7 +92,8 @@ class Ranks:
             self.add_index(other._index)
 
     def value(self, share: Fraction, *, nan_is_largest: bool) -> Form:
-        """The quantile; None without values. NaN is the largest value, or is left out if there are other values."""
+        """The quantile, or None if there are no values. NaN is the largest value, or is ignored if there are other
+        values."""
         index = self._index
         if index is not None and (self._chunks or self._repeated):
             self._index = None
@@ -105,14 +108,14 @@ class Ranks:
         return order.at(place) if place < order.numbers else NAN
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._index is not None:  # the pickled form holds the values
+        if self._index is not None:  # the pickled form has the values instead of the index
             index, self._index = self._index, None
             self._take(index)
         return self.__dict__
 
 
 class _Held:
-    """Values in memory, as arrays and with their counts."""
+    """Values in memory, as arrays and as distinct values with counts."""
 
     def __init__(self, chunks: list[pa.Array], repeated: Counter[Any], kind: pa.DataType) -> None:
         self._values = pa.concat_arrays(chunks) if chunks else pa.array([], kind)

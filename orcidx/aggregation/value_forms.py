@@ -1,5 +1,5 @@
-"""Canonical forms of values, for comparing and grouping: equal values of a column have one Python value. -0.0 is 0.0,
-NaN is one value, dates and timestamps are integers, text is its UTF-8 bytes."""
+"""Canonical forms of values, for comparing and grouping. Equal values of a column have the same Python value. -0.0
+becomes 0.0. All NaN values become one value. Dates and timestamps become integers. Text becomes its UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Form = Comparable | NotANumber | None
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """The values in a type that Arrow compares and sorts, and whose Python values compare in the same way. NaN stays
-    NaN."""
+    """Converts values to a type that Arrow can compare and sort. The Python values of this type compare in the same
+    way. NaN stays NaN."""
     kind = values.type
     types = pa.types
     if types.is_floating(kind):
@@ -63,7 +63,7 @@ def form_of(value: pa.Scalar) -> Form:
 
 
 def restored(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The opposite direction: an array of the column's type from canonical values, None and ``NAN``."""
+    """The inverse of ``comparable``: an array of the column's type from canonical values, None and ``NAN``."""
     types = pa.types
     if types.is_floating(kind):
         return pa.array([float("nan") if value is NAN else value for value in values], pa.float64()).cast(kind)

@@ -68,7 +68,7 @@ def test_errors_of_tasks_are_those_of_the_files(
     ("asked", "where", "message"),
     [
         ({"n": "count(*)"}, "length(s) = 2", "does not carry all"),
-        ({"n": "sum(s)"}, None, "only numbers add up"),
+        ({"n": "sum(s)"}, None, "only numbers can be added"),
         ({"n": "median(v)"}, None, "unknown function"),
         ({"n": "count(*)"}, "nothing = 3", "nothing"),
     ],
