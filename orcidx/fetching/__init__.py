@@ -1,1 +1,1 @@
-"""Waiting for bytes: runs a scan's requests, prefetches ranges, and keeps the byte budget."""
+"""Fetching of bytes: makes the requests of a scan, prefetches ranges, and divides the byte budget."""

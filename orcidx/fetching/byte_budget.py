@@ -1,8 +1,8 @@
 """Divides the bytes that a scan may fetch among its stripes.
 
-Two stripes are active at a time: one is decoded while the next is fetched. The first may take all bytes that the other
-does not hold. The second may take at most half, and waits for its turn if that is not enough. So a stripe takes few
-requests as long as ``io_bytes`` can hold its data."""
+Two stripes are active at a time: one is decoded while the next one is fetched. The first stripe may use all bytes that
+the second stripe does not hold. The second stripe may use at most half of the budget. If half is not enough, it waits
+until it is the first stripe. So a stripe takes few requests if its data fits into ``io_bytes``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ __all__ = ["ByteBudget", "Share"]
 
 @dataclass
 class ByteBudget:
-    """``most``: the bytes that all stripes of a scan may hold together. Not thread-safe."""
+    """The byte budget of a scan. ``most``: the number of bytes that all stripes may hold together. The class is not
+    thread-safe."""
 
     most: int
     shares: list[Share] = field(default_factory=list)
     """The shares of the active stripes, in their order."""
 
     def enter(self) -> Share:
-        """Creates the share of a stripe that begins after the others."""
+        """Creates the share of a new stripe, which comes after the active stripes."""
         share = Share(self)
         self.shares.append(share)
         return share
@@ -34,8 +35,9 @@ class Share:
     held: int = 0
 
     def room(self, needed: int, *, whole: bool) -> int | None:
-        """How many of the ``needed`` bytes the stripe may fetch now. None if it has to wait. ``whole``: it takes all of
-        them or none, if the budget can hold them. Otherwise half the budget is enough."""
+        """How many of the ``needed`` bytes the stripe may fetch now, or None if the stripe has to wait. With ``whole``,
+        the stripe gets all needed bytes or waits, if the budget can hold them. Otherwise it gets at most half of the
+        budget."""
         half = self.budget.most // 2
         others = sum(share.held for share in self.budget.shares if share is not self)
         room = max(0, self.budget.most - others - self.held)

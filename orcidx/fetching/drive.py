@@ -1,7 +1,8 @@
 """Runs generators of ``Fetch`` requests: in the caller's thread, asynchronously, or ahead of time.
 
-A step generator yields ``Fetch`` and is sent the buffers. Every other value that it yields is a result. It never waits
-by itself, so the same code for planning and decoding works in all three ways."""
+A step generator yields a ``Fetch``, and the loop sends the buffers back to it. Every other value that the generator
+yields is a result. The generator itself never waits, so the same code for planning and decoding works in all three
+ways."""
 
 from __future__ import annotations
 
@@ -36,10 +37,10 @@ Stage = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Fetch:
-    """A request for bytes: (offset, length) pairs in the file. The answer is their buffers, in order.
+    """A request for bytes: (offset, length) pairs in the file. The result is a list of their buffers, in order.
 
-    ``what``: "footer", "index", "bloom" or "data"; decoding starts when data arrives. ``most``: the most requests that
-    it may take from remote storage; None leaves this to the storage.
+    ``what``: "footer", "index", "bloom" or "data". Decoding starts when data arrives. ``most``: the largest number of
+    requests to remote storage. With None the storage decides.
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -53,12 +54,13 @@ class Fetch:
 
 
 class Pending:
-    """Yielded by a step generator while it needs data that the turn before it has requested. It is continued later."""
+    """Yielded by a step generator if it needs data that the previous turn has requested. The generator is continued
+    later."""
 
 
 PENDING = Pending()
 _OFF_LOOP = Pool(32)
-"""Threads for calls for which an event loop must not wait. There are as many as asyncio's own pool has at most."""
+"""Threads for calls that would block an event loop. asyncio's own pool also has at most 32 threads."""
 
 
 class RangeSource(Protocol):
@@ -68,7 +70,7 @@ class RangeSource(Protocol):
 
 
 def run(steps: Generator[Any, Any, Any], source: RangeSource) -> Iterator[Any]:
-    """Yields the results of a step generator. Requests are answered in the caller's thread."""
+    """Yields the results of a step generator. The requested bytes are read in the caller's thread."""
     answer: Any = None
     try:
         while True:
@@ -100,11 +102,11 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
 
 @dataclass(frozen=True)
 class Turn:
-    """A step generator to run when its turn comes. ``start`` creates it, and ``source`` has its bytes; without
-    ``source`` it makes no requests.
+    """A step generator that runs after the generators of earlier turns. ``start`` creates the generator. ``source`` is
+    the file that it reads. A turn without ``source`` makes no requests.
 
-    ``finish`` is called after all results were taken. ``at_once`` gives the results of a turn that neither reads nor
-    waits, faster than the steps would. None for any other turn."""
+    ``finish`` is called after all results were taken. If a turn neither reads nor waits, ``at_once`` returns its
+    results, faster than the steps would. For any other turn it returns None."""
 
     start: Callable[[], Generator[Any, Any, Any]]
     source: RangeReader | None
@@ -113,7 +115,7 @@ class Turn:
 
     @property
     def is_local(self) -> bool:
-        """Whether its bytes can be read without waiting."""
+        """Whether the bytes of the turn can be read without waiting."""
         return self.source is None or self.source.is_local
 
 
@@ -121,16 +123,16 @@ class Turns(Protocol):
     """The source of turns."""
 
     def take(self, *, wait: bool) -> Turn | None:
-        """The next turn. None if there are no more, or, without ``wait``, if the next one is not ready."""
+        """The next turn, or None if there are no more turns. Without ``wait``, the result is also None if the next turn
+        is not ready."""
 
 
 class _Running:
-    """An active turn. Its requests are answered by threads of the storage while another turn decodes. Requests for a
-    local file are answered in the thread that makes them, because handing them to another thread takes longer than the
-    read.
+    """An active turn. Threads of the storage read its requested bytes while another turn decodes. A local file is read
+    in the thread that makes the request, because passing the request to another thread takes longer than the read.
 
-    ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues it for one answer or
-    result."""
+    ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues it until the next
+    requested bytes or result."""
 
     def __init__(self, turn: Turn, stage: Stage) -> None:
         self.turn = turn
@@ -167,8 +169,9 @@ class _Running:
             self.results.append(item)
 
     def poll(self) -> None:
-        """Starts the turn, and sends it finished answers, except data, which would start decoding now. A local file is
-        left for later, because its bytes need no wait. An error is kept until the turn is due."""
+        """Starts the turn, and sends it bytes that have arrived. It does not send data, because this would start
+        decoding. A local file is read later, because its bytes can be read without waiting. An error is kept, and is
+        raised when the turn is the current one."""
         if self.turn.is_local or self._failed is not None or self._ended or self.results:
             return
         try:
@@ -178,7 +181,7 @@ class _Running:
                 if self.coming.exception() is not None:
                     return
                 self._answer()
-        except Exception as error:  # any error while the indexes are decoded: the rows before it come first
+        except Exception as error:  # an error while indexes are decoded; earlier rows are returned first
             self._failed = error
 
     def _answer(self) -> None:
@@ -189,7 +192,7 @@ class _Running:
         self._send(buffers)
 
     def step(self) -> bool:
-        """Continues by one answer or one result, and waits for it. Returns False at the end."""
+        """Continues until the next requested bytes or result, and waits for them. Returns False at the end."""
         if self._failed is not None:
             raise self._failed
         if self._ended:
@@ -222,7 +225,7 @@ class _Running:
         return taken
 
     def close(self) -> None:
-        """Ends the turn; if all results were taken, finishes it."""
+        """Ends the turn. If all results were taken, calls ``finish``."""
         if self.coming is not None:
             self.coming.cancel()
         if self._steps is not None:
@@ -255,7 +258,7 @@ class _Lookahead:
                 return
             try:
                 turn = self._turns.take(wait=False)
-            except Exception as error:  # any error while the next file is opened: the rows before it come first
+            except Exception as error:  # an error while the next file is opened; earlier rows are returned first
                 self._failed = error
                 return
             if turn is None:
@@ -273,7 +276,7 @@ def _no_stage(name: str) -> AbstractContextManager[None]:
 
 
 def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, None, None]:
-    """Yields the results of all turns in order, while the bytes of the next turn are fetched. ``stage(name)`` is
+    """Yields the results of all turns in order. Meanwhile the bytes of the next turn are fetched. ``stage(name)`` is
     entered for each kind of work: "plan", "read", "decode"."""
     lookahead = _Lookahead(turns, stage)
     current: _Running | None = None
@@ -298,7 +301,7 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
 
 
 async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenerator[Any, None]:
-    """Like ``run_in_turn``, for event loops: requests are awaited, and decoding runs in a thread."""
+    """Like ``run_in_turn``, for event loops. Requests are awaited, and decoding runs in a thread."""
     lookahead = _Lookahead(turns, stage)
     current: _Running | None = None
     try:
@@ -321,8 +324,8 @@ async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenera
 
 
 async def off_loop(call: Callable[[], T]) -> T:
-    """Runs ``call`` in a thread. A cancelled caller waits until the call has ended, even if it is cancelled again, so
-    that nothing is closed while it is in use."""
+    """Runs ``call`` in a thread. If the caller is cancelled, even several times, it still waits until the call has
+    ended. So no object is closed while the call uses it."""
     task = Task(call)
     try:
         _OFF_LOOP.take(task)
@@ -333,6 +336,6 @@ async def off_loop(call: Callable[[], T]) -> T:
                 await arrival(task)
         raise
     finally:
-        if not task.cancel():  # an interrupt is raised when the call has ended
+        if not task.cancel():  # the call runs: an interrupt is raised only after the call has ended
             task.wait()
     return task.result()

@@ -1,8 +1,8 @@
-"""Index sections of remote stripes that were fetched together with footers of stripes. Requests inside them need no
-storage.
+"""Index sections of remote stripes that were fetched together with footers of stripes. Reads inside these sections need
+no request.
 
-A round trip takes tens of milliseconds, as long as a megabyte. The footer of one stripe is adjacent to the index of the
-next one, so one request fetches both."""
+A round trip takes tens of milliseconds, as long as fetching a megabyte. The footer of a stripe is adjacent to the index
+of the next stripe, so one request fetches both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PrefetchedRange:
     data: memoryview
 
     def find(self, offset: int, length: int) -> memoryview | None:
-        """A range of the file; None if not all of it is here."""
+        """A range of the file, or None if a part of the range is not in memory."""
         start = offset - self.offset
         if start < 0 or start + length > len(self.data):
             return None
@@ -33,7 +33,7 @@ class PrefetchedRange:
 
 
 def served(steps: Generator[Fetch, Any, T], held: PrefetchedRange | None) -> Generator[Fetch, Any, T]:
-    """The same steps, with requests answered from ``held`` where possible."""
+    """Runs steps, and answers their requests from ``held`` if it has all requested bytes."""
     if held is None:
         return (yield from steps)
     answer: Any = None

@@ -1,1 +1,1 @@
-"""Waiting, handing over and counting between threads, without locks that an interrupt could leave locked."""
+"""Waiting, passing objects and counting between threads. An interrupt cannot leave any of the locks locked."""

@@ -1,5 +1,5 @@
-"""Connects tasks of other threads with event loops: a task is awaited on a loop, or a coroutine runs on another
-thread's loop."""
+"""Connects tasks of threads with event loops. A task can be awaited in an event loop, and a coroutine can run in the
+event loop of another thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def arrival(task: Task[Any]) -> None:
     arrived: asyncio.Future[None] = loop.create_future()
 
     def tell() -> None:
-        with suppress(RuntimeError):  # the loop is closed, so no caller waits any more
+        with suppress(RuntimeError):  # raised if the loop is closed; then no caller waits any more
             loop.call_soon_threadsafe(_arrive, arrived)
 
     task.call_when_done(tell)
@@ -35,7 +35,7 @@ def _arrive(arrived: asyncio.Future[None]) -> None:
 
 
 async def awaited(task: Task[T]) -> T:
-    """The result of a task. If the awaiting caller is cancelled, so is the task."""
+    """The result of a task. If the awaiting caller is cancelled, the task is cancelled, too."""
     try:
         await arrival(task)
     except asyncio.CancelledError:
@@ -45,12 +45,12 @@ async def awaited(task: Task[T]) -> T:
 
 
 def start_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> Task[T]:
-    """Runs the coroutine that ``make`` returns on the loop of another thread. It is made there, so that no coroutine is
-    left without being awaited."""
+    """Runs the coroutine that ``make`` returns in the event loop of another thread. ``make`` is called in that loop. So
+    if the task is cancelled before, no coroutine exists that is never awaited."""
     task: Task[T] = Task()
 
     def begin() -> None:
-        if task.done():  # cancelled before
+        if task.done():  # the task was cancelled before the loop called this function
             return
         inner = loop.create_task(make())
         task.on_cancel = partial(loop.call_soon_threadsafe, inner.cancel)

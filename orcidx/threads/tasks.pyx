@@ -1,10 +1,11 @@
-"""Calls that run in other threads: ``Task`` is one call, ``Pool`` runs many, ``Once`` is a thread that stays for good.
+"""Calls that run in other threads. ``Task`` is one call, ``Pool`` runs many calls, and ``Once`` is one thread that is
+never stopped.
 
-They replace ``concurrent.futures``, which an interrupt of the main thread may leave locked (``waiting``). Threads are
-started by ``_thread``, because ``threading.Thread.start`` uses such a lock to wait for the new thread.
+These classes replace ``concurrent.futures``. An interrupt of the main thread can leave the locks of
+``concurrent.futures`` locked (see ``waiting``). Threads are started with ``_thread``, because
+``threading.Thread.start`` waits for the new thread with such a lock.
 
-When the interpreter ends, calls that were handed over are completed. From then on each call runs in its caller's
-thread.
+When the interpreter ends, submitted calls are completed. After that, each call runs in its caller's thread.
 """
 
 import atexit
@@ -20,18 +21,18 @@ cdef enum:
     DONE = 2
 
 cdef bint ENDS = False
-cdef list POOLS = []  # the pools that have threads
+cdef list POOLS = []  # the pools that have started threads
 
 
 class Cancelled(Exception):
-    """A task has no result, because it was cancelled."""
+    """The task was cancelled, so it has no result."""
 
 
 cdef class Task:
-    """A call and, after it has run, its result or error. A task without a call is ended by another thread with
+    """A call and, after the call has run, its result or error. If a task has no call, another thread ends it with
     ``finish``.
 
-    ``on_cancel``: called when the task is cancelled while it runs. Without it such a task continues.
+    ``on_cancel`` is called if the task is cancelled while it runs. If ``on_cancel`` is None, a running task continues.
     """
 
     cdef object call, value, error
@@ -50,7 +51,7 @@ cdef class Task:
         return self.state == DONE
 
     def run(self):
-        """Runs the call here, unless another thread has begun it or it was cancelled."""
+        """Runs the call in this thread, unless another thread has started it or the task was cancelled."""
         if self.state != WAITS:
             return
         self.state = RUNS
@@ -73,7 +74,7 @@ cdef class Task:
             callback()
 
     def cancel(self):
-        """Ends the task without a result if possible. Returns whether it has no result."""
+        """Ends the task without a result if possible. Returns whether the task ended without a result."""
         cdef object hook = self.on_cancel
         if self.state == DONE or (self.state == RUNS and hook is None):
             return isinstance(self.error, Cancelled)
@@ -83,7 +84,7 @@ cdef class Task:
         return True
 
     def call_when_done(self, callback):
-        """Calls ``callback()`` once, in any thread, when the task ends, or now if it has ended."""
+        """Calls ``callback()`` once when the task ends, in any thread. If the task has ended, calls it immediately."""
         if self.state == DONE:
             callback()
         else:
@@ -100,7 +101,7 @@ cdef class Task:
         return self.error
 
     def result(self):
-        """Waits until the task has ended, and returns what the call returned, or raises its error."""
+        """Waits until the task has ended. Returns the result of the call, or raises its error."""
         self.wait()
         if self.error is not None:
             raise self.error
@@ -108,8 +109,9 @@ cdef class Task:
 
 
 cdef class Pool:
-    """Up to ``size`` threads that run calls in the order in which they arrive. Threads are started when they are
-    needed, and end if the size becomes smaller than their number. A forked child begins without threads."""
+    """Up to ``size`` threads that run calls in the order of their submission. Threads are started when they are needed.
+    If ``size`` becomes smaller than the number of threads, some threads end. In a forked child the pool has no
+    threads at first."""
 
     cdef object queue
     cdef Waiters idle, gone
@@ -130,23 +132,25 @@ cdef class Pool:
 
     @property
     def busy(self) -> int:
-        """0 if no call is running or waiting for a thread."""
+        """0 if no call is running or waiting for a thread, and otherwise a positive number."""
         self.renew()
         return len(self.queue) + self.threads - len(self.idle.seats)
 
     def submit(self, call):
-        """The call as a ``Task``. It runs in a thread of the pool, or here if no thread can be started."""
+        """The call as a ``Task``. The call runs in a thread of the pool. If no thread can be started, it runs in the
+        caller's thread."""
         task = Task(call)
         self.take(task)
         return task
 
     def take(self, Task task not None):
-        """Runs a task, as ``submit`` runs its call."""
+        """Runs a task in a thread of the pool. If no thread can be started, the task runs in the caller's thread."""
         if not self.hand_over(task):
             task.run()
 
     def offer(self, call):
-        """Whether a thread of the pool will run the call. False if no thread can be started."""
+        """Submits a call, and returns whether a thread of the pool will run it. If no thread can be started, the call
+        does not run."""
         return self.hand_over(Task(call))
 
     cdef bint hand_over(self, Task task) except -1:
@@ -157,7 +161,7 @@ cdef class Pool:
         if self.idle.seats:
             self.idle.call_one()
         elif self.threads < self.size and not self.begin_thread() and not self.threads:
-            self.queue.remove(task)  # no other thread takes tasks now
+            self.queue.remove(task)  # there is no thread that could take the task
             return False
         return True
 
@@ -173,8 +177,9 @@ cdef class Pool:
         return True
 
     def run_all(self, tasks):
-        """Runs calls in parallel, the last one here. If several fail, the error of the first call is raised. An
-        interrupt is raised only after all calls have ended, because they use the caller's objects."""
+        """Runs calls in parallel, the last call in the caller's thread. If several calls fail, the error of the first
+        one is raised. An interrupt is raised only after all calls have ended, because the calls use the caller's
+        objects."""
         cdef list calls = list(tasks)
         cdef Py_ssize_t last = len(calls) - 1
         cdef list running = [self.submit(call) for call in calls[:max(last, 0)]]
@@ -227,8 +232,8 @@ atexit.register(_end)
 
 
 cdef class Once:
-    """A thread that is started at the first call, and again in a forked child. ``serve`` gets a task, and ends it with
-    the result for all callers. It may then continue to run."""
+    """A thread that is started at the first call, and again in a forked child. ``serve`` gets a task, and ends the task
+    with the result for all callers. After that, ``serve`` may continue to run."""
 
     cdef object serve
     cdef Task ready
@@ -238,7 +243,7 @@ cdef class Once:
         self.serve = serve
 
     def get(self):
-        """The result of the thread. Starts the thread if needed, and waits for the result."""
+        """The result of the task. Starts the thread if needed, and waits for the result."""
         cdef Task ready = self.ready
         if ready is None or self.forks != forks() or (ready.state == DONE and ready.error is not None):
             ready = Task()
@@ -253,8 +258,8 @@ cdef int begin(call, tuple arguments) except -1:
 
 
 def spawn(call):
-    """The call as a ``Task`` in its own thread, or here if none can be started. The interpreter does not wait for
-    it."""
+    """The call as a ``Task`` in a new thread. If no thread can be started, the call runs in the caller's thread. At its
+    end, the interpreter does not wait for the call."""
     task = Task(call)
     try:
         begin(task.run, ())
@@ -281,9 +286,9 @@ cdef class _Share:
 
 
 def side_by_side(call, items, int threads):
-    """``[call(item) for item in items]``, in at most so many threads. The first error in the order of the items is
-    raised. Calls that have not begun by then do not begin, and running ones are waited for, except after an
-    interrupt."""
+    """``[call(item) for item in items]``, in at most ``threads`` threads. The first error in the order of the items is
+    raised. After an error no further calls are started, and running calls are completed first. After an interrupt the
+    running calls are not waited for."""
     cdef list tasks = [Task(partial(call, item)) for item in items]
     cdef object left = deque(tasks), share = _Share(left)
     cdef Task task

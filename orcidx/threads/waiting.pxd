@@ -8,8 +8,8 @@ cdef class Seat:
 
 cdef class Waiters:
     cdef list seats
-    # True once it was called, False after so many seconds; below 0 means without limit. It can be interrupted: the
-    # handler of a signal runs meanwhile, and what the handler raises is raised here.
+    # Returns True when another thread calls this waiter, and False after the given number of seconds. A negative number
+    # means no limit. If ``interruptible`` is set, signal handlers run during the wait, and their exceptions are raised.
     cdef bint wait(self, double seconds, bint interruptible) except -1
     cdef int call(self) except -1
     cdef int call_one(self) except -1

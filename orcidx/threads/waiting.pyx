@@ -1,15 +1,16 @@
 """Waiting, mutual exclusion and counting, for threads that may be interrupted at any moment.
 
-The handler of a signal runs between two instructions of Python in the main thread, and may raise an exception, as
-Ctrl-C does. ``threading.Condition``, ``Event``, ``Semaphore``, ``queue.Queue`` and ``Future`` are written in Python.
-They stay locked if the exception occurs after they take a lock and before the block that releases it. From Python 3.14
-this also happens with a plain ``with lock``, whose ``__enter__`` is an ordinary call. All other threads then wait
+The handler of a signal runs in the main thread between two instructions of Python. It may raise an exception, as Ctrl-C
+does. ``threading.Condition``, ``Event``, ``Semaphore``, ``queue.Queue`` and ``Future`` are written in Python. They stay
+locked if the exception is raised after they take a lock and before the block that releases the lock. From Python 3.14 a
+plain ``with lock`` has the same problem, because its ``__enter__`` is an ordinary call. All other threads then wait
 forever.
 
-The methods here have no such moment. Under the interpreter's lock (GIL) each change of state is one step: the code is
-compiled, runs no Python code, and releases the GIL only where it waits. A thread waits on its own lock, its ``Seat``,
-which no other thread takes. Handlers run there, through ``PyErr_CheckSignals``, while no lock is held. If a module does
-not declare that it can run without the GIL, the GIL is switched on, even in a free-threaded interpreter.
+An interrupt cannot break the methods of this module. The code is compiled, runs no Python code, and releases the GIL
+(the interpreter's lock) only while it waits. So each change of state is one step. A thread waits on a separate lock,
+its ``Seat``, which no other thread takes. Signal handlers run during this wait, through ``PyErr_CheckSignals``, while
+the thread holds no lock. This also holds for a free-threaded interpreter, which turns the GIL on if a module does not
+declare that it runs without the GIL.
 """
 
 import os
@@ -31,12 +32,14 @@ cdef extern from "Python.h":
     int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr_flag) nogil
 
 
-cdef long long SLICE = 100_000  # us; a signal that another thread received does not end the main thread's waiting
+# us between two checks for signals. A signal that another thread receives does not end the wait of the main thread.
+cdef long long SLICE = 100_000
 cdef long FORKS = 0
 
 
 cdef long forks() noexcept:
-    # The number of forks between the first process and this one. What threads of another process held is ignored here.
+    # The number of forks between the first process and this process. Locks that a thread of the parent process held are
+    # ignored in the child.
     return FORKS
 
 
@@ -64,7 +67,7 @@ cdef class Seat:
 
 
 cdef class Waiters:
-    """Threads that wait until another thread calls them."""
+    """The threads that wait until another thread wakes them with ``call`` or ``call_one``."""
 
     def __cinit__(self):
         self.seats = []
@@ -107,7 +110,7 @@ cdef class Waiters:
 
 
 cdef class Flag:
-    """An event that has happened or not. Once it has happened, this never changes."""
+    """An event that has happened or not. After it has happened, it is never reset."""
 
     cdef bint happened
     cdef Waiters waiters
@@ -116,17 +119,18 @@ cdef class Flag:
         self.waiters = Waiters()
 
     def set(self):
-        """Wakes all threads that wait."""
+        """Marks the event as happened, and wakes all waiting threads."""
         self.happened = True
         self.waiters.call()
 
     def wait(self, double seconds):
-        """Waits at most so many seconds. Returns whether the event has happened."""
+        """Waits at most ``seconds``. Returns whether the event has happened."""
         return self.happened or (self.waiters.wait(seconds, True) or self.happened)
 
 
 cdef class Mutex:
-    """Runs calls of several threads one after the other. In a forked child no call is running."""
+    """Runs calls of several threads one after the other. In a forked child, a call of the parent process does not
+    count as running."""
 
     cdef long forks
     cdef unsigned long holder
@@ -151,16 +155,18 @@ cdef class Mutex:
             self.waiters.call()
 
     def run(self, call, *arguments):
-        """The result of a call. No other call runs at the same time. Raises ``RuntimeError`` inside a call of the same
-        thread, for example in the handler of a signal, because it would wait for itself."""
+        """The result of a call. No other call runs at the same time. If ``run`` is used inside a call of the same
+        thread, for example in the handler of a signal, it would wait for itself. Then it raises ``RuntimeError``."""
         while self.is_held():
             if self.holder == PyThread_get_thread_ident():
-                raise RuntimeError("used again by a thread that is inside, as by the handler of a signal")
+                raise RuntimeError(
+                    "this thread is already inside the same Mutex: do not use it in the handler of a signal"
+                )
             self.waiters.wait(-1, True)
         return self.inside(call, arguments)
 
     def attempt(self, call):
-        """Runs a call unless another one is running. Returns whether it ran."""
+        """Runs a call, unless another call is running. Returns whether the call ran."""
         if self.is_held():
             return False
         self.inside(call, ())
@@ -182,7 +188,7 @@ cdef class Tally:
 
 
 cdef class Held:
-    """The sizes of what several owners hold, and their sum."""
+    """The number of bytes that each of several owners holds, and the sum of these numbers."""
 
     cdef readonly object sum
     cdef dict sizes
@@ -192,15 +198,15 @@ cdef class Held:
         self.sizes = {}
 
     def set(self, owner, size):
-        """Records the current size of what an owner holds, and returns the sum. Owners are numbers, texts, or tuples of
-        them."""
+        """Records the number of bytes that an owner holds now, and returns the sum. An owner is a number, a text, or a
+        tuple of these."""
         self.sum = self.sum + size - self.sizes.get(owner, 0)
         self.sizes[owner] = size
         return self.sum
 
 
 cdef class Channel:
-    """A queue of objects from one thread to another, in order. It has at most ``capacity`` objects."""
+    """A queue of objects from one thread to another, in order. The queue holds at most ``capacity`` objects."""
 
     cdef object items
     cdef Py_ssize_t capacity
@@ -212,14 +218,14 @@ cdef class Channel:
         self.waiters = Waiters()
 
     def put(self, item):
-        """Waits for room."""
+        """Adds an object. If the queue is full, waits until an object was taken."""
         while len(self.items) >= self.capacity:
             self.waiters.wait(-1, True)
         self.items.append(item)
         self.waiters.call()
 
     def get(self):
-        """Waits for an object."""
+        """Takes the first object. If the queue is empty, waits for an object."""
         while not self.items:
             self.waiters.wait(-1, True)
         item = self.items.popleft()
