@@ -1,1 +1,1 @@
-"""Plans what a scan reads: columns, and the rows of each stripe that indexes do not rule out."""
+"""Plans what a scan reads: the columns, and the rows of each stripe that indexes do not rule out."""

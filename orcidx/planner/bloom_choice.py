@@ -1,5 +1,5 @@
-"""Chooses which bloom filters of a stripe are read. A filter must be trusted, must be able to decide an undecided leaf,
-and must not have too many bytes for what it may save."""
+"""Chooses which bloom filters of a stripe are read. A filter must be trusted, and must be able to decide an undecided
+leaf. Its size must be small compared with the data that it may save."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ save nothing."""
 
 @dataclass(frozen=True)
 class BloomChoice:
-    """Finds and fetches the bloom filters of the asked columns. ``at_any_cost``: also fetch filters that have more
-    bytes than the data that they may save."""
+    """Finds and fetches the bloom filters of the predicate's columns. ``at_any_cost`` also fetches filters that have
+    more bytes than the data that they may save."""
 
     columns: PrunedColumns
     at_any_cost: bool = False
@@ -47,8 +47,8 @@ class BloomChoice:
     def fetch(
         self, stripe: int, leaves: Iterable[BoundLeaf], may: RowSelection, index: RowIndex
     ) -> Generator[Fetch, Any, BloomEvidence | None]:
-        """The bloom filters that are fetched: trusted ones, worth their bytes, for leaves that are undecided for some
-        rows of ``may``. None if there are no such filters."""
+        """The bloom filters that are fetched. They are trusted, small enough, and for leaves that are undecided for
+        some rows of ``may``. None if there are no such filters."""
         reader, options = self.columns.reader, self.columns.options
         ignored: dict[Path, tuple[NoteKind, str]] = {}
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
@@ -90,15 +90,15 @@ class BloomChoice:
         )
 
     def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
-        """The row groups in which no value wraps around, by their statistics, or else by those of their stripe or
-        file."""
+        """The row groups in which no value wraps around, according to their statistics. If they have none, the
+        statistics of the stripe or the file are used."""
         fits = np.zeros(len(index.bounds) - 1, np.bool_)
         if node.id in index.columns:
             fits |= surely_fits(self.columns.bounded(node, index.columns[node.id].statistics))
         tail = self.columns.reader.tail
         for read in (partial(stripe_statistics, stripes=[stripe]), file_statistics):
             if not fits.all():
-                with suppress(CorruptFile):  # then coarser statistics decide
+                with suppress(CorruptFile):  # if the statistics are damaged, coarser statistics decide
                     fits |= surely_fits(self.columns.bounded(node, read(tail, node)))
         return fits
 

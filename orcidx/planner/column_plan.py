@@ -1,4 +1,5 @@
-"""``ColumnPlan``: which columns a scan decodes; ``StripeRows``: the rows of a stripe that indexes do not rule out."""
+"""``ColumnPlan`` says which columns a scan decodes. ``StripeRows`` has the rows of a stripe that indexes do not rule
+out."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ __all__ = ["ColumnPlan", "StripeRows"]
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """Which columns a scan decodes. The plan is the same for all stripes of a file and most files of a schema.
+    """The columns that a scan decodes. The plan is the same for all stripes of a file and most files of a schema.
 
-    ``output``: top-level columns in the order of ``schema``, each with its options. ``predicate``: columns that the
-    residual filter needs, with their options, their names in the filter, and whether their timestamps are read as exact
-    128-bit nanoseconds. ``shared[i]``: the index in ``predicate`` of the array that is also output ``i``, or None.
-    ``row_number``: the index in ``schema`` of the column of row numbers, or None.
+    ``output`` has top-level columns in the order of ``schema``, each with its options. ``predicate`` has the columns
+    that the residual filter needs, with their options, their names in the filter, and whether their timestamps are read
+    as exact 128-bit nanoseconds. ``shared[i]`` is the index in ``predicate`` of the array that is also output ``i``, or
+    None. ``row_number`` is the index in ``schema`` of the column of row numbers, or None.
     """
 
     schema: pa.Schema

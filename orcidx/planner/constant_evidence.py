@@ -1,4 +1,5 @@
-"""Columns that have one value in a whole file: partition columns, and columns that the file lacks (null throughout)."""
+"""Evidence for columns with one value in a whole file: partition columns, and columns that the file lacks (always
+null)."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ Path = tuple[str, ...]
 
 
 class ConstantEvidence:
-    """Decides every leaf on a constant column exactly. ``constants``: values by path. ``rows``: the rows of the
-    file."""
+    """Decides every leaf on a constant column exactly. ``constants`` has values by path. ``rows`` is the number of rows
+    of the file."""
 
     name = "constant column"
 
@@ -33,11 +34,11 @@ class ConstantEvidence:
         self._rows = rows
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """All rows or none; see ``pruning.Evidence``."""
+        """The finding has all rows or none; see ``pruning.Evidence``."""
         source = self._constants.get(leaf.path)
         if source is None:
             return None
-        if len(leaf.path) > 1:  # a field of a struct that the file lacks
+        if len(leaf.path) > 1:  # the path is a field of a struct that the file lacks
             value = pa.scalar(None, leaf.type)
         else:
             value = replace(source, field=source.field.with_type(leaf.type)).scalar

@@ -16,27 +16,28 @@ __all__ = ["LOCAL_PIECE", "DataFetches", "piece_bytes"]
 
 JOINED_BYTES = 1 << 20
 """At most this many bytes of other columns are fetched from a remote file together with the predicate's columns,
-instead of by a request of their own..."""
+instead of by a separate request..."""
 JOINED_OVER_READ_BYTES = 4 << 20
 """...if at most this many bytes lie between them."""
 
 SMALLEST_PIECE = 64 << 10
 LARGEST_PIECE = 1 << 19
-"""The least and the most bytes of one stream that are fetched at a time, if a stripe is too large to be fetched
-whole."""
+"""The minimum and the maximum number of bytes of one stream that are fetched at a time, if a stripe is too large to be
+fetched completely."""
 
 LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
 """The same for local files. Pieces may be larger than the first number only as long as the pieces of all columns
-together stay below the second: memory that stays in the processor's cache is worth more than fewer reads. If a column
-is read alone, its pieces may have the second number of bytes, because threads share the chunks of one piece
+together stay below the second number. Memory in the processor's cache saves more time than fewer reads. If a column is
+read alone, its pieces may have the second number of bytes, because threads share the chunks of one piece
 (docs/decisions/0060)."""
 
 Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 
 
 def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
-    """How many bytes of one stream to fetch at a time, so that those of all columns together stay within the budget."""
+    """The number of bytes of one stream to fetch at a time. The pieces of all columns together then stay within the
+    budget."""
     largest = LARGEST_PIECE
     if is_local:
         largest = max(LOCAL_PIECE, LOCAL_BYTES // max(1, columns))
@@ -47,9 +48,9 @@ def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
 class DataFetches:
     """Fetches the planned data of one stripe.
 
-    ``requests``: how many requests are left for the stripe; None means no limit. The predicate's columns take some, the
-    other columns take the rest, and the last request fetches all that may still be wanted. ``share``: the share of the
-    bytes that the scan may hold."""
+    ``requests`` is the number of requests that are left for the stripe; None means no limit. The predicate's columns
+    take some of them, and the other columns take the rest. The last request fetches all data that may still be needed.
+    ``share`` is the share of the bytes that the scan may keep in memory."""
 
     stripe: OpenStripe
     options: ReadOptions
@@ -58,7 +59,8 @@ class DataFetches:
 
     def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> Steps:
         """Fetches the predicate's columns. The other columns, planned by ``others``, are fetched with them if this
-        takes less time than a round trip later, or if this is the last request. None: there are no other columns."""
+        takes less time than a round trip later, or if this is the last request. If ``others`` is None, there are no
+        other columns."""
         if self.stripe.is_local or others is None:
             yield from self.fetch(first)
             return
@@ -67,7 +69,7 @@ class DataFetches:
         yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
 
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """The number of requests for the predicate's columns that gives the least over-read; 0 if all columns are
+        """The number of requests for the predicate's columns that gives the least over-read. It is 0 if all columns are
         fetched together."""
         needed = self.stripe.planned_bytes(rest)
         if self.requests is None:
@@ -81,14 +83,14 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """The bytes between the planned ranges that are also read with this number of requests."""
+        """The bytes between the planned ranges that are also read if this number of requests is used."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 
     def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> Steps:
         """Fetches the planned ranges, in at most ``most`` requests or in all remaining ones."""
-        # A local file is read piece by piece into memory that stays in the cache. For remote files round trips matter
-        # more.
+        # A local file is read piece by piece into memory that stays in the cache. For remote files, fewer round trips
+        # save more time.
         if self.stripe.is_local:
             return
         needed = self.stripe.planned_bytes(streams)

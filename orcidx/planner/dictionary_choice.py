@@ -1,5 +1,5 @@
-"""Chooses which dictionaries of a stripe are read: those of undecided string columns that are small compared with the
-data."""
+"""Chooses which dictionaries of a stripe are read. They belong to undecided string columns, and are small compared with
+the data."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Path = tuple[str, ...]
 
 DICTIONARY_SHARE = 0.1
 LARGEST_DICTIONARY = 1 << 20
-"""The most bytes of a dictionary that is read only to rule out a stripe, and the largest share of the data that it may
-have (decision 0113)."""
+"""The limits on a dictionary that is read only to rule out a stripe: its bytes, and its share of the data (decision
+0113)."""
 
 
 @dataclass
 class DictionaryChoice:
-    """Finds and fetches the dictionaries of the asked columns, and keeps them for reading the data."""
+    """Finds and fetches the dictionaries of the predicate's columns, and keeps them for reading the data."""
 
     columns: PrunedColumns
     _fetched: dict[int, StreamData] = field(default_factory=dict)
 
     def fetch(self, stripe: int, leaves: Iterable[BoundLeaf]) -> Generator[Fetch, Any, DictionaryEvidence | None]:
-        """The dictionaries of undecided string leaves, if they are small compared with the data. None if there are
-        none."""
+        """The dictionaries of undecided string leaves, if they are small compared with the data. None if there are no
+        such dictionaries."""
         chosen: dict[Path, OrcType] = {}
         for leaf in leaves:
             node = self.columns.leaf_nodes.get(leaf.path)
@@ -49,19 +49,19 @@ class DictionaryChoice:
         reader, options = self.columns.reader, self.columns.options
         try:
             found = yield from fetch_dictionaries(reader, stripe, tuple(chosen.values()), options)
-        except Unsupported:  # too large once decompressed; reading the column raises the error
+        except Unsupported:  # too large after decompression; reading the column raises the error
             return None
         self._keep(stripe, found.streams)
         entries = dict(zip(chosen, found.entries, strict=True))
         return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows)
 
     def _keep(self, stripe: int, streams: StreamData) -> None:
-        """Keeps the fetched dictionaries of a stripe for reading its data. Also keeps those of the stripe before, which
-        may not have been read yet."""
+        """Keeps the fetched dictionaries of a stripe for reading its data. The dictionaries of the stripe before are
+        also kept, because its data may not have been read yet."""
         self._fetched[stripe] = streams
         while len(self._fetched) > 2:
             del self._fetched[next(iter(self._fetched))]
 
     def take(self, stripe: int) -> StreamData:
-        """Takes the streams of a stripe that were fetched for its dictionaries."""
+        """Removes and returns the streams of a stripe that were fetched for its dictionaries."""
         return self._fetched.pop(stripe, {})

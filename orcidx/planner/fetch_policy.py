@@ -2,9 +2,9 @@
 for data is limited.
 
 A round trip takes tens of milliseconds, as long as reading one or two megabytes. A scan with a predicate or a selection
-therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe: one for its footer and index (shared with
-neighbouring stripes if these are adjacent), one for other indexes, and the rest for its data. The storage decides how
-far ranges are joined to keep this limit (``storage.ranges.join_fetches``)."""
+therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe. One is for its footer and index (shared with
+neighbouring stripes if these are adjacent), one is for other indexes, and the rest are for its data. The storage
+decides how far ranges are joined to keep this limit (``storage.ranges.join_fetches``)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from orcidx.planner.stripe_pruning import FilePruner, StripeDecision
 __all__ = ["StripeRequests"]
 
 FILE_REQUESTS = 2
-"""Requests for the file: one for its tail, and one for the rest of a large tail. If the second is not needed, the first
-stripe may use it."""
+"""The number of requests for the file: one for its tail, and one for the rest of a large tail. If the second request is
+not needed, the first stripe may use it."""
 STRIPE_REQUESTS = 4
-"""Requests for each stripe that the statistics of the file and the stripe do not rule out."""
+"""The number of requests for each stripe that the statistics of the file and the stripe do not rule out."""
 FOOTERS_AHEAD = 8
-"""The number of stripes whose footers, which are small, are read together."""
+"""The number of stripes whose footers are read together. Footers are small."""
 LARGEST_INDEX = 4 << 20
-"""The most bytes of an index section that is read whole with the footer. Larger sections are read stream by stream
-after the footer. For small sections unneeded bytes take less time than further requests and a second wait. All sections
-together stay within a quarter of ``io_bytes``."""
+"""The maximum number of bytes of an index section that is read completely with the footer. Larger sections are read
+stream by stream after the footer. For small sections, unneeded bytes take less time than further requests and a second
+wait. All sections together stay within a quarter of ``io_bytes``."""
 
 Steps = Generator[Fetch | Pending, Any, Any]
 
 
 class StripeRequests:
-    """Reads footers and indexes of a remote file's stripes, and counts the requests for each stripe. ``selective``: the
-    scan may leave rows out, so it needs indexes and few requests."""
+    """Reads footers and indexes of a remote file's stripes, and counts the requests for each stripe. ``selective`` says
+    that the scan may leave rows out, so it needs indexes and few requests."""
 
     def __init__(self, reader: OrcReader, options: ReadOptions, *, selective: bool) -> None:
         self._reader = reader
@@ -54,14 +54,14 @@ class StripeRequests:
         self._spent[stripe] = self._spent.get(stripe, 0) + requests
 
     def left(self, stripe: int) -> int | None:
-        """How many requests the stripe's data may take; None means no limit."""
+        """The number of requests that the stripe's data may take. None means no limit."""
         if not self._selective or self._options.merge_gap is not None:
             return None
         left, self._spare = STRIPE_REQUESTS - self._spent.get(stripe, 0) + self._spare, 0
         return max(1, left)
 
     def decide(self, stripe: int, alive: Sequence[int], pruner: FilePruner) -> Steps:
-        """Prunes a stripe. ``alive``: the numbers of all stripes that are to be pruned, in order."""
+        """Prunes a stripe. ``alive`` has the numbers of all stripes to prune, in order."""
         while stripe in self._coming:
             yield PENDING
         if not self._reader.has_footer(stripe):
@@ -73,8 +73,8 @@ class StripeRequests:
     # ------------------------------------------------------------------ ahead
 
     def _fetch_ahead(self, stripe: int, alive: Sequence[int]) -> Steps:
-        """Reads, in one request, the footers of the next stripes that are not ruled out, with their indexes if those
-        are small."""
+        """Reads the footers of the next stripes that are not ruled out, in one request. Their indexes are read too if
+        they are small."""
         place = bisect_left(alive, stripe)
         wanted = alive[place : place + FOOTERS_AHEAD] if stripe in alive else [stripe]
         stripes = [one for one in wanted if not self._reader.has_footer(one) and one not in self._coming]
@@ -98,7 +98,7 @@ class StripeRequests:
                 self._put_if_sound(one, buffer)
 
     def _with_indexes(self, stripes: list[int], alive: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The stripes whose small index sections fit the budget, and the stripes whose sections are read. The latter
+        """The stripes whose small index sections fit in the budget, and the stripes whose sections are read. The latter
         include the stripe after the last footer, because its index is adjacent to that footer."""
         if not self._selective:
             return stripes, []
@@ -117,8 +117,8 @@ class StripeRequests:
         return stripes, indexed
 
     def _spend_ahead(self, stripes: Sequence[int], indexed: Sequence[int]) -> None:
-        """The ranges to read. A footer and the index of the next stripe are one range; the first index is its own
-        range."""
+        """Counts the requests for footers and indexes that are read ahead. A footer and the index of the next stripe
+        form one range, and the first index is a separate range."""
         for one in stripes:
             requests = 2 if one in indexed and one - 1 not in stripes else 1
             if requests == 2 and self._spare:
@@ -127,7 +127,7 @@ class StripeRequests:
             self.spend(one, requests)
 
     def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
-        """Parses the footer of a later stripe. Damage is ignored here; it is found again when the stripe is read."""
+        """Parses the footer of a later stripe. Damage is ignored here, and is found again when the stripe is read."""
         try:
             self._reader.put_footer(stripe, buffer)
         except (CorruptFile, Unsupported):
@@ -136,7 +136,7 @@ class StripeRequests:
     # ------------------------------------------------------------------ what is left to ask
 
     def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], pruner: FilePruner) -> Steps:
-        """The same steps with one request each. Bloom filters that may be needed are fetched with the row index."""
+        """The same steps, each with one request. Bloom filters that may be needed are fetched with the row index."""
         most = 1 if self._options.merge_gap is None else None
         held: dict[tuple[int, int], Any] = {}
         asked = False

@@ -1,4 +1,5 @@
-"""Paimon file indexes as evidence, one for each kind of index, beside ORC's own statistics and bloom filters."""
+"""Paimon file indexes as evidence, one for each kind of index, in addition to ORC's own statistics and bloom
+filters."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ _UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """A file index as the catalog of a directory describes it: its bytes or their place, the checksum of the tail of
-    its data file, and the Paimon types of its columns."""
+    """A file index as the catalog of a directory describes it. It has the bytes of the index or their place, the
+    checksum of the tail of its data file, and the Paimon types of its columns."""
 
     data: bytes | Source
     tail: int | None
@@ -38,8 +39,8 @@ class StoredIndex:
 
 
 def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: MeaningOptions) -> BoundPredicate:
-    """The part of the predicate that an index on columns of these Paimon types can answer without the file. Other parts
-    are replaced by True. So are conditions on times, because their zones are known only to a scan."""
+    """The part of the predicate that an index on columns of these Paimon types can decide without the file. Other parts
+    are replaced by True. Conditions on times are also replaced, because only a scan knows their zones."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNASKED}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
@@ -51,7 +52,7 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: Meani
 
 
 class IndexEvidence:
-    """One kind of index of a file. ``names``: the name in the index for each column of the predicate, if names
+    """One kind of index of a file. ``names`` has the name in the index for each column of the predicate, if names
     differ."""
 
     def __init__(self, index: FileIndex, kind: str, rows: int, names: Mapping[str, str] | None = None) -> None:
@@ -63,7 +64,8 @@ class IndexEvidence:
         self._names = names
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """See ``pruning.Evidence``. If the index is damaged, keeps the rows and adds a note; a strict index raises."""
+        """See ``pruning.Evidence``. If the index is damaged, the rows are kept and a note is added. A strict index
+        raises an error."""
         if len(leaf.path) != 1:
             return None
         column = leaf.path[0] if self._names is None else self._names.get(leaf.path[0])
@@ -73,10 +75,10 @@ class IndexEvidence:
             index = self._index.index(column, self._kind)
             assert index is not None
             if index.rows not in (None, self._rows):
-                raise CorruptFile(f"the index has {index.rows} rows and the file {self._rows}")
+                raise CorruptFile(f"the index has {index.rows} rows, but the file has {self._rows}")
             if leaf.domain is Domain.TIMESTAMP and (leaf.type.tz is None) is (index.data_type.root == "TIMESTAMP_LTZ"):
                 raise Unsupported(
-                    f"the index is of {index.data_type} and not used, for the column is read as {leaf.type}"
+                    f"the index has the type {index.data_type} and is not used; the column is read as {leaf.type}"
                 )
             verdict = index.test(leaf)
             if verdict.rows is None:
@@ -104,7 +106,7 @@ def index_evidence(
     """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
     Bytes and paths take their types from the file's own columns.
 
-    If the index is given as bytes or a path, its timestamp columns are not used: their keys depend on the precision,
+    If the index is given as bytes or a path, its timestamp columns are not used. Their keys depend on the precision,
     which only the table's schema has. To use them, open the index with ``paimon.read_file_index`` and its types.
     """
     opened = _file_index(index, root, rows, strict=strict)
@@ -120,11 +122,11 @@ def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIn
 
 
 def opened_index(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> FileIndex | None:
-    """The indexes of an open file, in any form that ``index_evidence`` takes. If they are damaged, or belong to another
-    version of the file: None and a note. ``strict``: damage is an error."""
+    """The indexes of an open file, in any form that ``index_evidence`` accepts. If they are damaged, or belong to
+    another version of the file, returns None and adds a note. With ``strict``, damage is an error."""
     stored = isinstance(index, StoredIndex)
     if stored and index.tail is not None and index.tail != reader.tail.checksum:
-        notes.append(Note("Paimon file index", "stale", "the file's tail is not the one that was indexed"))
+        notes.append(Note("Paimon file index", "stale", "the file's tail differs from the tail that was indexed"))
         return None
     try:
         return _file_index(index, reader.root, reader.tail.footer.rows, strict=strict)

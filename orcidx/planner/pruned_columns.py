@@ -1,4 +1,4 @@
-"""The columns of a file that a predicate uses, and what is known about them before their data is read."""
+"""The columns of a file that a predicate uses, and the known facts about them before their data is read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrunedColumns:
     options: ReadOptions
 
     def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        """The evidence of a column's statistics."""
+        """The evidence of the statistics of a column."""
         repeated = node.id in self.reader.root.repeated_ids
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
@@ -43,7 +43,7 @@ class PrunedColumns:
         return data_without_evidence(self.reader, stripe, self.nodes)
 
     def dictionary_bytes(self, stripe: int, node: OrcType) -> int:
-        """Stored bytes of a column's dictionary; 0 when it has none."""
+        """Stored bytes of a column's dictionary. The result is 0 if the column has no dictionary."""
         if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
             return 0
         extents = self.reader.extents(stripe)

@@ -1,18 +1,18 @@
 """Counts the bytes that a query reads, for explanations and for the tests of a scan's counters.
 
-There are three numbers. *Without evidence*: the data streams of the columns that are read, in every stripe. *Planned*:
-the parts of these streams that hold the row groups which evidence does not rule out. *Counted*
-(``ScanMetrics.bytes_read``): all bytes that the storage gave, including tails, footers and indexes. The counted bytes
-of data are at most the planned bytes plus this over-read:
+There are three numbers. *Without evidence* counts the data streams of the columns that are read, in every stripe.
+*Planned* counts the parts of these streams with row groups that evidence does not rule out. *Counted*
+(``ScanMetrics.bytes_read``) has all bytes that the storage returned, including tails, footers and indexes. The counted
+bytes of data are at most the planned bytes plus this over-read:
 
 * For a local file: ``CHUNK_HEADER`` bytes for each chunk whose end is known only from its header. A stripe of up to
-  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) that is wanted whole comes with one read; its indexes, and the
+  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read by one read if all of it is needed. Its indexes, and the
   dictionaries that were read before, are then counted too.
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
-Dictionaries that are read as evidence count as indexes. Fewer bytes are counted if columns wait for the filter on
-others and none of their rows survive it.
+Dictionaries that are read as evidence count as indexes. Fewer bytes are counted if some columns are read only after the
+filter on other columns, and none of their rows remain.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ __all__ = ["data_planned", "data_without_evidence"]
 
 
 def data_without_evidence(reader: OrcReader, stripe: int, columns: Iterable[int]) -> int:
-    """Bytes of the data streams of these column ids in a stripe. Reads the stripe's footer, unless it is in memory."""
+    """Bytes of the data streams of these column ids in a stripe. The stripe's footer is read, unless it is in
+    memory."""
     return sum(length for _, _, length in _data_streams(reader, stripe, columns))
 
 
 def data_planned(
     reader: OrcReader, stripe: int, columns: Iterable[int], *, index: RowIndex | None, kept: npt.NDArray[np.bool_]
 ) -> int:
-    """The bytes of those streams that a scan reads if rows of every column are wanted. ``index``: the row index for
-    seeking; None if the stripe is read whole. ``kept``: for each row group whether some of its rows remain."""
+    """The bytes of these streams that a scan reads if rows of every column are needed. ``index`` is the row index for
+    seeking, or None if the stripe is read completely. ``kept`` says for each row group whether some of its rows
+    remain."""
     planned, block_size = 0, reader.facts.block_size
     for column, kind, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)
@@ -49,7 +51,7 @@ def data_planned(
 
 
 def _data_streams(reader: OrcReader, stripe: int, columns: Iterable[int]) -> Iterator[tuple[int, StreamKind, int]]:
-    """Column, kind and length of the existing streams."""
+    """Column, kind and length of each existing data stream of these columns."""
     extents = reader.extents(stripe)
     for column in columns:
         for kind in DATA_KINDS:

@@ -1,4 +1,4 @@
-"""The request of a scan: ``ScanRequest`` for all files, ``FileJob`` for one file. Both are frozen and can be
+"""The request of a scan: ``ScanRequest`` for all files, and ``FileJob`` for one file. Both are frozen and can be
 pickled."""
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ BATCHES_A_TURN = 64
 """The number of batches of small files that are read together for a table, which needs all of them."""
 
 TABLE_BATCHES = 4
-"""A stripe of few rows may take this many batches' bytes at once for a table, which holds all of them in the end.
-Reading its columns twice, half the rows each time, would take 1.5 times as long."""
+"""For a table, a stripe of few rows may take the bytes of this many batches at once, because the table keeps all of
+them anyway. Reading the columns twice, half of the rows each time, would take 1.5 times as long."""
 
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """The request of a scan for all files; see ``OrcFile.scan``. ``limit``: the most rows that are read. ``for_table``:
-    the rows go into one table, whose chunks need not be small. ``tests_each``: the predicate is evaluated on each
-    returned row, even if statistics or indexes prove it."""
+    """The request of a scan for all files; see ``OrcFile.scan``. ``limit`` is the maximum number of rows to read.
+    ``for_table`` says that the rows are for one table, whose chunks need not be small. ``tests_each`` says that the
+    predicate is evaluated for each returned row, even if statistics or indexes prove it."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -63,12 +63,12 @@ class ScanRequest:
 
     @property
     def bytes_at_once(self) -> int:
-        """The most bytes of a stripe of few rows that is decoded in one call."""
+        """The maximum number of bytes of a stripe of few rows that are decoded in one call."""
         return self.options.batch_bytes * (TABLE_BATCHES if self.for_table else 1)
 
     @property
     def together(self) -> int:
-        """Batches of small files that are read together."""
+        """The number of batches of small files that are read together."""
         return BATCHES_A_TURN if self.for_table and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
@@ -88,12 +88,12 @@ class ScanRequest:
         return self.options if self.options.batch_size >= rows else self.options.override(batch_size=rows)
 
     def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
-        """The schema with the column of row numbers, if it was asked for."""
+        """The schema with the column of row numbers, if the column was requested."""
         if self.row_numbers is not None:
             schema = schema.append(pa.field(self.row_numbers, pa.int64(), nullable=False))
         repeated = [name for name in (self.row_numbers, self.file_path) if name and schema.names.count(name) > 1]
         if repeated:
-            raise InvalidQuery(f"there is a column {repeated[0]!r} already; give the added one another name")
+            raise InvalidQuery(f"there is already a column {repeated[0]!r}; give the added column another name")
         return schema
 
     @property
@@ -116,14 +116,14 @@ class ScanRequest:
 
 @dataclass(frozen=True)
 class FileJob:
-    """One file of a scan and what is known about it beforehand.
+    """One file of a scan, and the facts that are known about it beforehand.
 
-    ``stripes``: the numbers of the only stripes to read. ``row_range``: (start, stop) in file rows. ``selection``: the
-    only rows to read (see ``as_selection``). ``deleted``: rows that are never returned. ``file_index``: a Paimon file
-    index of the file, its bytes or its path. ``constants``: columns with one value in this file, such as Hive
-    partitions. ``fingerprint``: the version of the file that all this belongs to; any other version is refused.
-    ``tail``: the file's last bytes, as they are kept elsewhere. ``opened`` gives the file's reader while the file is
-    open in this process; a copy in another process has none.
+    ``stripes`` has the numbers of the only stripes to read. ``row_range`` is (start, stop) in rows of the file.
+    ``selection`` has the only rows to read (see ``as_selection``). ``deleted`` has rows that are never returned.
+    ``file_index`` is a Paimon file index of the file, its bytes or its path. ``constants`` has columns with one value
+    in this file, such as Hive partitions. ``fingerprint`` is the version of the file for which the other fields are
+    valid; another version is an error. ``tail`` has the file's last bytes, which are stored elsewhere. ``opened`` is
+    the file's reader while the file is open in this process; a copy in another process has none.
     """
 
     source: Source
@@ -139,7 +139,7 @@ class FileJob:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows of the file are wanted, apart from a predicate."""
+        """Whether all rows of the file are requested, without considering a predicate."""
         if self.stripes is not None or self.row_range is not None:
             return False
         return self.selection is None and self.deleted is None
@@ -149,18 +149,18 @@ class FileJob:
 
 
 class FileIndexes(Protocol):
-    """The indexes of the files of a scan. They are read when the scan is iterated. It can be pickled."""
+    """The indexes of the files of a scan. They are read when the scan is iterated. The object can be pickled."""
 
     @property
     def as_of(self) -> float | None:
-        """When the files were listed, in seconds since 1970; None if they were listed now."""
+        """The time when the files were listed, in seconds since 1970. None if they were listed now."""
         ...
 
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The jobs, in order, of the files that may hold a matching row, and notes on what was stale or damaged. A job
-        has its file index if that indexes a column of the predicate or of ``totalled``."""
+        """The jobs of the files that may contain a matching row, in order, and notes on indexes that were stale or
+        damaged. A job has its file index if the index has a column of the predicate or of ``totalled``."""
         ...
 
     def totals(
@@ -179,14 +179,16 @@ def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
     """The note of an explanation about an older listing."""
     if indexes is None or indexes.as_of is None:
         return ()
-    text = f"fresh='catalog': the files as of {listing_time(indexes.as_of)}; files that were added later are not read"
+    text = (
+        f"fresh='catalog': files were listed at {listing_time(indexes.as_of)}; files that were added later are not read"
+    )
     return (Note("listing", "off", text),)
 
 
 @dataclass(frozen=True)
 class KnownTotals:
-    """The totals that are known before any file is opened, and the jobs of the other files, as from
-    ``FileIndexes.plan``. ``as_of``: when the files were listed, in seconds since 1970, if they were not listed now."""
+    """The totals that are known before any file is opened, and the jobs of the other files, as in ``FileIndexes.plan``.
+    ``as_of`` is the time when the files were listed, in seconds since 1970, if they were not listed now."""
 
     jobs: Sequence[FileJob]
     units: tuple[KnownUnit, ...] = ()
@@ -195,20 +197,20 @@ class KnownTotals:
 
 
 def as_selection(rows: Any, length: int) -> RowSelection:
-    """A selection over ``length`` rows from a selection, a bool mask, a bitmap or row numbers.
+    """Makes a selection over ``length`` rows from a selection, a bool mask, a bitmap or row numbers.
 
-    Raises ``InvalidQuery`` for one that does not fit.
+    Raises ``InvalidQuery`` if the given value does not fit.
     """
     if isinstance(rows, RowSelection):
         if rows.length != length:
-            raise InvalidQuery(f"the selection spans {rows.length} rows, the file has {length}")
+            raise InvalidQuery(f"the selection spans {rows.length} rows, but the file has {length}")
         return rows
     if hasattr(rows, "range_cardinality"):
         return RowSelection.from_bitmap(rows, length)
     array = rows.to_numpy(zero_copy_only=False) if isinstance(rows, pa.Array) else np.asarray(rows)
     if array.dtype == bool:
         if len(array) != length:
-            raise InvalidQuery(f"the mask has {len(array)} values, the file {length} rows")
+            raise InvalidQuery(f"the mask has {len(array)} values, but the file has {length} rows")
         return RowSelection.from_mask(array)
     return RowSelection.from_positions(array, length)
 
@@ -216,7 +218,7 @@ def as_selection(rows: Any, length: int) -> RowSelection:
 def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
     """The rows of a deletion vector, bitmap, selection or list of row numbers.
 
-    A position after the last row is an error: such a vector belongs to another file.
+    A position after the last row is an error, because such a vector belongs to another file.
     """
     if isinstance(deleted, DeletionVector):
         with located(file=name):
@@ -228,14 +230,14 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
     else:
         found = RowSelection.from_positions(deleted, rows)
     if found.length != rows:
-        raise InvalidQuery(f"the deletion vector reaches past the {rows} rows of {name}")
+        raise InvalidQuery(f"the deletion vector has positions after the {rows} rows of {name}")
     return found
 
 
 def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
-    """The rows of a file that the caller wants, before any predicate: its selection, range and stripes, without deleted
-    rows. ``stripe_bounds``: the first row of each stripe, then the number of rows. Without a predicate a limit is
-    applied too, so that later rows are not even fetched."""
+    """The rows of a file that the caller wants, before any predicate is evaluated: its selection, range and stripes,
+    without deleted rows. ``stripe_bounds`` has the first row of each stripe, then the number of rows. Without a
+    predicate the limit is applied too, so later rows are not fetched."""
     rows = int(stripe_bounds[-1])
     wanted = RowSelection.all(rows)
     if job.selection is not None:
@@ -248,7 +250,7 @@ def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[n
         mask = np.zeros(len(stripe_bounds) - 1, bool)
         unknown = [one for one in job.stripes if not 0 <= one < len(mask)]
         if unknown:
-            raise InvalidQuery(f"no stripe {unknown[0]}; the file has {len(mask)}", file=name)
+            raise InvalidQuery(f"there is no stripe {unknown[0]}; the file has {len(mask)} stripes", file=name)
         mask[list(job.stripes)] = True
         wanted = wanted & RowSelection.from_groups(mask, stripe_bounds)
     if job.deleted is not None:

@@ -1,7 +1,8 @@
-"""Reads the row indexes of one stripe in two steps: first those of the predicate's columns, then the others.
+"""Reads the row indexes of one stripe in two steps: first the indexes of the predicate's columns, then the others.
 
-The first step rules out most stripes. The other indexes of these need not be decoded, nor read from a local file. From
-a remote file a second request would take longer than the bytes, so all indexes are read with the first request."""
+The first step rules out most stripes. The other indexes of these stripes need not be decoded, and need not be read from
+a local file. From a remote file a second request would take longer than the bytes, so all indexes are read with the
+first request."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ Range = tuple[int, int]
 
 
 class StripeIndexes:
-    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer was read. ``leaves``: ids of the
-    predicate's columns."""
+    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer was read. ``leaves`` has the ids of
+    the predicate's columns."""
 
     def __init__(self, reader: OrcReader, stripe: int, nodes: Mapping[int, OrcType], leaves: Collection[int]) -> None:
         self._reader = reader
@@ -35,18 +36,19 @@ class StripeIndexes:
         """Whether the index of every column was read."""
 
     def of_leaves(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of the predicate's columns, with their statistics; None if the stripe has none."""
+        """The index of the predicate's columns, with their statistics. None if the stripe has no index."""
         places = self._places()
         asked = {column: place for column, place in places.items() if column in self._leaves}
         if not asked:
             return (yield from self.of_all())
         self._index = yield from self._read(asked, places)
-        if self._index.untrusted:  # the index of another column may still give the row groups
+        if self._index.untrusted:  # the index of another column may still have valid row groups
             return (yield from self.of_all())
         return self._index
 
     def of_all(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of every column, without statistics of the others. None if the stripe has no index."""
+        """The index of every column, without statistics of columns outside the predicate. None if the stripe has no
+        index."""
         if not self.complete:
             self.complete = True
             known = set() if self._index is None else {*self._index.columns, *self._index.untrusted}
@@ -67,7 +69,7 @@ class StripeIndexes:
     def _read(
         self, places: Mapping[int, Range], ahead: Mapping[int, Range], *, only_seek: bool = False
     ) -> Generator[Fetch, Any, RowIndex]:
-        """The index of the columns of ``places``. From a remote file, those of ``ahead`` are fetched too."""
+        """The index of the columns of ``places``. From a remote file, the indexes of ``ahead`` are fetched too."""
         reader, stripe = self._reader, self._stripe
         key = reader.cache_key(stripe, tuple(places), only_seek)
         index = INDEXES.get(key)

@@ -1,6 +1,6 @@
-"""Maps one file's schema to the wanted one: each wanted column is a column of the file, a constant or null.
+"""Maps one file's schema to the wanted schema. Each wanted column is a column of the file, a constant or null.
 
-Columns are matched by name, by position or by field id; fields of structs are always matched by name. A column that the
+Columns are matched by name, by position or by field id. Fields of structs are always matched by name. A column that the
 file does not have is null. A type is widened if no value can be lost. Any other difference is an error that names the
 column and both types."""
 
@@ -25,13 +25,13 @@ __all__ = ["FieldSource", "MappedColumns", "choose_fields", "column_path", "map_
 Columns = Sequence[str | Sequence[str]]
 
 FIELD_ID_KEYS = ("iceberg.id", "paimon.id")
-"""Type attributes that carry a column's field id."""
+"""The type attributes that contain a column's field id."""
 
 
 @dataclass(frozen=True)
 class FieldSource:
-    """The origin of a wanted column: ``column`` of the file or, if that is None, the constant ``value``. ``options``:
-    the options for decoding the column, if they differ from the scan's."""
+    """The origin of a wanted column. It is the ``column`` of the file or, if that is None, the constant ``value``.
+    ``options`` has the options for decoding the column, if they differ from the scan's."""
 
     field: pa.Field
     column: OrcType | None = None
@@ -46,7 +46,7 @@ class FieldSource:
 
 @dataclass(frozen=True)
 class MappedColumns:
-    """``fields`` in output order; ``schema`` of the output."""
+    """The mapped columns. ``fields`` are in the order of the output, and ``schema`` is the schema of the output."""
 
     fields: tuple[FieldSource, ...]
 
@@ -65,11 +65,11 @@ def map_columns(
     constants: Mapping[str, Any] | None = None,
     dictionaries: frozenset[int] = frozenset(),
 ) -> MappedColumns:
-    """Maps a file to the wanted schema (its own if ``wanted`` is None), restricted to ``columns``.
+    """Maps a file to the wanted schema, restricted to ``columns``. If ``wanted`` is None, it is the file's own schema.
 
-    ``constants``: scalars by name, for columns that have one value in the whole file. They replace a column of the file
+    ``constants`` has scalars by name, for columns with one value in the whole file. They replace a column of the file
     with the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that cannot be widened
-    to the wanted one.
+    to the wanted type.
     """
     constants = constants or {}
     if wanted is None:
@@ -108,7 +108,7 @@ def _own(
         own = [fixed.pop(_letters(source.field.name, options), source) for source in sources.values()]
         return [*own, *fixed.values()]
     if not fixed:
-        return list(sources.values())  # ``project`` has them in the order in which they are asked for
+        return list(sources.values())  # ``project`` returns them in the requested order
     placed: list[FieldSource] = []
     left = dict(fixed)
     for path in columns:
@@ -123,8 +123,8 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """The name of a column as constants are compared with it. The name of a field in a struct never equals a
-    constant's."""
+    """The name of a column in the form in which constants are compared with it. The name of a field in a struct never
+    equals the name of a constant."""
     return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 
@@ -142,7 +142,7 @@ def _as_scalar(value: Any, field: pa.Field) -> pa.Scalar:
             return pa.scalar(value, field.type)
         return value if value.type == field.type else value.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidQuery(f"{value} is no {field.type}: {error}", column=field.name) from None
+        raise InvalidQuery(f"{value} cannot be converted to {field.type}: {error}", column=field.name) from None
 
 
 # ---------------------------------------------------------------------- the wanted schema
@@ -151,9 +151,9 @@ def _as_scalar(value: Any, field: pa.Field) -> pa.Scalar:
 def choose_fields(
     wanted: pa.Schema, columns: Columns | None, *, case_sensitive: bool = True
 ) -> list[tuple[int, pa.Field]]:
-    """(position in ``wanted``, field) for each of ``columns``. Structs have only the requested fields; at every level
-    these are in the order in which they are first named. Raises ``InvalidQuery`` for an unknown column, with the
-    nearest name."""
+    """The pair (position in ``wanted``, field) for each of ``columns``. Structs have only the requested fields. At
+    every level, fields are in the order in which they are first named. Raises ``InvalidQuery`` for an unknown column,
+    with the nearest name."""
     if columns is None:
         return list(enumerate(wanted))
     asked: dict[str, Any] = {}
@@ -172,14 +172,14 @@ def choose_fields(
 
 
 def column_path(given: object) -> tuple[str, ...]:
-    """One item of ``columns`` as a path. Raises ``InvalidQuery`` for anything but a name or a path of names."""
+    """Converts one item of ``columns`` to a path. Raises ``InvalidQuery`` unless it is a name or a path of names."""
     if isinstance(given, str):
         return (given,)
     if isinstance(given, (list, tuple)) and given and all(isinstance(part, str) for part in given):
         return tuple(given)
     kind = type(given).__name__
     raise InvalidQuery(
-        f'columns has {given!r:.100}, of type {kind}: it takes names, and paths into structs as ("address", "city")'
+        f'columns has {given!r:.100}, of type {kind}; give names, or paths into structs such as ("address", "city")'
     )
 
 
@@ -197,7 +197,7 @@ def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[An
     if match == "field_id":
         return {key: child for child in children if (key := field_id_of(child)) is not None}
     if match != "name":
-        raise InvalidQuery(f"match={match!r} is none of 'name', 'position', 'field_id'")
+        raise InvalidQuery(f"match={match!r} is not supported; use 'name', 'position' or 'field_id'")
     found: dict[Any, OrcType] = {}
     for name, child in zip(names, children):
         found.setdefault(name if options.case_sensitive else name.casefold(), child)
@@ -205,7 +205,7 @@ def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[An
 
 
 def field_id_of(column: OrcType) -> int | None:
-    """The field id that a table format stored as a type attribute, or None."""
+    """The field id that a table format stored as a type attribute. None if there is no such attribute."""
     for key in FIELD_ID_KEYS:
         text = column.attribute(key)
         if text is not None and text.isascii() and text.lstrip("-").isdigit():
@@ -228,14 +228,14 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
 def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]) -> FieldSource:
     if child is None:
         if not field.nullable:
-            raise InvalidQuery("the file lacks this column, which must not be null", column=field.name)
+            raise InvalidQuery("the file lacks this column, but the column must not be null", column=field.name)
         return FieldSource(field)
     child = _narrowed(child, field.type, options)
     decoding = _decoding(field.type, options)
     have = arrow_type(child, decoding, dictionaries=dictionaries)
     if not _widens(have, field.type):
         raise InvalidQuery(
-            f"the column is {have} in the file, which does not widen to {field.type} without losing values; "
+            f"the column is {have} in the file, which cannot be widened to {field.type} without losing values; "
             "read it with its own type and cast the result",
             column=field.name,
         )
@@ -243,7 +243,7 @@ def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictio
 
 
 def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcType:
-    """The column with only the wanted fields below it, in the wanted spelling."""
+    """The column with only the wanted fields below it. Names are spelled as in the wanted schema."""
     types = pa.types
     if child.kind is TypeKind.STRUCT and types.is_struct(want):
         kept = []
@@ -253,7 +253,7 @@ def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcTyp
                 if name == other or (not options.case_sensitive and name.casefold() == other.casefold()):
                     kept.append((name, _narrowed(node, want.field(i).type, options)))
                     break
-        kept = kept or list(zip(child.names, child.children))[:1]  # for the struct's own nulls
+        kept = kept or list(zip(child.names, child.children))[:1]  # one field is needed to read the nulls of the struct
         return replace(child, children=tuple(node for _, node in kept), names=tuple(name for name, _ in kept))
     if child.kind is TypeKind.LIST and (types.is_list(want) or types.is_large_list(want)):
         return replace(child, children=(_narrowed(child.children[0], want.value_type, options),))
@@ -281,7 +281,7 @@ def _units(kind: pa.DataType) -> list[Any]:
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _EXACT_BITS = {32: 16, 64: 32}
-"""The largest integer type, in bits, of which a float of so many bits holds every value."""
+"""For floats of each width in bits: the widest integer type, in bits, whose values all fit."""
 
 
 def _widens(have: pa.DataType, want: pa.DataType) -> bool:
@@ -336,7 +336,7 @@ def _nested_widens(have: pa.DataType, want: pa.DataType) -> bool:
 def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
     """The array, widened to the wanted type. Missing struct fields become nulls.
 
-    Raises ``ValueOutOfRange`` for a value that the wanted type cannot hold.
+    Raises ``ValueOutOfRange`` for a value that does not fit the wanted type.
     """
     if array.type == want:
         return array
@@ -364,7 +364,7 @@ def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
 
 
 def _with_child(array: pa.Array, want: pa.DataType, child: pa.Array) -> pa.Array:
-    """A list or map with the offsets and nulls of ``array`` over another child."""
+    """A list or map that has the offsets and nulls of ``array``, and another child."""
     return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])
 
 

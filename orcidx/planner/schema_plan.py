@@ -1,11 +1,11 @@
-"""``SchemaPlan``: the part of a file's scan that depends only on its schema. It is made once and shared by all files of
-the schema.
+"""``SchemaPlan`` is the part of a file's scan that depends only on its schema. It is made once and shared by all files
+with the schema.
 
-A directory may have thousands of files of one schema. A plan is made for the first of them and kept in a bounded cache.
-Its key has everything that the plan depends on: the types with their attributes, encrypted columns, the request, the
-types of constant columns, and the few properties of a file that change columns (dictionaries, and whether rows are left
-out). Values of constants, the file's name and its time zone are not part of the plan. Errors are not kept: each file
-raises its own.
+A directory may have thousands of files with the same schema. A plan is made for the first of them and kept in a bounded
+cache. Its key has everything on which the plan depends: the types with their attributes, encrypted columns, the
+request, the types of constant columns, and the few properties of a file that change columns (dictionaries, and whether
+rows are left out). Values of constants, the file's name and its time zone are not part of the plan. Errors are not
+cached: each file raises its own error.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ __all__ = ["SchemaPlan", "schema_plan"]
 Path = tuple[str, ...]
 
 MOST_EXACT = 16
-"""The most column plans that are kept for one schema. They differ in which timestamps need 128 bits."""
+"""The maximum number of column plans that are kept for one schema. They differ in which timestamps need 128 bits."""
 PLAN_BYTES = 4096
 COLUMN_BYTES = 2048
-"""The estimated bytes of a plan without its predicate, and of each column in its tree and in the wanted schema."""
+"""The estimated bytes of a plan without its predicate, and the estimated bytes of each column in its tree and in the
+wanted schema."""
 
 
 def schema_plan(
@@ -53,16 +54,17 @@ def schema_plan(
 ) -> SchemaPlan:
     """The plan of a file's schema. It is taken from the cache if there was the same request for the same schema.
 
-    ``schema_key``: the types as they are stored. ``root``: the tree of types. ``encryption``: what is encrypted in the
-    file.
+    ``schema_key`` has the types as they are stored. ``root`` is the tree of types. ``encryption`` says what is
+    encrypted in the file.
     """
     options = request.options
     constants = {name: _type_of(value) for name, value in job.constants.items()} if job.constants else {}
     secret = None if encryption is None or options.encrypted == "masked" else encryption
-    chosen = any(one is not None for one in (job.selection, job.deleted, job.row_range))  # arrays have no bool()
+    # arrays cannot be converted to bool
+    chosen = any(one is not None for one in (job.selection, job.deleted, job.row_range))
     leaves_rows = options.strings == "view" and chosen
-    # Predicates and schemas are compared by identity, and the plan keeps them alive. By value 1, 1.0 and True would be
-    # equal, although they mean different things.
+    # Predicates and schemas are compared by identity, and the plan keeps them alive. If they were compared by value, 1,
+    # 1.0 and True would be equal, although they have different meanings.
     key: Hashable = (
         schema_key,
         id(request.schema),
@@ -92,9 +94,9 @@ def _type_of(value: Any) -> pa.DataType:
 
 @dataclass(frozen=True, eq=False)
 class SchemaColumns:
-    """What a request means for one schema, without its predicate, which is not part of the key.
+    """The meaning of a request for one schema, without its predicate, which is not part of the key.
 
-    ``root``: the tree of types. ``constants``: types of the columns that have one value in a file, by name.
+    ``root`` is the tree of types. ``constants`` has the types of the columns with one value in a file, by name.
     """
 
     root: OrcType
@@ -125,7 +127,8 @@ class SchemaColumns:
 
     @cached_property
     def fields(self) -> tuple[FieldSource, ...]:
-        """The wanted columns and the source of each. Values of constants differ by file and are not included."""
+        """The wanted columns and the source of each. Values of constants are not included, because they differ between
+        files."""
         return self._map(self.request.columns, self.request.options, self.dictionaries)
 
     @cached_property
@@ -164,8 +167,8 @@ class SchemaColumns:
 class SchemaPlan:
     """A request applied to one schema. Parts are computed when they are first used. Errors do not name a file.
 
-    ``mapped``: the parts that do not depend on the predicate. ``secret``: what is encrypted, if reading it is an error.
-    ``leaves_rows``: rows may be left out although there is no predicate.
+    ``mapped`` has the parts that do not depend on the predicate. ``secret`` says what is encrypted, if reading it is an
+    error. ``leaves_rows`` says that rows may be left out although there is no predicate.
     """
 
     mapped: SchemaColumns
@@ -190,7 +193,8 @@ class SchemaPlan:
 
     @cached_property
     def fields(self) -> tuple[FieldSource, ...]:
-        """The wanted columns and the source of each. Values of constants differ by file and are not included."""
+        """The wanted columns and the source of each. Values of constants are not included, because they differ between
+        files."""
         return self.mapped.fields
 
     @cached_property
@@ -228,7 +232,7 @@ class SchemaPlan:
         )
 
     def _without_missing(self, node: Part, wanted: pa.Schema) -> Any:
-        """A part of the predicate, or the answer to a question about a field that the file's structs lack."""
+        """A part of the predicate. A leaf on a field that the file's structs lack is replaced by its result."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
             column = self.mapped.askable[path[0]].column
@@ -238,7 +242,7 @@ class SchemaPlan:
 
     @cached_property
     def places(self) -> dict[Path, OrcType | None]:
-        """The file's column for each path in the predicate. None for a constant or missing column."""
+        """The file's column for each path in the predicate. It is None for a constant or missing column."""
         places: dict[Path, OrcType | None] = {}
         for path in self.where.columns if self.where is not None else ():
             column = self.mapped.askable[path[0]].column
@@ -247,7 +251,7 @@ class SchemaPlan:
 
     @cached_property
     def asked_constants(self) -> dict[Path, FieldSource]:
-        """Parts of the predicate that are not columns of the file, by path."""
+        """The constant columns in the predicate, by path. They are not columns of the file."""
         return {path: self.mapped.askable[path[0]] for path, node in self.places.items() if node is None}
 
     @cached_property
@@ -270,20 +274,20 @@ class SchemaPlan:
 
     @cached_property
     def timestamps(self) -> tuple[tuple[OrcType, ...], ...]:
-        """The timestamps in each column of the predicate. Only statistics tell whether 64 bits can hold them."""
+        """The timestamps in each column of the predicate. Only statistics show whether they fit in 64 bits."""
         kinds = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
         return tuple(tuple(node for node in column.walk() if node.kind in kinds) for _, column in self.predicate)
 
     @cached_property
     def nodes(self) -> Mapping[int, OrcType]:
-        """All columns that are read, and all below them, by column id."""
+        """All columns that are read, and all columns below them, by column id."""
         columns = [source.column for source in self.fields if source.column is not None]
         columns += [column for _, column in self.predicate]
         return {node.id: node for column in columns for node in column.walk()}
 
     def columns(self, exact: tuple[bool, ...]) -> ColumnPlan:
-        """Which columns are decoded, by which readers and with which options. ``exact``: for each column of the
-        predicate, whether its timestamps are read as 128 bits of nanoseconds."""
+        """The columns that are decoded, with their readers and options. ``exact`` says for each column of the predicate
+        whether its timestamps are read as 128 bits of nanoseconds."""
         plan = self._column_plans.get(exact)
         if plan is None:
             if len(self._column_plans) >= MOST_EXACT:
@@ -311,7 +315,7 @@ class SchemaPlan:
             output=tuple(output),
             output_options=tuple(decoding),
             predicate=tuple(predicate),
-            # The file's own precision and the proleptic calendar, in which literals are compared.
+            # Literals are compared in the file's own precision and in the proleptic calendar.
             predicate_options=(exact_options,) * len(predicate),
             predicate_names=tuple(name for name, _ in self.predicate),
             exact_times=exact,
@@ -322,7 +326,8 @@ class SchemaPlan:
 
     @cached_property
     def recipe(self) -> Recipe | None:
-        """How small stripes are read at once. None if a predicate or an option decides which rows are read."""
+        """How several small stripes are read together. None if a predicate or an option determines which rows are
+        read."""
         if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
             return None
         plan = self.columns(())
@@ -330,8 +335,8 @@ class SchemaPlan:
 
     @cached_property
     def _decoding(self) -> ReadOptions:
-        """The options to decode with. pyarrow cannot filter views, so strings are read and made into views
-        afterwards."""
+        """The options for decoding. pyarrow cannot filter views, so strings are read in another form and converted to
+        views afterwards."""
         if self.options.strings != "view" or not (self.where is not None or self.leaves_rows):
             return self.options
         return replace(self.options, strings="string")
@@ -344,19 +349,20 @@ class SchemaPlan:
         for node in (node for column in columns for node in column.walk()):
             if node.id in secret:
                 raise Unsupported(
-                    f"the column is encrypted (keys: {', '.join(self.secret.key_names)}), and no key can be given; "
-                    'encrypted="masked" reads what its writer left for readers without keys',
+                    f"the column is encrypted (keys: {', '.join(self.secret.key_names)}), and orcidx cannot use keys; "
+                    'give encrypted="masked" to read the masked values that the writer stored',
                     column=node.dotted,
                 )
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether the decoded columns already are the wanted ones."""
+        """Whether the decoded columns already are the wanted columns."""
         return bool(self.columns((False,) * len(self.predicate)).schema.equals(self.schema))
 
 
 def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """The field as it is decoded for a wanted field, with the metadata of the wanted one at every level."""
+    """The field in the form in which it is decoded for a wanted field. It has the wanted field's metadata at every
+    level."""
     return pa.field(field.name, field.type if field.type == kind else kind, metadata=field.metadata)
 
 
@@ -367,7 +373,7 @@ def _shared(
     exact: tuple[bool, ...],
     exact_options: ReadOptions,
 ) -> int | None:
-    """Index of the predicate column that decodes to exactly this output, or None."""
+    """The index of the predicate column that decodes to exactly this output. None if there is no such column."""
     for index, other in enumerate(predicate):
         if other != column or exact[index]:
             continue
@@ -377,7 +383,7 @@ def _shared(
 
 
 def _below(column: OrcType, names: Path) -> OrcType | None:
-    """The field that these names lead to, starting at a column. None if there is none."""
+    """The field to which these names lead, starting at a column. None if there is no such field."""
     for name in names:
         found = column.names.index(name) if name in column.names else -1
         if found < 0:

@@ -1,4 +1,4 @@
-"""Statistics as evidence: of a file, of its stripes, and of the row groups of a stripe."""
+"""Statistics as evidence, at three levels: the file, its stripes, and the row groups of a stripe."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["StatisticsLevels"]
 
 @dataclass(frozen=True)
 class StatisticsLevels:
-    """The statistics of the asked columns at each level."""
+    """The statistics of the predicate's columns at each level."""
 
     columns: PrunedColumns
 
     def of_file(self) -> StatisticsEvidence:
-        """The statistics of the file, in its footer."""
+        """The statistics of the file, which are in its footer."""
         tail = self.columns.reader.tail
         bounds = np.array([0, tail.footer.rows], np.int64)
         return self._evidence("file statistics", lambda node: file_statistics(tail, node), bounds, zone=None)
 
     def of_stripes(self) -> StatisticsEvidence:
-        """The statistics of all stripes, in the file's metadata."""
+        """The statistics of all stripes, which are in the file's metadata."""
         tail = self.columns.reader.tail
         bounds = self.columns.reader.stripe_bounds
         return self._evidence("stripe statistics", lambda node: stripe_statistics(tail, node), bounds, zone=None)
@@ -52,13 +52,13 @@ class StatisticsLevels:
 
     @property
     def tell_more_by_zone(self) -> bool:
-        """Whether the zone of a stripe's writer gives closer bounds. It does so for bounds of wall clocks."""
+        """Whether the zone of a stripe's writer gives tighter bounds. This is so for bounds of wall clocks."""
         return self.columns.options.row_index and any(
             node.kind is TypeKind.TIMESTAMP for node in self.columns.leaf_nodes.values()
         )
 
     def of_stripe(self, stripe: int, rows: int) -> StatisticsEvidence:
-        """The statistics of one stripe again, after its zone is known, which gives closer bounds for timestamps."""
+        """The statistics of one stripe, evaluated again with its zone, which gives tighter bounds for timestamps."""
         bounds = np.array([0, rows], np.int64)
         tail = self.columns.reader.tail
         return self._evidence(

@@ -1,8 +1,9 @@
 """Finds which rows of a file may match, from all evidence of the file and its stripes, before any data is read.
 
-Evidence is evaluated in this order: constants (partition columns, columns that the file lacks), file statistics, a
-Paimon file index, stripe statistics; then, stripe by stripe, row-group statistics, bloom filters for rows that are not
-ruled out yet, and dictionaries. An index that is damaged, not trusted or absent keeps the rows and adds a note.
+Evidence is evaluated in this order. For the whole file: constants (partition columns, columns that the file lacks),
+file statistics, a Paimon file index, stripe statistics. Then for each stripe: row-group statistics, bloom filters for
+rows that are not ruled out yet, and dictionaries. If an index is damaged, not trusted or absent, the rows are kept and
+a note is added.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ Path = tuple[str, ...]
 class StripeDecision:
     """The decision on one stripe.
 
-    ``rows``: the rows that are left. ``index``: its row index, if it can be used to seek. ``outcome``: the result of
-    the evidence; None without a predicate. ``notes``: which evidence could not answer, and why.
+    ``rows`` has the rows that are left. ``index`` is the row index of the stripe, if it can be used to seek.
+    ``outcome`` is the result of the evidence, or None without a predicate. ``notes`` says which evidence had no result,
+    and why.
     """
 
     stripe: int
@@ -72,10 +74,10 @@ class StripeDecision:
         return self.rows.may.count
 
     def reasons(self, row_group: int) -> tuple[str, ...]:
-        """Why a row group is skipped. Empty if it is not skipped."""
+        """The reasons why a row group is skipped. Empty if it is not skipped."""
         start, stop = self.rows.bounds[row_group : row_group + 2].tolist()
         if self.outcome is None:
-            return () if self.kept[row_group] else ("none of these rows was asked for (selection)",)
+            return () if self.kept[row_group] else ("none of these rows was requested (selection)",)
         return tuple(str(reason) for reason in self.outcome.reasons(start, stop))
 
 
@@ -122,8 +124,8 @@ def ruled_out(
 class FilePruner:
     """Prunes the stripes of one file.
 
-    ``places``: the file's column for each path of the predicate; None if it is a constant or missing. ``beforehand``:
-    evidence from elsewhere on the whole file.
+    ``places`` has the file's column for each path of the predicate, or None for a constant or missing column.
+    ``beforehand`` has other evidence on the whole file.
     """
 
     columns: PrunedColumns
@@ -140,18 +142,18 @@ class FilePruner:
 
     @property
     def nodes(self) -> Mapping[int, OrcType]:
-        """All columns that are read, and those below them, by column id."""
+        """All columns that are read, and all columns below them, by column id."""
         return self.columns.nodes
 
     def take_fetched(self, stripe: int) -> StreamData:
-        """The streams of a stripe that were fetched while pruning it. They are no longer kept here."""
+        """The streams of a stripe that were fetched while pruning it. They are removed from this object."""
         return self._dictionaries.take(stripe)
 
     # ------------------------------------------------------------------ the file
 
     @cached_property
     def outcome(self) -> Outcome | None:
-        """The outcome before any stripe is opened; None without a predicate."""
+        """The outcome before any stripe is opened. None without a predicate."""
         if self.where is None:
             return None
         evidence = [*self.beforehand]
@@ -162,7 +164,7 @@ class FilePruner:
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
 
     def stripes(self) -> list[int]:
-        """Numbers of the stripes that may hold rows to return."""
+        """Numbers of the stripes that may contain rows to return."""
         tail, root = self.columns.reader.tail, self.columns.reader.root
         if self.where is not None and ruled_out(self.where, self.places, root, tail, self.columns.options):
             return []
@@ -175,7 +177,7 @@ class FilePruner:
     # ------------------------------------------------------------------ a stripe
 
     def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
-        """Prunes one stripe. Its footer must have been read unless the file's own evidence rules the stripe out."""
+        """Prunes one stripe. Its footer must be in memory, unless the file's own evidence rules the stripe out."""
         first, last = self.columns.reader.stripe_bounds[stripe : stripe + 2].tolist()
         outcome = None if self.outcome is None else self.outcome.slice(first, last)
         may = self.wanted.slice(first, last) if outcome is None else outcome.may
@@ -203,7 +205,10 @@ class FilePruner:
         if index is None and indexes.complete:
             notes += (
                 Note(
-                    "row index", "absent", "the stripe has no row index: it is read whole or not at all", stripe=stripe
+                    "row index",
+                    "absent",
+                    "the stripe has no row index, so it is read completely or not at all",
+                    stripe=stripe,
                 ),
             )
         if index is None or not indexes.complete:

@@ -1,1 +1,1 @@
-"""Finds which rows may match: selections of rows, and predicates evaluated over evidence."""
+"""Finds which rows may match. This package has selections of rows, and evaluates predicates with evidence."""

@@ -1,9 +1,9 @@
-"""Compares one leaf with bounds. This is the only table of what a minimum and a maximum prove for an operator.
+"""Compares one leaf with bounds. Only this module says what a minimum and a maximum prove for an operator.
 
 A unit is anything that has bounds: a file, a stripe, a row group, a partition, a manifest. The bounds hold for every
-value. With them, and with what is known of nulls and NaN, two questions are answered for each unit: whether the leaf
-*can* be TRUE for some row, and whether it *is* TRUE for every row. A negated leaf asks the opposite question (can it be
-FALSE?), so nulls and NaN need no rules of their own.
+value. Bounds, nulls and NaN decide two questions for each unit: whether the leaf *can* be TRUE for some row, and
+whether it *is* TRUE for every row. A negated leaf asks the opposite question (can it be FALSE?), so nulls and NaN need
+no separate rules.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ Int64s = npt.NDArray[np.int64]
 Signs = npt.NDArray[np.int8]
 Ends = npt.NDArray[Any]
 Value = int | float | Decimal | bytes
-"""A literal as predicates compare it: a date in days, a time or timestamp in nanoseconds, a text as UTF-8."""
+"""A literal in the form in which predicates compare it: a date in days, a time or timestamp in nanoseconds, a text as
+UTF-8."""
 
 _Literal_contra = TypeVar("_Literal_contra", contravariant=True)
 
 FEW_LITERALS = 16
-"""At most this many literals are compared one by one with all bounds. With 24 literals that takes 1.4 times as long
-(decision 0113)."""
+"""At most this many literals are compared one by one with all bounds. With 24 literals this takes 1.4 times as long as
+a comparison by rank (decision 0113)."""
 
 
 class UnitBounds(Protocol[_Literal_contra]):
-    """The lower or the upper bound of n units. ``valid``: units that have one."""
+    """The lower or the upper bounds of n units. ``valid`` says which units have a bound."""
 
     @property
     def valid(self) -> Bools: ...
@@ -54,19 +55,20 @@ class UnitBounds(Protocol[_Literal_contra]):
         """The number of units that have a bound."""
 
     def compare(self, literal: _Literal_contra) -> Signs:
-        """The sign of bound - literal for each unit; arbitrary for units that are not valid."""
+        """The sign of bound - literal for each unit. It is undefined for units that are not valid."""
 
     def plain(self, literal: _Literal_contra) -> Ends | None:
         """The bounds as an array that can be compared with the literal. None if some unit has no bound, or if the
         bounds can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, all of which must have one. They are looked up among sorted literals."""
+        """The bounds of some units, in a form that can be looked up among sorted literals. All of these units must have
+        a bound."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValueBounds:
-    """Bounds that are Python values in an array of objects; None for a unit without a bound."""
+    """Bounds that are Python values in an array of objects. A unit without a bound has None."""
 
     values: npt.NDArray[Any]
     valid: Bools
@@ -84,15 +86,15 @@ class ValueBounds:
         return int(np.count_nonzero(self.valid))
 
     def compare(self, literal: Value) -> Signs:
-        """The sign of bound - literal for each unit; 0 for units that are not valid."""
+        """The sign of bound - literal for each unit. It is 0 for units that are not valid."""
         signs = np.zeros(len(self.values), np.int8)
         known, other = self.values[self.valid], np.empty((), object)
-        other[()] = literal  # NumPy removes zero bytes at the end of a bytes object that is not in an array
+        other[()] = literal  # NumPy removes zero bytes at the end of a bytes object, except in an array of objects
         signs[self.valid] = (known > other).astype(np.int8) - (known < other).astype(np.int8)
         return signs
 
     def plain(self, literal: Value) -> None:
-        """None: objects can only be compared by ``compare``."""
+        """Always None, because objects can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The bounds of some units, as objects."""
@@ -101,10 +103,10 @@ class ValueBounds:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnBounds:
-    """What is known about one column in each of n units.
+    """The known facts about one column in each of n units.
 
-    ``lower`` and ``upper`` hold for every value except NaN; None means that no unit has a bound. ``may_null``: a row
-    may be null. ``all_null``: every row is null. ``may_nan``: a value may be NaN.
+    ``lower`` and ``upper`` hold for every value except NaN. None means that no unit has a bound. ``may_null`` says that
+    a row may be null, ``all_null`` that every row is null, and ``may_nan`` that a value may be NaN.
     """
 
     lower: UnitBounds[Any] | None
@@ -115,7 +117,7 @@ class ColumnBounds:
 
 
 def successor(prefix: bytes) -> bytes | None:
-    """The smallest bytes that are greater than everything with this prefix. None if there are none."""
+    """The smallest bytes that are greater than all bytes with this prefix. None if there are no such bytes."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 
@@ -129,10 +131,12 @@ def within_bounds(op: Op, low: Ends, high: Ends, literal: float = 0) -> tuple[Bo
 
 
 def within_bounds(op: Op, low: int | Ends, high: int | Ends, literal: float = 0) -> tuple[bool | Bools, bool | Bools]:
-    """The table. For values from a lower to an upper bound: (some value may satisfy the operator, every value does).
+    """What bounds prove for an operator. Returns for values between the bounds: (some value may satisfy the operator,
+    every value satisfies it).
 
-    ``low`` and ``high`` are the bounds. They may also be the signs of bound - literal, with 0 as the literal; both may
-    be numbers or arrays. An unknown bound has the sign -1 for ``low`` and 1 for ``high``: no literal is outside of it.
+    ``low`` and ``high`` are the bounds. They may also be the signs of bound - literal, with 0 as the literal. Both may
+    be numbers or arrays. An unknown bound has the sign -1 for ``low`` and 1 for ``high``, so no literal is outside of
+    it.
     """
     if op is Op.LT:
         return low < literal, high < literal
@@ -180,8 +184,8 @@ def leaf_in_bounds(leaf: BoundLeaf, known: ColumnBounds) -> tuple[Bools, Bools]:
 
 
 class _Values:
-    """What bounds prove about the values of all units, for one leaf without its negation. Nulls are handled
-    elsewhere."""
+    """What bounds prove about the values of all units, for one leaf without its negation. Nulls are not considered
+    here."""
 
     def __init__(self, leaf: BoundLeaf, known: ColumnBounds) -> None:
         self.leaf = leaf
@@ -190,7 +194,8 @@ class _Values:
         self.units = len(known.may_null)
 
     def answer(self) -> tuple[Bools, Bools]:
-        """(some value may satisfy the operator, every value does). (false, true) for a unit without values."""
+        """(some value may satisfy the operator, every value satisfies it). The result is (false, true) for a unit
+        without values."""
         op, literals = self.leaf.op, self.leaf.literals
         if op is Op.IS_NAN:
             return self.nan, np.zeros_like(self.nan)
@@ -234,8 +239,8 @@ class _Values:
         return can, every & ~self.nan
 
     def _in_many(self) -> tuple[Bools, Bools]:
-        """Whether some literal is between the bounds. All units are compared at once, by the rank of their lower
-        bounds."""
+        """Whether some literal is between the bounds. All units are tested at once, by the rank of their lower bounds
+        among the literals."""
         lower, upper, keys = self.known.lower, self.known.upper, self.leaf.sorted_literals
         at, every = np.zeros(self.units, np.int64), np.zeros(self.units, np.bool_)
         if lower is not None:
@@ -253,7 +258,7 @@ class _Values:
         return can, every & ~self.nan
 
     def _prefix(self, prefix: bytes, *, exactly: bool) -> tuple[Bools, Bools]:
-        """Values with the prefix are the values from the prefix up to its successor."""
+        """The result for a prefix. Values with the prefix are the values from the prefix up to its successor."""
         nothing = np.zeros(self.units, np.bool_)
         if not prefix:
             return ~nothing, ~nothing if exactly else nothing

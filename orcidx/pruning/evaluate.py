@@ -1,9 +1,9 @@
-"""Combines evidence about a predicate. Also has ``Verdict``, the answer of an index to one predicate.
+"""Combines evidence about a predicate. This module also has ``Verdict``, the result of an index for one predicate.
 
-Every answer has two parts. Rows outside ``may`` certainly do not match, and rows of ``must`` certainly match; nothing
-is known about the others. Evidence is combined for each leaf before AND and OR. So ``a = 1 OR b = 2`` is pruned even if
-a bitmap answers only for ``a`` and statistics only for ``b``. NOT is part of the leaves and only TRUE counts, so AND is
-the intersection and OR the union, both for ``may`` and for ``must``.
+Every result has two parts. Rows outside ``may`` certainly do not match, and rows of ``must`` certainly match. Nothing
+is known about the other rows. Evidence is combined for each leaf before AND and OR. So ``a = 1 OR b = 2`` is pruned
+even if a bitmap has a result only for ``a`` and statistics only for ``b``. Leaves contain NOT, and only TRUE counts.
+Therefore AND is the intersection and OR is the union, for ``may`` and for ``must``.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["Outcome", "Verdict", "evaluate"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Answer of an index to a predicate, over the rows ``0 .. n - 1`` of one data file.
+    """Result of an index for a predicate, over the rows ``0 .. n - 1`` of one data file.
 
-    ``a & b`` and ``a | b`` combine the answers to two predicates, as AND and OR do; ``a.refine(b)`` combines two
-    answers to the same predicate.
+    ``a & b`` and ``a | b`` combine the results for two predicates, as AND and OR do. ``a.refine(b)`` combines two
+    results for the same predicate.
 
     Parameters
     ----------
     kind : str
-        ``"remain"``: nothing is proved, and every row may match. ``"skip"``: no row matches. ``"rows"``: the rows of
-        ``rows`` may match, and no others.
+        ``"remain"``: nothing is proved, and every row may match. ``"skip"``: no row matches. ``"rows"``: only the rows
+        of ``rows`` may match.
     rows : pyroaring.BitMap, optional
-        Empty for ``"skip"``, None for ``"remain"``. It belongs to the verdict; copy it to change it.
+        Empty for ``"skip"``, None for ``"remain"``. The bitmap belongs to the verdict; copy it before changing it.
     exact : bool
-        The predicate is true for every row of ``rows``.
+        Whether the predicate is true for every row of ``rows``.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Verdict:
         bitmap : pyroaring.BitMap
             Row numbers, counted from 0. It is not copied.
         exact : bool
-            Every row of the bitmap does match.
+            Whether every row of the bitmap matches.
 
         Returns
         -------
@@ -96,14 +96,14 @@ class Verdict:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is proved that no row matches: ``"skip"``, or ``"rows"`` without a row."""
+        """Whether it is proved that no row matches. This is so for ``"skip"``, and for ``"rows"`` without a row."""
         return self.rows is not None and not self.rows
 
     def __and__(self, other: Verdict) -> Verdict:
         if self.kind == "skip" or other.kind == "skip":
             return Verdict.skip()
         if self.rows is None or other.rows is None:
-            # rows that one side does not decide: the rows of the other are kept, but are no longer exact
+            # One side has no result, so the rows of the other side are kept, but they are no longer exact.
             rows = other.rows if self.rows is None else self.rows
             return Verdict.remain() if rows is None else Verdict.of(rows)
         return Verdict.of(self.rows & other.rows, self.exact and other.exact)
@@ -118,17 +118,17 @@ class Verdict:
         return Verdict.of(self.rows | other.rows, self.exact and other.exact)
 
     def refine(self, other: Verdict) -> Verdict:
-        """Combines two answers to the same predicate.
+        """Combines two results for the same predicate.
 
         Parameters
         ----------
         other : Verdict
-            The other answer.
+            The other result.
 
         Returns
         -------
         Verdict
-            The intersection, which is exact if either is.
+            The intersection. It is exact if either result is exact.
         """
         if other.rows is None or self.kind == "skip":
             return self
@@ -144,7 +144,7 @@ MayMust = tuple[RowSelection, RowSelection]
 class Outcome:
     """The result of pruning after all evidence was evaluated.
 
-    ``may`` holds every row of ``span`` that can match. Every row of ``must`` matches. ``states``: the states of the
+    ``may`` has every row of ``span`` that can match. Every row of ``must`` matches. ``states`` has the states of the
     leaves, in the order of a walk of the tree. They can be passed (sliced) as ``prior`` to a finer evaluation.
     """
 
@@ -161,25 +161,25 @@ class Outcome:
         return self.may.count == self.must.count
 
     def slice(self, start: int, stop: int) -> Outcome:
-        """The outcome of the rows ``[start, stop)``, numbered from 0."""
+        """The outcome of the rows ``[start, stop)``, renumbered from 0."""
         span, may, must = (part.slice(start, stop) for part in (self.span, self.may, self.must))
         states = tuple(state.slice(start, stop) for state in self.states)
         return Outcome(self.root, span, may, must, states, self.notes)
 
     def reasons(self, start: int, stop: int) -> tuple[Reason, ...]:
-        """Why no row of ``[start, stop)`` can match; empty when some row may. See ``reasons_in``."""
+        """The reasons why no row of ``[start, stop)`` can match. Empty if some row may match. See ``reasons_in``."""
         if start >= stop or not self.may.slice(start, stop).is_empty:
             return ()
         return self.slice(start, stop).reasons_in(np.array([0, stop - start]))[0]
 
     def reasons_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """Why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match. Empty if all of them may match. If one
-        evidence ruled out the whole group, it is the only reason. There are several reasons if only the branches of an
-        OR together ruled it out, and if some rows remain."""
+        """The reasons why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match. Empty if all of them may
+        match. If one piece of evidence ruled out the whole group, it is the only reason. There are several reasons in
+        two cases: the branches of an OR ruled out the group only together, or some rows remain."""
         return reasons_in(self.root, self.states, bounds, span=self.span, may=self.may)
 
     def proofs_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """What proved that rows of each group match: every finding with such rows, without repetitions."""
+        """The evidence that proved that rows of each group match: every finding with such rows, without repetitions."""
         return proofs_in(self.root, self.states, bounds)
 
 
@@ -188,10 +188,10 @@ def evaluate(
 ) -> Outcome:
     """Evaluates all evidence for a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
 
-    ``evidence`` goes from coarse to fine. Each one is asked about the whole tree, and only about rows that are still
-    undecided: rows that are ruled out for the leaf or by a sibling under AND are not asked about, nor rows that
-    certainly match under OR. The answers about a leaf are intersected. AND intersects, OR unites. ``prior``: the
-    ``states`` of a coarser outcome over the same rows."""
+    ``evidence`` is ordered from coarse to fine. Each piece of evidence is evaluated for the whole tree, but only for
+    undecided rows. These are not the rows that are ruled out for the leaf or by a sibling under AND, and not the rows
+    that certainly match under OR. The results for a leaf are intersected. AND intersects results, and OR unites them.
+    ``prior`` has the ``states`` of a coarser outcome over the same rows."""
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
     hearing = _Hearing(states, span)
@@ -205,8 +205,8 @@ def evaluate(
 
 
 class _Hearing:
-    """Walks the tree once for each evidence. States belong to places in the tree, not to leaves. ``_alive``: the rows
-    that the next node is asked about."""
+    """Walks the tree once for each piece of evidence. States belong to positions in the tree, not to leaves. ``_alive``
+    has the rows for which the next node is evaluated."""
 
     def __init__(self, states: list[LeafState], span: RowSelection) -> None:
         self.states = states
@@ -217,7 +217,7 @@ class _Hearing:
         self._place = 0
 
     def hear(self, root: Bound, alive: RowSelection, evidence: Evidence | None) -> MayMust:
-        """The alive rows that may match and that must match, after this evidence."""
+        """The rows of ``alive`` that may match and that must match after this evidence."""
         self._alive, self._evidence, self._place = alive, evidence, 0
         return self._visit(root)
 
@@ -235,7 +235,7 @@ class _Hearing:
     def _all(self, children: Iterator[MayMust]) -> MayMust:
         asked = must = self._alive
         for may, sure in children:
-            self._alive = may  # the next child is asked about the rows that this one left
+            self._alive = may  # the next child is evaluated for the rows that remain after this child
             must = must & sure
         left, self._alive = self._alive, asked
         return left, must
@@ -244,7 +244,7 @@ class _Hearing:
         asked, may, must = self._alive, self._nothing, self._nothing
         for possible, sure in children:
             may, must = may | possible, must | sure
-            self._alive = asked - must  # the next child is asked about rows that are not sure yet
+            self._alive = asked - must  # the next child is evaluated for rows that do not certainly match yet
         self._alive = asked
         return may, must
 
@@ -262,13 +262,13 @@ class _Hearing:
         return asked, state.must if asked is state.may else state.must & asked
 
     def _add(self, leaf: BoundLeaf, state: LeafState, finding: Finding, asked: RowSelection) -> LeafState:
-        if not asked.is_all:  # answers about rows that were not asked about are ignored
+        if not asked.is_all:  # results for rows outside ``asked`` are ignored
             finding = replace(finding, may=finding.may | ~asked, must=finding.must & asked)
         may, must = state.may & finding.may, state.must
         if not finding.must.is_empty:
             must = must | finding.must
             if not must.issubset(may):
-                text = "it says of some rows that they match, where another answer says that they do not"
+                text = "it reports that some rows match, but other evidence reports that they do not match"
                 self.notes.append(Note(finding.source, "damaged", text, leaf.column))
                 return state
         return LeafState(may, must, (*state.findings, finding))

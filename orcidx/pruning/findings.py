@@ -1,5 +1,5 @@
-"""What evidence says about a leaf: findings, notes on what evidence could not answer, and the state of the leaf that
-follows from them."""
+"""The results of evidence for a leaf: findings, notes on missing results, and the state of the leaf that follows from
+them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind"]
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one evidence about one leaf over a span of rows.
+    """The result of one piece of evidence for one leaf over a span of rows.
 
-    ``may`` holds every row for which the (possibly negated) leaf is TRUE. For every row of ``must`` the leaf is TRUE.
-    Only rows that were asked about count: outside ``alive`` both may hold anything. ``describe(rows)`` gives the
-    deciding fact, such as ``"max 81.5"``, for each of some rows (int64) that are not in ``may`` or are in ``must``. It
-    is called only for explanations, and can be pickled.
+    ``may`` has every row for which the (possibly negated) leaf is TRUE. For every row of ``must`` the leaf is TRUE.
+    Both are meaningful only for rows of ``alive``; other rows are undefined. ``describe(rows)`` returns the deciding
+    fact, such as ``"max 81.5"``, for each of some rows (int64) that are not in ``may`` or are in ``must``. It is called
+    only for explanations, and can be pickled.
     """
 
     may: RowSelection
@@ -37,11 +37,11 @@ NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off", 
 
 @dataclass(frozen=True)
 class Note:
-    """Why an evidence could not answer, or not fully. ``kind`` is one of these. ``"absent"``: there is no such
-    evidence. ``"distrusted"``: this writer is known to write it wrongly. ``"stale"``: the data changed after it was
-    made. ``"damaged"``: it violates its format or contradicts other evidence. ``"silent"``: it cannot answer this
-    question. ``"off"``: it was turned off by an option, or would take too long. ``"gone"``: the file was deleted after
-    it was listed."""
+    """The reason why evidence has no result, or only a part of it. ``kind`` is one of these. ``"absent"``: there is no
+    such evidence. ``"distrusted"``: this writer is known to write it wrongly. ``"stale"``: the data changed after the
+    evidence was made. ``"damaged"``: the evidence violates its format or contradicts other evidence. ``"silent"``: the
+    evidence does not support this condition. ``"off"``: an option turned the evidence off, or it would take too long.
+    ``"gone"``: the file was deleted after it was listed."""
 
     source: str
     kind: NoteKind
@@ -51,22 +51,23 @@ class Note:
 
 
 class Evidence(Protocol):
-    """Evidence: statistics, a bloom filter or an index, which may know for which rows a leaf is TRUE."""
+    """Statistics, a bloom filter or an index that may prove for which rows a leaf is TRUE."""
 
     name: str
     """The name in explanations, such as "row-group statistics"."""
 
     @property
     def notes(self) -> Iterable[Note]:
-        """Notes on what the evidence could not answer. The list grows with each question."""
+        """Notes on missing results. The list grows with each evaluation."""
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Tests one leaf for the rows of ``alive``. None if there is no answer. Handles ``leaf.negated`` itself."""
+        """Evaluates one leaf for the rows of ``alive``, including ``leaf.negated``. None if the evidence has no
+        result."""
 
 
 @dataclass(frozen=True)
 class LeafState:
-    """The state of the leaf at one place of the tree."""
+    """The state of the leaf at one position of the tree."""
 
     may: RowSelection
     must: RowSelection

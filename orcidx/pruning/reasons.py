@@ -1,7 +1,8 @@
 """Finds why rows were skipped or kept, for many groups of rows at once.
 
-The tree is walked once for all groups, as in the evaluation. Each answer narrows a selection. The number of its rows in
-each group then shows which groups lost rows. Facts are described only after the walk, those of one answer together."""
+The tree is walked once for all groups, as in the evaluation. Each result narrows a selection. The number of its rows in
+each group then shows which groups lost rows. Facts are described only after the walk, and all facts of one result
+together."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Reasons = tuple["Reason", ...]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why rows were skipped or proved: the question, the evidence that answered, and the deciding fact."""
+    """Why rows were skipped or proved: the leaf, the evidence, and the deciding fact."""
 
     source: str
     leaf: str
@@ -44,7 +45,7 @@ _HEARD = (
 
 
 def deciding(reasons: Sequence[Reason]) -> Reason:
-    """The last one asked of several reasons that ruled rows out only together, as the branches of an OR do. Before it
+    """The last evaluated of several reasons that ruled rows out only together, as the branches of an OR do. Before it
     some rows remained, for any order of the branches."""
     last = reasons[0]
     if len(reasons) > 1:
@@ -60,13 +61,13 @@ def _heard(source: str) -> int:
     return next((place for place, name in enumerate(_HEARD) if name in source), -1)
 
 
-UNASKED = Reason("selection", "", "none of these rows was asked for")
+UNASKED = Reason("selection", "", "none of these rows was requested")
 _NEVER = Reason("predicate", "", "the predicate can never be true")
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer that had an effect in some ``groups``. ``rows``: one affected row of each group."""
+    """A result that had an effect in some ``groups``. ``rows`` has one affected row of each group."""
 
     groups: Int64s
     rows: Int64s
@@ -80,14 +81,14 @@ class _Answer:
         return (Reason(source, leaf, detail) for detail in self.finding.describe(self.rows))
 
     def only(self, wanted: Bools) -> _Answer:
-        """The same answer for only those of its groups that are ``wanted``. ``wanted`` has one bool for each group."""
+        """The same result for only the ``wanted`` groups. ``wanted`` has one bool for each group."""
         mine = wanted[self.groups]
         return self if mine.all() else _Answer(self.groups[mine], self.rows[mine], self.leaf, self.finding)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows that a node of the tree leaves, their number in each group, and the answers that ruled out the other
+    """The rows that a node of the tree leaves, their number in each group, and the results that ruled out the other
     rows."""
 
     left: RowSelection
@@ -98,8 +99,8 @@ class _Part:
 def reasons_in(
     root: Bound, states: Sequence[LeafState], bounds: Int64s, *, span: RowSelection, may: RowSelection
 ) -> list[Reasons]:
-    """See ``Outcome.reasons_in``. ``span``: the rows that were asked for. ``may``: the rows among them that may match.
-    ``states``: the states of the leaves, in the order of the walk."""
+    """See ``Outcome.reasons_in``. ``span`` has the requested rows. ``may`` has the rows among them that may match.
+    ``states`` has the states of the leaves, in the order of the walk."""
     asked, left = span.count_in(bounds), may.count_in(bounds)
     found = _collected(len(asked), (one.only(left < asked) for one in _Blame(states, span, bounds).of_tree(root)))
     for group in np.flatnonzero((asked == 0) & (bounds[1:] > bounds[:-1])).tolist():
@@ -119,12 +120,12 @@ def proofs_in(root: Bound, states: Sequence[LeafState], bounds: Int64s) -> list[
 
 
 def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
-    """The answers of each group in order, without repetitions."""
+    """The reasons of each group in order, without repetitions."""
     found: list[Reasons] = [()] * groups
     heard = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in heard  # only then can a reason be a repetition
+        again = asked in heard  # only in this case can a reason be a repetition
         heard.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]
@@ -141,7 +142,7 @@ def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
 
 
 class _Blame:
-    """Finds the answers that ruled out rows, by walking the tree as the evaluation does."""
+    """Finds the results that ruled out rows, by walking the tree as the evaluation does."""
 
     def __init__(self, states: Sequence[LeafState], span: RowSelection, bounds: Int64s) -> None:
         self._states = iter(states)
@@ -177,7 +178,7 @@ class _Blame:
         return self._part(left, answers)
 
     def _all(self, children: Iterator[_Part]) -> _Part:
-        """For AND: if one part leaves nothing of a group, only the first such part is a reason."""
+        """For AND, if one part leaves no row of a group, only the first such part is a reason."""
         parts, left, answers = list(children), self._asked, []
         unruled = np.ones(len(self._counts), np.bool_)
         blamed = []
@@ -200,8 +201,8 @@ class _Blame:
             after = narrowed.count_in(self._bounds)
             groups = np.flatnonzero(after < counts)
             if len(groups):
-                # an answer that leaves no row of a group is its only reason, even if others ruled out some of its rows
-                # before
+                # A result that leaves no row of a group is the group's only reason, even if earlier results ruled out
+                # some of its rows.
                 emptied = (after == 0) & (counts > 0)
                 answers = [answer.only(~emptied) for answer in answers]
                 answers.append(_Answer(groups, _first_rows(left - narrowed, self._bounds, groups), text, finding))
@@ -211,7 +212,7 @@ class _Blame:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact that decided all rows of a finding, in the form of its ``describe``."""
+    """One fact that decided all rows of a finding. It can be called like the finding's ``describe``."""
 
     text: str
 

@@ -1,7 +1,7 @@
-"""The two forms of a set of rows and their queries. ``RowSelection`` adds the operations on sets.
+"""The two forms of a set of rows, and queries on them. ``RowSelection`` adds the operations on sets.
 
-One form is runs ``[start, stop)``: an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent. The
-other is a roaring bitmap. The missing form is created when it is needed, and kept."""
+The first form is runs ``[start, stop)``: an int64 array of shape (k, 2), sorted, disjoint, non-empty and never
+adjacent. The second form is a roaring bitmap. The missing form is created when it is needed, and kept."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["NO_RUNS", "BoolArray", "Int64Array", "RowForms", "joined_runs", "run
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-# A bitmap is turned into runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
+# A bitmap is converted to runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
 _WINDOW_ROWS = 1 << 20
 """The number of rows of such a window. An array of them takes 8 MiB."""
 SHORT_RUN = 4
-"""A run of at least this many rows is added to a bitmap as a range. This takes 0.2 us, as long as adding 4 rows from an
-array (decision 0113)."""
+"""A run of at least this many rows is added to a bitmap as a range. This takes 0.2 us, the same as adding 4 rows from
+an array (decision 0113)."""
 LONG_RUN = 256
-"""With at least this many rows for each run on average, a mask is filled run by run, at 0.4 us a run. With fewer, it is
-computed by a sum over the edges of runs, at 3.4 ns a row (decision 0148)."""
+"""If the runs have at least this many rows on average, a mask is filled run by run, at 0.4 us a run. If they have
+fewer, the mask is computed by a sum over the edges of runs, at 3.4 ns a row (decision 0148)."""
 _BITMAP_ROWS = 1 << 32
 """The number of rows that a 32-bit bitmap can number."""
 
@@ -49,14 +49,14 @@ class RowForms:
     _count: int | None
 
     def __init__(self, length: int, runs: Int64Array | None, bitmap: Any = None) -> None:
-        # Takes canonical runs or a bitmap within the span. Callers outside this module use the constructors below.
+        # Accepts canonical runs or a bitmap within the span. Callers outside this module use the constructors below.
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "_runs", None if runs is None else _frozen(runs))
         object.__setattr__(self, "_bitmap", bitmap)
         object.__setattr__(self, "_count", None)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a RowSelection does not change")
+        raise AttributeError("a RowSelection cannot be changed")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.length, None if self._runs is None else self._runs.copy(), self._bitmap)
@@ -78,8 +78,8 @@ class RowForms:
 
     @property
     def is_all(self) -> bool:
-        """Whether every row of the span is selected (true of an empty span)."""
-        known = self._count  # read so often that the call of the property would be noticeable
+        """Whether every row of the span is selected. True for an empty span."""
+        known = self._count  # read so often that a call of the property would take noticeable time
         return (self.count if known is None else known) == self.length
 
     @property
@@ -92,7 +92,7 @@ class RowForms:
         return self.count
 
     def __bool__(self) -> bool:
-        raise TypeError("ask .is_empty, .is_all or .count: the truth of a RowSelection is ambiguous")
+        raise TypeError("the truth value of a RowSelection is ambiguous; use .is_empty, .is_all or .count")
 
     def __repr__(self) -> str:
         runs = self.runs()
@@ -167,7 +167,7 @@ class RowForms:
         Returns
         -------
         pyroaring.BitMap or pyroaring.BitMap64
-            A ``BitMap64`` when the span passes 2^32 rows.
+            A ``BitMap64`` if the span has more than 2^32 rows.
         """
         if self._bitmap is None:
             object.__setattr__(self, "_bitmap", self._as_bitmap())
@@ -179,7 +179,7 @@ class RowForms:
             return self._bitmap
         runs = self.runs()
         kind = self._kind
-        # Short runs go in as one array; long ones as ranges, which roaring stores as runs of containers.
+        # Short runs are added as one array, and long runs as ranges, which roaring stores as runs of containers.
         lengths = runs[:, 1] - runs[:, 0]
         short = lengths < SHORT_RUN
         dtype = np.uint32 if kind is BitMap else np.uint64
@@ -224,7 +224,7 @@ class RowForms:
         return counts
 
     def any_in(self, bounds: Int64Array) -> BoolArray:
-        """Whether each group holds a selected row.
+        """Whether each group contains a selected row.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
-"""``RowSelection``: an immutable set of rows of a span, which all pruning works with.
+"""``RowSelection`` is an immutable set of rows of a span. All pruning uses it.
 
-Rows are numbered from 0 in the span. The set is kept in the form in which it was given: as runs ``[start, stop)`` (an
-int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent) or as a roaring bitmap. The other form is
-created when it is needed, and kept. Operations use bitmaps if both sides are scattered, and runs otherwise.
+Rows are numbered from 0 in the span. The set is kept in the form in which it was given. This is either runs ``[start,
+stop)`` (an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent) or a roaring bitmap. The other
+form is created when it is needed, and kept. Operations use bitmaps if both sides are scattered, and runs otherwise.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from orcidx.pruning.row_forms import NO_RUNS, BoolArray, Int64Array, RowForms, j
 __all__ = ["RowSelection"]
 
 FEW_RUNS = 256
-"""A bitmap is combined with at most this many runs as a bitmap. With more, both sides become runs (decision 0113)."""
+"""A bitmap is combined with runs as a bitmap if there are at most this many runs. With more runs, both sides become
+runs (decision 0113)."""
 
 
 class RowSelection(RowForms):
     """An immutable set of rows of a span of ``length`` rows.
 
     Build one with ``all``, ``none``, ``from_runs``, ``from_positions``, ``from_bitmap``, ``from_mask`` or
-    ``from_groups``. ``&``, ``|``, ``-`` and ``~`` combine selections of one length; ``==`` compares the sets.
+    ``from_groups``. ``&``, ``|``, ``-`` and ``~`` combine selections of the same length. ``==`` compares the sets.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class RowSelection(RowForms):
         _check_length(length)
         given = np.asarray(positions) if np.size(positions) else np.empty(0, np.int64)
         if given.dtype.kind not in "iu":
-            raise InvalidQuery(f"row numbers are whole numbers below 2^63, and these are of type {given.dtype}")
+            raise InvalidQuery(f"row numbers must be whole numbers below 2^63, but these have the type {given.dtype}")
         array: Int64Array = np.unique(given.astype(np.int64, casting="same_kind", copy=False))
         if array.size and (array[0] < 0 or array[-1] >= length):
             raise InvalidQuery(f"row {array[0] if array[0] < 0 else array[-1]} lies outside the span of {length} rows")
@@ -203,7 +204,7 @@ class RowSelection(RowForms):
         Raises
         ------
         InvalidQuery
-            The two lengths do not fit.
+            The lengths of ``mask`` and ``bounds`` do not match.
         """
         mask = np.asarray(mask, bool)
         bounds = np.asarray(bounds, np.int64)
@@ -228,7 +229,7 @@ class RowSelection(RowForms):
         Returns
         -------
         RowSelection
-            Its length is the sum of theirs.
+            A selection whose length is the sum of the lengths of the parts.
         """
         starts = np.cumsum([0, *(part.length for part in parts)])
         pieces = [part.runs() + start for part, start in zip(parts, starts)]
@@ -269,12 +270,13 @@ class RowSelection(RowForms):
         return self._of_runs(_complement(self.runs(), self.length))
 
     def and_then(self, inner: RowSelection) -> RowSelection:
-        """Narrows by a selection over the selected rows.
+        """Narrows the selection by a selection over its selected rows.
 
         Parameters
         ----------
         inner : RowSelection
-            Its row ``i`` is the ``i``-th selected row of this selection. Its ``length`` must be ``count`` of this one.
+            A selection whose row ``i`` is the ``i``-th selected row of this selection. Its ``length`` must be this
+            selection's ``count``.
 
         Returns
         -------
@@ -334,13 +336,13 @@ class RowSelection(RowForms):
         if first == last:
             return RowSelection(stop - start, NO_RUNS)
         part = runs[first:last] - start
-        # runs are ascending and disjoint, so only the first and the last can extend beyond the part
+        # Runs are ascending and disjoint, so only the first and the last run can extend beyond the part.
         part[0, 0] = max(int(part[0, 0]), 0)
         part[-1, 1] = min(int(part[-1, 1]), stop - start)
         return RowSelection(stop - start, part)
 
     def shift_into(self, length: int, offset: int) -> RowSelection:
-        """The same rows in a longer span, moved up.
+        """The same rows in a longer span, with an offset added to their numbers.
 
         Parameters
         ----------
@@ -368,7 +370,7 @@ class RowSelection(RowForms):
         Parameters
         ----------
         n : int
-            The most rows that stay selected. No row does where it is 0 or less.
+            The maximum number of rows that stay selected. No row stays selected if it is 0 or less.
 
         Returns
         -------
@@ -414,7 +416,9 @@ class RowSelection(RowForms):
 
     def _check_same(self, other: RowSelection) -> RowSelection:
         if self.length != other.length:
-            raise InvalidQuery(f"selections of {self.length} and of {other.length} rows do not combine")
+            raise InvalidQuery(
+                f"selections of {self.length} and of {other.length} rows cannot be combined; lengths must be equal"
+            )
         return other
 
     def _prefers_bitmap(self, other: RowSelection) -> bool:
@@ -457,7 +461,8 @@ def _complement(runs: Int64Array, length: int) -> Int64Array:
 
 
 def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]) -> Int64Array:
-    """Goes through the edges of both lists. ``table[in a + 2 * in b]`` says whether a segment belongs to the result."""
+    """Combines two lists of runs by their edges. ``table[in a + 2 * in b]`` says whether a segment belongs to the
+    result."""
     edges = np.concatenate((a.ravel(), b.ravel()))
     steps = np.empty(len(edges), np.int8)
     steps[0 : 2 * len(a) : 2], steps[1 : 2 * len(a) : 2] = 1, -1
@@ -466,8 +471,8 @@ def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]
     edges = edges[order]
     inside = np.cumsum(steps[order], dtype=np.int8)[:-1]
     starts, stops = edges[:-1], edges[1:]
-    # Between two edges at the same row the sum has no meaning, but the segment is empty. A segment starts a run if the
-    # one before it is left out or empty. Adjacent segments are one run.
+    # Between two edges at the same row the sum has no meaning, but that segment is empty. A segment starts a run if the
+    # segment before it is left out or empty. Adjacent segments form one run.
     keep = np.array(table)[inside]
     keep &= starts < stops
     starts, stops = starts[keep], stops[keep]

@@ -96,7 +96,7 @@ def test_each_row_group_tells_why(explanation):
     assert told[2] == ["col('city') == '<Oslo & Rom>': the filter holds no such value (bloom filter)"]
     assert told[3] == []
     assert told[4] == ["col('price') > 100: max 450 (row-group statistics)"]
-    assert told[9] == ["none of these rows was asked for (selection)"]
+    assert told[9] == ["none of these rows was requested (selection)"]
     assert [group.kept_rows for group in first.row_groups] == [0, 0, 0, 100, 50, 0, 0, 0, 0, 0]
     assert {reason.source for group in second.row_groups for reason in group.reasons} == {"stripe statistics"}
     assert [group.proved_rows for group in third.row_groups] == [100] + [0] * 9
@@ -109,7 +109,7 @@ def test_a_stripe_tells_why_its_row_groups_are_skipped():
     orcidx.write_table(pa.table({"a": range(3000)}), data, row_index_stride=1000)
     with orcidx.open(data.getvalue()) as file:
         for asked, kept, why in (
-            ({"row_range": (0, 1500)}, 1500, "none of these rows was asked for (selection)"),
+            ({"row_range": (0, 1500)}, 1500, "none of these rows was requested (selection)"),
             ({"where": "a < 1500"}, 2000, "col('a') < 1500: min 2000, max 2999, no null (row-group statistics)"),
         ):
             (stripe,) = file.scan(**asked).stripes()
@@ -233,7 +233,7 @@ def test_the_dict_has_every_field(explanation):
 def test_without_a_predicate():
     may = RowSelection.from_runs([(0, 150)], ROWS)
     groups = explain_row_groups(BOUNDS, first_row=0, may=may, must=may, outcome=None)
-    assert [str(reason) for reason in groups[5].reasons] == ["none of these rows was asked for (selection)"]
+    assert [str(reason) for reason in groups[5].reasons] == ["none of these rows was requested (selection)"]
     assert groups[0].reasons == ()
     made = StripeExplanation(0, 0, ROWS, 150, 0, 0, groups)
     text = str(Explanation(None, (), (FileExplanation("a", ROWS, (made,)),)))
@@ -251,7 +251,7 @@ def test_stripes_of_one_fate_are_told_together():
     text = str(Explanation(None, (), (FileExplanation("a", 20 * ROWS, tuple(stripes)),)))
     assert "  stripes 0–2: 3,000 rows → 3,000, 6.0 KiB\n    ██████████ ██████████ ██████████\n    all kept\n" in text
     assert "  stripes 3–14: 12,000 rows → 0" in text
-    assert "    all skipped: none of these rows was asked for (selection)" in text
+    assert "    all skipped: none of these rows was requested (selection)" in text
     assert "stripe 7" not in text
 
 
@@ -261,7 +261,7 @@ def test_many_stretches_are_cut_and_long_stripes_wrap():
     groups = explain_row_groups(bounds, first_row=0, may=may, must=may, outcome=None)
     made = Explanation(None, (), (FileExplanation("a", 300, (StripeExplanation(0, 0, 300, 150, 0, 0, groups),)),))
     assert "    row groups 0, 2, 4, 6, 8, … (150 in all) kept\n" in str(made)
-    assert "    row groups 1, 3, 5, 7, 9, … (150 in all) skipped: none of these rows was asked for" in str(made)
+    assert "    row groups 1, 3, 5, 7, 9, … (150 in all) skipped: none of these rows was requested" in str(made)
     assert max(map(len, str(made).splitlines())) < 120
     assert pruning_map_svg(made.files[0]).count("<rect") == 300
 
