@@ -1,7 +1,7 @@
-"""orcidx on Spark: reads ORC files and Paimon tables as DataFrames with all of orcidx's pruning, and indexes
+"""orcidx on Spark. Reads ORC files and Paimon tables as DataFrames with all of orcidx's pruning, and indexes
 directories.
 
-Names are imported when they are first used, and pyspark with them.
+Names, and pyspark, are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _HOMES = {
     "summarize": "orcidx.spark.jobs.upkeep",
     "why": "orcidx.spark.reading",
 }
-"""Public name to its module."""
+"""Maps each public name to its module."""
 
 
 def __getattr__(name: str) -> Any:

@@ -44,15 +44,15 @@ LOOKUP = replace(kept(FEW), lookup=LookupFacts(True, "k", 8))
         (Facts("auto", GIVEN, gate="x is on"), "x is on"),
         (Facts("spark", GIVEN, gate="x is on"), "x is on"),
         (Facts("orcidx", replace(GIVEN, is_judged=False), gate="x is on"), "x is on"),
-        (Facts("auto", GIVEN, is_unplaced=True), "Spark Connect does not tell where a table lies"),
+        (Facts("auto", GIVEN, is_unplaced=True), "Spark Connect does not give the location of a table"),
         (Facts("auto", GIVEN, has_index=False), rules.NO_INDEX),
         (
             Facts("auto", replace(GIVEN, obstacle="it is random")),
-            "no file can be left out by a condition where it is random",
+            "no file can be skipped by the condition: it is random",
         ),
         (
             Facts("auto", replace(JUDGED, asks_nothing=True)),
-            "the condition has no part that an index could rule files out by",
+            "no part of the condition can be evaluated by an index",
         ),
         (
             replace(AUTO, listing_error="no {braces}"),
@@ -60,10 +60,10 @@ LOOKUP = replace(kept(FEW), lookup=LookupFacts(True, "k", 8))
         ),
         (
             replace(AUTO, files=FileFacts(Sizes(1000, 1000, 999, 999))),
-            "1 of 1,000 files are proven to have no such rows, and a filter on names would cost more than it saves, so "
-            "all are read",
+            "1 of 1,000 files have no matching rows, but a filter on names would cost more than it saves, "
+            "so all are read",
         ),
-        (replace(AUTO, files=FileFacts(HALF, is_listed=False)), "Spark does not tell its files"),
+        (replace(AUTO, files=FileFacts(HALF, is_listed=False)), "Spark does not list the files of this relation"),
     ],
 )
 def test_refusals(facts: Facts, reason: str) -> None:
@@ -113,8 +113,8 @@ def test_tasks_that_the_caller_asks_for() -> None:
     [
         (kept(Sizes(100, 1000, 100, 1000)), "all", rules.NO_FILE_FALLS),
         (kept(Sizes(0, 0, 0, 0)), "all", rules.NO_FILE_FALLS),
-        (kept(Sizes(100, 1000, 0, 0)), "none", "no file has such rows"),
-        (kept(FEW), "named", "the remaining files are few and are given by name"),
+        (kept(Sizes(100, 1000, 0, 0)), "none", "no file has matching rows"),
+        (kept(FEW), "named", "the remaining files are few, and Spark reads them by name"),
         (kept(FEW, are_alike=False), "filtered", "the remaining files are selected by a filter on their names"),
         (kept(HALF), "filtered", "the remaining files are selected by a filter on their names"),
         (

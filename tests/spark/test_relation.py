@@ -114,7 +114,7 @@ def test_where_too_little_falls_of_too_many_all_are_read(
     told = why(frame)
     assert (told.files, told.files_left, told.by) == (6, 6, {})
     assert told.bytes == told.bytes_left
-    assert "1 of 6 files are proven to have no such rows" in str(told)
+    assert "1 of 6 files have no matching rows" in str(told)
     assert frame.count() == 500
     assert why(read(spark, str(tmp_path / "d"), where="id >= 400")).files_left == 2  # by their names
 

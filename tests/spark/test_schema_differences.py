@@ -54,7 +54,7 @@ def test_a_column_of_other_files(spark: Any, later_column: Path) -> None:
         assert "\n" not in str(raised.value)
     found = read(spark, later_column, where="new > 2", options={"mergeSchema": True})
     assert [row.id for row in found.collect()] == [4]
-    with pytest.raises(InvalidQuery, match=r"1\.orc' has it, and schema= leaves it out"):
+    with pytest.raises(InvalidQuery, match=r"1\.orc' has it, but schema= does not name it"):
         read(spark, later_column, ["new"], schema="id int")
     with pytest.raises(InvalidQuery) as other:
         read(spark, later_column, ["nex"])

@@ -109,7 +109,7 @@ TOLD = (
     "did you mean",  # by the case rule at register, which planning knows alone
     "cannot be compared",
     "pyarrow cannot evaluate",
-    "as UTC shows it",
+    "in UTC, but Spark",
     "results for division by zero",
     "when orcidx was registered",
 )

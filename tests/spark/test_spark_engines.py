@@ -127,11 +127,11 @@ def test_a_part_that_cannot_be_judged_leaves_the_others(spark: Any, directory: P
         assert rows(frame) == rows(plain(spark, directory).where(where)) != Counter(), where
         told = why(frame)
         assert (told.engine, told.files_left) == ("spark", 1), told
-        assert told.notes[0] == f"a part of the condition rules out nothing, for {UNJUDGED[part]}"
+        assert told.notes[0] == f"a part of the condition skips no file, because {UNJUDGED[part]}"
         frame = read(spark, directory, where=where, engine="orcidx")
         assert rows(frame) == rows(plain(spark, directory).where(where)), where
     frame = read(spark, directory, where=part)
-    assert f"where {UNJUDGED[part]}" in why(frame).reason
+    assert f": {UNJUDGED[part]}" in why(frame).reason
     frame = read(spark, directory, where=part, where_in={"key": spark.createDataFrame([(35 * 1000,)], "key bigint")})
     assert why(frame).files_left is not None
 
@@ -240,7 +240,7 @@ def test_wrong_questions_are_one_sentence(spark: Any, directory: Path) -> None:
         ({"where": "ide = 5"}, "cannot be resolved"),
         ({"where": "id = "}, "Syntax error"),
         ({"columns": ["txt"]}, "did you mean 'text'"),
-        ({"engine": "java"}, "'auto', 'spark' or 'orcidx'"),
+        ({"engine": "java"}, "'auto', 'spark' and 'orcidx'"),
         ({"engine": "spark", "limit": 3}, "engine spark cannot be used"),
         ({"where": F.col("id") > 3, "limit": 3}, "a Column as where cannot be used"),
         ({"where": col("id") > "x"}, "id"),
@@ -268,7 +268,7 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     monkeypatch.setattr(survivors, "FUTILE_INDEXES", 2)
     monkeypatch.setattr(survivors, "COST_SHARE", 1e9)
     frame = read(spark, directory, where="few = 3 AND key < 1000000")
-    assert why(frame).notes == ("the first 2 file indexes rule nothing out, and no more were asked",)
+    assert why(frame).notes == ("the first 2 file indexes excluded no file, so no more indexes were used",)
     other = read(spark, directory, where="id >= 0 AND real < 1e9")
     assert why(other).notes == (), "indexes of other columns were read"
     monkeypatch.setattr(survivors, "COST_SHARE", 0)
@@ -278,7 +278,9 @@ def test_planning_stops_where_it_does_not_pay(spark: Any, directory: Path, monke
     for once, few in ((0.0, FILES - 2), (1e9, FILES)):
         monkeypatch.setattr(survivors, "RELATION_SECONDS", once)
         short = read(spark, directory, where="key = 7919")
-        assert "of 2 files are ruled out by their indexes, and asking more would cost too much" in str(why(short))
+        assert "of 2 files were excluded by their indexes, but using more indexes would cost too much" in str(
+            why(short)
+        )
         assert why(short).files_left >= few
         assert short.count() == 1
 
@@ -298,7 +300,7 @@ def test_rows_with_the_keys_of_a_frame(spark: Any, directory: Path, monkeypatch:
     assert rows(read(spark, directory, where_in={"id": small.where("user < 0")})) == Counter()
     for bad, text in (
         ({"id": spark.range(1).selectExpr("int(id) x")}, "cast the keys"),
-        ({"real": spark.range(1)}, "no keys of double"),
+        ({"real": spark.range(1)}, "keys of type double"),
         ({"idd": spark.range(1)}, "no column"),
         ({"id": whole}, "one column"),
         ([1], "DataFrame with the keys"),

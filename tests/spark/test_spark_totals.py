@@ -67,7 +67,7 @@ def test_errors_of_tasks_are_those_of_the_files(
 @pytest.mark.parametrize(
     ("asked", "where", "message"),
     [
-        ({"n": "count(*)"}, "length(s) = 2", "does not carry all"),
+        ({"n": "count(*)"}, "length(s) = 2", "cannot convert all"),
         ({"n": "sum(s)"}, None, "only numbers can be added"),
         ({"n": "median(v)"}, None, "unknown function"),
         ({"n": "count(*)"}, "nothing = 3", "nothing"),

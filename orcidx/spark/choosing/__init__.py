@@ -1,1 +1,1 @@
-"""Which engine carries out a read, and why."""
+"""Chooses the engine that carries out a read, and gives the reason."""

@@ -1,4 +1,4 @@
-"""Spark's relation of a query, its condition in Spark's words, and the part of it that can rule out files."""
+"""Makes Spark's relation of a query, the query's condition in Spark's form, and the part of it that can skip files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made_relation(spark: SparkSession, query: Query) -> Relation:
 
 
 def as_column(relation: Relation, query: Query) -> Column:
-    """The query's predicate as a condition of Spark. Raises ``Unreadable`` where Spark cannot express it."""
+    """The query's predicate as a condition of Spark. Raises ``Unreadable`` if Spark cannot express it."""
     schema = arrow_schema_of(relation.frame.schema.jsonValue())
     where = query.predicate(schema)
     assert where is not None
@@ -58,7 +58,7 @@ def with_condition(frame: DataFrame, condition: Column | str | None) -> DataFram
 
 
 def asked_of(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
-    """The part of the condition that can rule out files, and the columns that the condition names."""
+    """The part of the condition that can skip files, and the columns that the condition names."""
     columns = frozenset(relation.frame.columns)
     if query.where is None:
         return Condition(Constant(True), frozenset())
@@ -68,33 +68,33 @@ def asked_of(relation: Relation, query: Query, filtered: DataFrame, facts: Sessi
     may = proven(query, schema)
     if may == Constant(True):
         return Condition(
-            may, columns, "Spark Connect does not tell how Spark reads it, and orcidx may read it differently"
+            may, columns, "Spark Connect does not show how Spark interprets it, and orcidx may interpret it differently"
         )
     return Condition(may, columns)
 
 
 def with_keys(asked: Condition, keys: tuple[Keys, ...]) -> Condition:
-    """The condition and the keys together. If the condition cannot be judged, the keys still rule out files."""
+    """Combines the condition and the keys. If the condition cannot be evaluated, the keys can still skip files."""
     unjudged = asked.unjudged if asked.obstacle is None else (asked.obstacle,)
     columns = asked.columns | {one.column for one in keys}
     return Condition(all_of(asked.may, pruning_by(keys)), columns, unjudged=unjudged)
 
 
 def needed_columns(relation: Relation, asked: Condition, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns of the relation that are read: those of the result and those of the condition."""
+    """The columns of the relation that are read: the columns of the result and of the condition."""
     wanted = {one.casefold() for one in (*(columns or relation.frame.columns), *asked.columns)}
     return tuple(name for name in relation.frame.columns if name.casefold() in wanted)
 
 
 def check_columns(query: Query, frame: DataFrame) -> None:
-    """Raises ``InvalidQuery`` with the nearest name for an unknown column."""
-    if not query.columns:  # the schema comes from the JVM as a long text
+    """Raises ``InvalidQuery`` for an unknown column. The message has the most similar name."""
+    if not query.columns:  # the schema comes from the JVM as a long text, so it is not fetched here
         return
     names = frame.columns
     known = {query.folded(name) for name in names}
     for one in query.columns:
         if query.folded(one) not in known:
-            raise InvalidQuery(f"no column {one!r}{_nearest(one, names)}", column=one)
+            raise InvalidQuery(f"the schema has no column {one!r}{_nearest(one, names)}", column=one)
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""``Choice``: which engine reads a DataFrame, and why."""
+"""``Choice``: the engine that reads a DataFrame, and the reason."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Engine = Literal["auto", "spark", "orcidx"]
 
 
 class Unreadable(Exception):
-    """Spark makes no relation of a path; the text is Spark's message."""
+    """Spark cannot make a relation of a path. The text is Spark's message."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which engine reads a DataFrame, why, and what was left out. ``str()`` is a sentence or two.
+    """The engine that reads a DataFrame, the reason, and what was skipped. ``str()`` returns a sentence or two.
 
-    ``files``, ``bytes``: listed; ``files_left``, ``bytes_left``: read; ``by``: how many files each kind of evidence
-    ruled out. The numbers are None where they are known only when the engine runs."""
+    ``files`` and ``bytes`` are those listed. ``files_left`` and ``bytes_left`` are those read. ``by``: how many files
+    each kind of evidence ruled out. The numbers are None if they are known only when the engine runs."""
 
     engine: Literal["spark", "orcidx"]
     reason: str
@@ -51,9 +51,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A choice with what is needed to carry it out. For Spark's reader that is ``frame``. For orcidx: ``where`` prunes,
-    ``needed`` are the columns to read, and Spark then tests ``condition`` and ``keys``. ``instead``: the choice to take
-    where orcidx does not read those columns as exactly the ``types`` that Spark reads."""
+    """A choice with what is needed to carry it out. If Spark's reader reads, that is ``frame``. If orcidx reads,
+    ``where`` prunes, ``needed`` are the columns to read, and Spark then tests ``condition`` and ``keys``. ``instead``:
+    the choice to use if orcidx does not read those columns with exactly the ``types`` with which Spark reads them."""
 
     choice: Choice
     frame: DataFrame | None = None

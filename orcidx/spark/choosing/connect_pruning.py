@@ -1,9 +1,9 @@
-"""Which files may be left out over Spark Connect, which gives neither an analysed expression nor a listing.
+"""Which files can be skipped over Spark Connect, which gives neither an analysed expression nor a listing.
 
-Spark analyses a condition when the DataFrame runs, with the session's confs of that time. So a condition rules out
-files only if orcidx parses it itself and its literals have exactly the columns' types. A condition on times rules out
-only files that hold no matching row in any time zone of the session. The client may see other files than the server
-under the same path, so a file is left out only if the server's file has the same size and time."""
+Spark analyses a condition when the DataFrame runs, with the session's settings at that time. So a condition skips files
+only if orcidx can parse it and its literals have exactly the columns' types. A condition on times skips only files
+without a matching row in every time zone of the session. Under the same path the client may see other files than the
+server. So a file is skipped only if the server's file has the same size and time."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ _OPS = frozenset(
      Op.CONTAINS}
 )  # fmt: skip
 _DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
-"""Outside of these bounds calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
+"""Outside of these bounds, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _DAYS)
 _KINDS = ("path", "hadoop")
-"""Of sources that Spark lists by the same names."""
+"""The kinds of sources that Spark lists with the same names."""
 
 
 def proven(query: Query, schema: StructType) -> Predicate:
-    """A predicate that is true for every row for which the condition of a query is, whatever the session's confs are at
-    the action.
+    """A predicate that is true for every row for which the condition of a query is true, whatever the session's
+    settings are at the action.
 
-    ``schema``: the relation's ``StructType``. It is just True, which rules out nothing, for a Column and for what
-    orcidx does not parse."""
+    ``schema``: the relation's ``StructType``. For a Column, and for a text that orcidx cannot parse, the predicate is
+    just True, which skips nothing."""
     where = query.where
     if where is None or hasattr(where, "cast") or (isinstance(where, str) and may_mean_otherwise(where)):
         return _ANY
@@ -68,8 +68,8 @@ def proven(query: Query, schema: StructType) -> Predicate:
 
 
 def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
-    """A part of a predicate with its column as the schema spells it; None where Spark may take it to mean something
-    else."""
+    """A part of a predicate, with its column spelled as in the schema. None if Spark may interpret the part
+    differently."""
     if isinstance(node, Constant):
         return node
     if not isinstance(node, Leaf) or node.op not in _OPS:
@@ -87,7 +87,9 @@ def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query)
 def _fits(value: Any, kind: pa.DataType) -> bool:
     if not is_exact(value, kind):
         return False
-    if pa.types.is_decimal(kind):  # of more digits than the column has, Spark may round both before it compares them
+    if pa.types.is_decimal(
+        kind
+    ):  # if the value has more digits than the column, Spark may round both before it compares them
         digits, scale = value.as_tuple().digits, -value.as_tuple().exponent
         return bool(scale <= kind.scale and len(digits) - scale <= kind.precision - kind.scale)
     if isinstance(value, ExactTime):
@@ -99,8 +101,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def listing_of_client(sources: Sequence[Source]) -> Listing:
-    """The files as the client sees them. If some of them can be left out, it may be worth asking the server for its
-    listing."""
+    """The files that the client sees. If some of these files can be skipped, the server is asked for its listing."""
     known = [one for one in sources if one.kind in _KINDS and one.listed is not None and one.listed.mtime is not None]
     versions = [one.listed for one in known if one.listed is not None]
     return Listing(
@@ -111,7 +112,7 @@ def listing_of_client(sources: Sequence[Source]) -> Listing:
 
 
 def listing_of_server(spark: SparkSession, path: str | Sequence[str], options: Mapping[str, str]) -> Listing:
-    """The files with their sizes and times, by one job of the server, which opens none of them."""
+    """The files with their sizes and times, listed by one job of the server. The job does not open them."""
     reader = spark.read.format("binaryFile").options(**{k: v for k, v in options.items() if k != "mergeSchema"})
     found = reader.load(paths_of(path)).selectExpr("path", "length", "unix_millis(modificationTime) AS time")
     rows = found.collect()

@@ -1,7 +1,6 @@
-"""Chooses which engine reads: Spark's own reader, without the files that indexes rule out, or orcidx in tasks of its
-own.
+"""Chooses the engine that reads: Spark's own reader without the skipped files, or orcidx in its own tasks.
 
-Spark's reader decodes faster; orcidx leaves out more. So Spark's relation is made first, and files that are proven to
+Spark's reader decodes faster, but orcidx skips more. So first Spark's relation is made, and files that are proven to
 have no matching row are removed from it. orcidx reads what Spark has no reader for. It also reads lookups of keys by an
 index, because it finds the rows of the keys without decoding the other columns of their row groups."""
 
@@ -75,33 +74,33 @@ __all__ = ["choose", "engine_of", "is_column", "own_tasks_only"]
 
 CONF = "spark.orcidx.engine"
 _WARNED: set[str] = set()
-"""Paths for which the warning about a missing index was given."""
+"""Paths for which the warning about a missing index was already given."""
 
 
 def is_column(where: object) -> bool:
-    """Whether a condition is a Column of Spark."""
+    """Whether a condition is a Spark Column."""
     return hasattr(where, "cast") and hasattr(where, "alias")
 
 
 def engine_of(spark: SparkSession, engine: str | None) -> Engine:
-    """The engine that the caller asks for, else the session's ``spark.orcidx.engine``, else "auto"."""
+    """The engine that the caller chose, or else the session's ``spark.orcidx.engine``, or else "auto"."""
     asked = engine if engine is not None else spark.conf.get(CONF, "auto")
     if asked not in get_args(Engine):
         named = f"engine={asked!r}" if engine is not None else f"{CONF} is {asked!r}, which"
-        raise InvalidQuery(f"{named} is no engine: it is 'auto', 'spark' or 'orcidx'")
+        raise InvalidQuery(f"{named} is not an engine: the engines are 'auto', 'spark' and 'orcidx'")
     return cast(Engine, asked)
 
 
 def own_tasks_only(query: Query) -> str | None:
-    """The part of a query that Spark's reader cannot do; None where it can do all."""
+    """Why Spark's reader cannot carry out a query. None if it can."""
     reasons = {
-        "deletion_vector": "only orcidx applies deletion vectors",
-        "file_index": "only orcidx reads file indexes given by path",
+        "deletion_vector": "Spark's reader does not apply deletion vectors",
+        "file_index": "Spark's reader does not use file indexes that are given by path",
         "top": "orcidx finds the first rows in an order by its statistics",
         "limit": "orcidx reads only as many files as a limit needs",
         "snapshot_id": "Paimon tables are read by orcidx",
         "jvm_zone": "Paimon tables are read by orcidx",
-        "storage_options": "storage_options= are for orcidx's readers",
+        "storage_options": "only orcidx's readers use storage_options=",
     }
     for name, reason in reasons.items():
         if getattr(query, name) is not None:
@@ -109,15 +108,15 @@ def own_tasks_only(query: Query) -> str | None:
     if query.format == "paimon":
         return reasons["snapshot_id"]
     if any(not isinstance(one, str) for one in query.columns or ()):
-        return "paths into structs are cut out by orcidx"
+        return "only orcidx reads single fields of structs"
     return None
 
 
 def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Engine, where_in: KeyFrames) -> Chosen:
-    """Makes Spark's relation and chooses its reader. The caller still has to select the query's columns.
+    """Makes Spark's relation and chooses the engine. The caller still has to select the query's columns.
 
-    Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have, and ``Unreadable`` where
-    there is no relation.
+    Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have. Raises ``Unreadable`` if
+    Spark cannot make a relation.
     """
     relation = made_relation(spark, query)
     check_columns(query, relation.frame)
@@ -145,7 +144,7 @@ def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Eng
 
 @dataclass(frozen=True)
 class _Choosing:
-    """A query whose relation Spark has made; ``filtered``: the relation's rows for which the condition is true."""
+    """A query whose relation Spark has made. ``filtered``: the relation's rows for which the condition is true."""
 
     session: SessionFacts
     query: Query
@@ -156,13 +155,13 @@ class _Choosing:
     keys: tuple[Keys, ...]
 
     def by_spark(self, reason: str, frame: DataFrame | None = None, **counts: Any) -> Chosen:
-        """Spark reads; all files, if no frame is given."""
+        """Spark reads ``frame``, or all files if there is no ``frame``."""
         if reason == NO_INDEX:
             _warn_once(self.query.path, self.engine)
         return Chosen(Choice("spark", reason, **counts), self.filtered if frame is None else frame, keys=self.keys)
 
     def by_evidence(self, asked: Condition, facts: Facts) -> Chosen:
-        """Looks for indexes and asks them, unless the condition or the caller decides before."""
+        """Finds indexes and evaluates the condition with them, unless the engine is already decided without them."""
         examined = replace(facts.condition, is_judged=not asked.unjudged, asks_nothing=asked.may == Constant(True))
         facts = replace(facts, condition=examined)
         if verdict := decide(facts):
@@ -180,7 +179,7 @@ class _Choosing:
         return self._among_files(asked, files, stores, replace(facts, has_index=True))
 
     def _among_files(self, asked: Condition, files: ListedFiles, stores: Stores, facts: Facts) -> Chosen:
-        """The choice once the indexes of the files have been asked."""
+        """The choice after the indexes of the files have been evaluated."""
         query, relation, keys = self.query, self.relation, self.keys
         found = survivors_of(stores, files, relation, asked, (query, self.session))
         examined = FileFacts(sizes_of(files.sizes, ~found.fallen), bool(query.reader_options))
@@ -218,7 +217,7 @@ class _Choosing:
         return Chosen(choice, None, asked.may, needed, self.condition, keys, types_of(fields), by_files)
 
     def _lookup(self, asked: Condition, found: Survivors) -> LookupFacts:
-        """What is known of a lookup of keys before the files are looked at more closely."""
+        """The facts about a lookup of keys that are known before the files are examined further."""
         query = self.query
         apart = collated(query.schema) | with_defaults(query.schema)
         is_plain = not (query.reader_options or query.table or apart or self.session.gates.tasks)
@@ -233,12 +232,12 @@ class _Choosing:
 
 
 def _warn_once(path: str | Sequence[str], engine: Engine) -> None:
-    """Warns once for each path without an index, because ``read`` is no better than Spark's reader then. There is no
-    warning where the caller asked for Spark's reader."""
+    """Warns once for each path without an index, because ``read`` is then no better than Spark's reader. There is no
+    warning if the caller chose Spark's reader."""
     if engine == "auto" and (name := f"{path!r:.300}") not in _WARNED:
         _WARNED.add(name)
         warnings.warn(
-            f"{NO_INDEX} {name}: all of its files are read; orcidx.spark.build_file_index makes one",
+            f"{NO_INDEX} {name}, so all of its files are read; orcidx.spark.build_file_index builds an index",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -250,14 +249,14 @@ def _has_no_index(path: object) -> bool:
         if isinstance(path, Source):
             return not is_pattern(str(path.location)) and store_above(path) is None
         return isinstance(path, str) and os.path.isdir(path) and store_above(path) is None
-    except (OrcidxError, OSError):  # where the files are listed, the listing gives the reason
+    except (OrcidxError, OSError):  # the listing will report the reason
         return False
 
 
 def _restricted(
     relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], verdict: Verdict
 ) -> tuple[DataFrame, str]:
-    """Spark's relation without the files that are ruled out, and the sentence about it."""
+    """Spark's relation without the skipped files, and the sentence about it."""
     if verdict.way == "all":
         return relation.frame, verdict.reason
     if verdict.way == "none":
@@ -268,5 +267,5 @@ def _restricted(
         return relation.of_files(names, dropped), verdict.reason
     filtered = relation.by_names(names, dropped)
     if filtered is None:
-        return relation.frame, "the names of the remaining files cannot be given to Spark, so all are read"
+        return relation.frame, "Spark cannot select the remaining files by their names, so all are read"
     return filtered, verdict.reason

@@ -1,7 +1,8 @@
-"""The rules by which the engine of a query is chosen: tables of refusals, and a choice that follows from facts alone.
+"""The rules that choose the engine of a query: tables of reasons against an engine, and a function that decides from
+facts alone.
 
-``engine_choice`` finds out the facts, in the order of what they cost, asks ``decide`` after each step, and carries out
-what it says."""
+``engine_choice`` finds out the facts, cheap facts first. After each step it calls ``decide``, and then carries out the
+decision."""
 
 from __future__ import annotations
 
@@ -30,28 +31,29 @@ __all__ = [
 ]
 
 MOST_KEYS = 32
-"""At most this many keys are looked up row by row; with more keys most row groups have one of them."""
+"""The most keys that are looked up row by row. With more keys, most row groups have one of them."""
 LATE_COLUMNS = 4
-"""With fewer columns, decoding them only for the rows of keys saves little."""
+"""With fewer columns, little is saved if columns are decoded only for the rows of the keys."""
 LEAST_BYTES = 16 << 20
-"""Stored bytes of the files that are left, below which starting a Python worker costs more than decoding them."""
+"""Stored bytes of the remaining files. Below it, starting a Python worker costs more than decoding the files."""
 RARE_SHARE = 0.5
-"""Share of the bytes. If the files of the keys have more, most row groups are taken to have a row of them."""
+"""Share of the bytes. If the files with the keys have a larger share, most row groups probably have a matching row."""
 FILTER_SHARE = 0.5
-"""Share of the bytes that a filter on file names must save, as Spark tests it on every row that is read."""
+"""Share of the bytes that a filter on file names must save, because Spark tests the filter on every row that is
+read."""
 NO_INDEX = "there is no index of the directory"
-NO_FILE_FALLS = "no file is proven to have no such rows"
+NO_FILE_FALLS = "every file may have matching rows"
 NOT_LISTED = "orcidx cannot list the files to look for indexes ({})"
 _DEARER = "would cost more than it saves, so all are read"
 
 Way = Literal["all", "none", "named", "filtered", "tasks"]
-"""What is read: all files by Spark, no file, the remaining ones by name or by a filter on names, or what orcidx's own
+"""What is read: all files by Spark, no file, the remaining files by name or by a filter on names, or what orcidx's own
 tasks find."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Files of a listing with their stored bytes, and those among them that remain."""
+    """The files of a listing with their stored bytes, and how many of both remain."""
 
     files: int
     bytes: int
@@ -60,24 +62,24 @@ class Sizes:
 
     @property
     def fallen(self) -> int:
-        """Files that are proven to have no matching row."""
+        """The number of files that are proven to have no matching row."""
         return self.files - self.files_left
 
     @property
     def are_few(self) -> bool:
-        """Whether the remaining files may be given to Spark by name."""
+        """Whether the remaining files are few enough to be given to Spark by name."""
         return self.files_left <= MOST_NAMED
 
     @property
     def saves_little(self) -> bool:
-        """Whether more bytes remain than a filter on names may leave."""
+        """Whether the remaining bytes are more than a filter on names may leave."""
         return self.bytes_left > FILTER_SHARE * self.bytes
 
 
 @dataclass(frozen=True)
 class ConditionFacts:
-    """``obstacle``: why the condition can rule out nothing. ``is_judged``: orcidx can judge all of the condition and of
-    the keys; None until both were examined. ``asks_nothing``: no part of them can rule out a file."""
+    """``obstacle``: why the condition can skip no file. ``is_judged``: whether orcidx can evaluate all of the condition
+    and of the keys; None before both were examined. ``asks_nothing``: whether no part of them can skip a file."""
 
     is_given: bool
     has_keys: bool = False
@@ -88,9 +90,9 @@ class ConditionFacts:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """``proven``: the listing whose files were examined. ``is_listed``: Spark tells its files. ``kept``: Spark's own
-    listing, None until it is known. ``has_reader_options``: the files are then given to Spark by name alone.
-    ``are_alike``: files given by name have the partition columns that they have in the relation."""
+    """``proven``: the listing whose files were examined. ``is_listed``: whether Spark lists its files. ``kept``: the
+    files of Spark's own listing, or None if not known yet. ``has_reader_options``: the files are then given to Spark
+    only by name. ``are_alike``: whether files given by name have the same partition columns as in the relation."""
 
     proven: Sizes
     has_reader_options: bool = False
@@ -101,9 +103,9 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class LookupFacts:
-    """``may_read``: orcidx's tasks may read the query and would give Spark's values. ``column``: a column with a bloom
-    filter of which few keys are asked. ``columns``: how many are read. ``road_problem``: why tasks cannot open the
-    files. ``may_be_old``: a file may hold dates or times that Spark decodes differently."""
+    """``may_read``: whether orcidx's tasks can read the query with Spark's values. ``column``: a column with a bloom
+    filter for which the condition has few keys. ``columns``: how many columns are read. ``road_problem``: why tasks
+    cannot open the files. ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
 
     may_read: bool
     column: str | None
@@ -114,9 +116,11 @@ class LookupFacts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a query. A later fact costs more to find out, and has its default until then.
+    """The known facts about a query. Later facts cost more to find out. Until a fact is known it has its default.
 
-    ``gate``: the setting of the session for which no file may be left out. ``is_unplaced``: Spark does not tell where
+    ``gate``: the setting of the session because of which no file may be skipped. ``is_unplaced``: Spark does not give
+    the location of the table. ``has_index``: None before an index was searched. ``listing_error``: why the files cannot
+    be listed.
     the table lies. ``has_index``: None until it was looked for. ``listing_error``: why the files cannot be listed."""
 
     engine: Engine
@@ -131,7 +135,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which engine reads, why, and what."""
+    """The engine that reads, the reason, and what it reads."""
 
     engine: Literal["spark", "orcidx"]
     reason: str
@@ -140,23 +144,23 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Refusal:
-    """``sentence``: what is said where ``holds`` is true; it may name facts as ``{f.gate}``."""
+    """``sentence``: the reason if ``holds`` is true. It can refer to facts as ``{f.gate}``."""
 
     holds: Callable[[Facts], bool]
     sentence: str
 
     def of(self, facts: Facts) -> str:
-        """The sentence about these facts."""
+        """The sentence with these facts."""
         return self.sentence.format(f=facts)
 
 
 def _wants_tasks(f: Facts) -> bool:
-    """Whether the caller asks for orcidx's tasks, and they can read the query."""
+    """Whether the caller chose orcidx, and orcidx's tasks can read the query."""
     return f.engine == "orcidx" and f.condition.is_judged is True
 
 
 def _is_too_dear(f: Facts) -> bool:
-    """Whether the remaining files are too many to be named, and leave too much for a filter on their names."""
+    """Whether the remaining files are too many to be given by name, and too large for a filter on their names."""
     if f.files is None or f.files.has_reader_options:
         return False
     proven = f.files.proven
@@ -166,27 +170,29 @@ def _is_too_dear(f: Facts) -> bool:
 REFUSALS = (
     Refusal(lambda f: not (f.condition.is_given or f.condition.has_keys), "the query has no condition"),
     Refusal(lambda f: f.gate is not None and f.engine != "orcidx", "{f.gate}"),
-    Refusal(lambda f: f.is_unplaced, "Spark Connect does not tell where a table lies"),
+    Refusal(lambda f: f.is_unplaced, "Spark Connect does not give the location of a table"),
     Refusal(lambda f: f.has_index is False, NO_INDEX),
     Refusal(
         lambda f: f.condition.obstacle is not None and not f.condition.has_keys,
-        "no file can be left out by a condition where {f.condition.obstacle}",
+        "no file can be skipped by the condition: {f.condition.obstacle}",
     ),
-    # The caller asks for orcidx's tasks, but they cannot read this.
+    # The caller chose orcidx, but orcidx's tasks cannot read this query.
     Refusal(lambda f: f.gate is not None and f.condition.is_judged is False, "{f.gate}"),
     Refusal(
         lambda f: f.condition.asks_nothing and not _wants_tasks(f),
-        "the condition has no part that an index could rule files out by",
+        "no part of the condition can be evaluated by an index",
     ),
     Refusal(lambda f: f.listing_error is not None, NOT_LISTED.format("{f.listing_error}")),
     Refusal(
         _is_too_dear,
-        "{f.files.proven.fallen:,} of {f.files.proven.files:,} files are proven to have no such rows, and a filter on "
+        "{f.files.proven.fallen:,} of {f.files.proven.files:,} files have no matching rows, but a filter on "
         f"names {_DEARER}",
     ),
-    Refusal(lambda f: f.files is not None and f.files.is_listed is False, "Spark does not tell its files"),
+    Refusal(
+        lambda f: f.files is not None and f.files.is_listed is False, "Spark does not list the files of this relation"
+    ),
 )
-"""Why Spark reads all files; the first that holds is given."""
+"""Why Spark reads all files. The first reason that holds is given."""
 
 LOOKUP_REFUSALS: tuple[tuple[Callable[[Facts, LookupFacts, Sizes], bool], str], ...] = (
     (lambda f, one, kept: f.condition.is_judged is not True, ""),
@@ -200,29 +206,29 @@ LOOKUP_REFUSALS: tuple[tuple[Callable[[Facts, LookupFacts, Sizes], bool], str], 
     ),
     (lambda f, one, kept: one.may_be_old, ""),
 )
-"""Why orcidx does not look up keys, and the note about it, which is empty where the user could change nothing."""
+"""Why orcidx does not look up keys, with a note. The note is empty if the user can change nothing about it."""
 
 WAYS: tuple[tuple[Callable[[FileFacts, Sizes], bool], Way, str], ...] = (
     (lambda files, kept: not kept.fallen, "all", NO_FILE_FALLS),
-    (lambda files, kept: not kept.files_left, "none", "no file has such rows"),
+    (lambda files, kept: not kept.files_left, "none", "no file has matching rows"),
     (
         lambda files, kept: kept.are_few and files.are_alike,
         "named",
-        "the remaining files are few and are given by name",
+        "the remaining files are few, and Spark reads them by name",
     ),
     (lambda files, kept: kept.saves_little, "all", f"a filter on the names of files {_DEARER}"),
     (lambda files, kept: True, "filtered", "the remaining files are selected by a filter on their names"),
 )
-"""How Spark reads the remaining files; the first that holds is taken."""
+"""How Spark reads the remaining files. The first way that holds is used."""
 
 
 def refusal(facts: Facts) -> str | None:
-    """Why Spark reads all files; None where the facts that are known do not say so."""
+    """Why Spark reads all files. None if the known facts do not say so."""
     return next((one.of(facts) for one in REFUSALS if one.holds(facts)), None)
 
 
 def lookup_refusal(facts: Facts) -> str | None:
-    """The note (or an empty text) of why keys are not looked up; None where orcidx looks them up."""
+    """The note (or an empty text) about why keys are not looked up. None if orcidx looks them up."""
     lookup, kept = facts.lookup, facts.files.kept if facts.files is not None else None
     if lookup is None or kept is None:
         return ""
@@ -231,11 +237,11 @@ def lookup_refusal(facts: Facts) -> str | None:
 
 
 def decide(facts: Facts) -> Verdict | None:
-    """The choice that follows from the facts; None where more of them are needed."""
+    """The choice that follows from the facts. None if more facts are needed."""
     if (reason := refusal(facts)) is not None:
         return Verdict("spark", reason)
     if _wants_tasks(facts):
-        return Verdict("orcidx", "it was asked to", "tasks")
+        return Verdict("orcidx", "the caller chose it", "tasks")
     files = facts.files
     if files is None or files.kept is None:
         return None
@@ -247,7 +253,7 @@ def decide(facts: Facts) -> Verdict | None:
 
 
 def decided(facts: Facts) -> Verdict:
-    """The choice that follows from the facts, which are enough."""
+    """The choice that follows from the facts. The facts must be enough for a choice."""
     found = decide(facts)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""The files of Spark's relation that indexes leave, and their counts."""
+"""The files of Spark's relation that remain after indexes are used, and their counts."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ __all__ = [
 
 Int64s = npt.NDArray[np.int64]
 Stores: TypeAlias = Sequence[tuple[IndexStore, Int64s]]
-"""Indexed directories, with the numbers of their files among those that are listed."""
+"""Indexed directories, each with the numbers of its files among the listed files."""
 
 
 def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
-    """The files and the indexed directories among them. The files are Spark's listing, or orcidx's where Spark does not
-    give its own or where it lists several file systems."""
+    """The files, and the indexed directories among them. The files are Spark's listing. They are orcidx's listing if
+    Spark does not give its own, or if it lists several file systems."""
     paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
     given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
     alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1
@@ -61,7 +61,7 @@ def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[t
 
 
 def listing_for(relation: Relation, query: Query, files: ListedFiles, found: Survivors) -> Listing | None:
-    """Spark's listing; the client's where only counts are needed."""
+    """Spark's listing. If only counts are needed, the client's listing."""
     if isinstance(files, SparkFiles) or not (found.fallen.any() or query.reader_options):
         return as_listed(files)
     if is_connect(relation.spark):
@@ -70,7 +70,7 @@ def listing_for(relation: Relation, query: Query, files: ListedFiles, found: Sur
 
 
 def as_listed(files: ListedFiles) -> Listing:
-    """The listing whose files were examined, Spark's or orcidx's."""
+    """The listing with the examined files, which is Spark's or orcidx's."""
     return files.listing if isinstance(files, SparkFiles) else listing_of_client(files.sources)
 
 
@@ -99,12 +99,12 @@ def survivors_of(
             share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
         )
         found = found.with_other(part)
-    notes = [f"a part of the condition rules out nothing, for {reason}" for reason in asked.unjudged]
+    notes = [f"a part of the condition skips no file, because {reason}" for reason in asked.unjudged]
     return replace(found, notes=(*notes, *found.notes))
 
 
 def partition_columns(relation: Relation, query: Query, files: ListedFiles) -> PartitionColumns:
-    """The partition columns of Spark's relation. Over Spark Connect, which does not tell them: every column that the
+    """The partition columns of Spark's relation. Spark Connect does not give them. Then they are all columns that the
     files' paths may define, whatever the option basePath is."""
     names = relation.partition_columns
     if names is None:
@@ -121,8 +121,8 @@ def may_be_old(
     fields: Sequence[StructField],
     session: tuple[Query, PartitionColumns],
 ) -> bool:
-    """True if a remaining file may hold dates or times that Spark and orcidx decode differently. Judged by the files'
-    statistics, which do not cover nested columns."""
+    """True if a remaining file may have dates or times that Spark and orcidx decode differently. The files' statistics
+    decide, but they do not cover nested columns."""
     query, partitions = session
     types = {one.name: _type_name(one.dataType) for one in fields}
     texts = {one.name: one.dataType.simpleString() for one in fields}
@@ -149,7 +149,7 @@ def types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
 
 
 def sizes_of(sizes: Int64s, kept: npt.NDArray[np.bool_]) -> Sizes:
-    """What a listing has, and what is kept of it."""
+    """The sizes of a listing, and of the part of it that is kept."""
     return Sizes(len(sizes), int(sizes.sum()), int(kept.sum()), int(sizes[kept].sum()))
 
 
@@ -159,5 +159,5 @@ def counts_of(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, k
 
 
 def counts_of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
-    """The counts of a read of all files, including those that could be left out."""
+    """The counts of a read of all files, including the files that could be skipped."""
     return counts_of(listing, np.ones(len(listing.names), np.bool_), replace(found, by={}), keys)

@@ -1,7 +1,7 @@
-"""Messages about files of one read whose columns differ: they name two of the files and the option that reads both.
+"""Messages about files of one read whose columns differ. They name two of the files and the option that reads both.
 
-Another message names a file that is no ORC file. This code runs only after a read has failed, so it costs nothing
-otherwise. Of many files it examines the first ones.
+Another message names a file that is not an ORC file. This code runs only after a read has failed, so it costs nothing
+otherwise. If there are many files, it examines the first of them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from orcidx.storage import Source, list_sources
 __all__ = ["damaged_file", "with_files_named", "without_common_schema"]
 
 MOST_OPENED = 256
-"""At most this many files are opened for a message, at about a millisecond each."""
+"""The most files that are opened for a message, at about a millisecond each."""
 
 
 def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:
-    """The error. If it is about a column in which files differ, it names two of the files and the option that reads
-    both."""
+    """The error. If it is about a column that differs between files, its message names two of the files and the option
+    that reads both."""
     if error.column is None or "mergeSchema" in query.reader_options or query.table is not None:
         return error
     hint = _of_types(query, error) if error.file is not None else _of_columns(query, error.column)
@@ -35,21 +35,22 @@ def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:
 
 
 def without_common_schema(query: Query) -> str | None:
-    """The sentence on two files for which ``mergeSchema`` makes no schema; None where all examined files agree."""
+    """The sentence about two files for which ``mergeSchema`` finds no common schema. None if all examined files
+    agree."""
     first: dict[str, tuple[str, OrcType]] = {}
     for file, columns in _columns_of_files(query):
         for name, kind in columns.items():
             other, known = first.setdefault(query.folded(name), (file, kind))
             if str(known) != str(kind):
                 return (
-                    f"the column {name!r} is {known} in {other!r} and {kind} in {file!r}, which mergeSchema does not "
-                    "join: give schema= with a type that both widen to, or read the files apart"
+                    f"the column {name!r} has the type {known} in {other!r} and {kind} in {file!r}, which mergeSchema "
+                    "cannot combine: give schema= with a type to which both widen, or read the files separately"
                 )
     return None
 
 
 def damaged_file(query: Query) -> CorruptFile | None:
-    """What is wrong with the first file that is damaged or no ORC file; None where all examined files are whole."""
+    """The error about the first file that is damaged or not an ORC file. None if all examined files are valid."""
     passed = query.reader_options.get("ignoreCorruptFiles") == "true"
     for source in _sources(query):
         try:
@@ -60,7 +61,7 @@ def damaged_file(query: Query) -> CorruptFile | None:
                 pass
         except CorruptFile as error:
             if passed:
-                error.message += "; Spark looks for the schema even in such files: give schema= as well"
+                error.message += "; Spark reads the schema even from such files: give schema= as well"
             return error
         except (OrcidxError, OSError):
             continue
@@ -68,7 +69,7 @@ def damaged_file(query: Query) -> CorruptFile | None:
 
 
 def _of_columns(query: Query, name: str) -> str | None:
-    """Which file has a column that the first file lacks. (The first file's schema is the one that is read.)"""
+    """The sentence about a file with a column that the first file lacks. The schema of the first file is used."""
     lacking = None
     if query.schema is not None:
         if any(query.folded(one["name"]) == query.folded(name) for one in json_of_schema(query.schema)["fields"]):
@@ -79,17 +80,18 @@ def _of_columns(query: Query, name: str) -> str | None:
             if lacking is None:
                 return None
             if query.schema is not None:
-                return f"{file!r} has it, and schema= leaves it out"
+                return f"{file!r} has it, but schema= does not name it"
             return (
-                f"{file!r} has it and {lacking!r} has not: options={{'mergeSchema': True}} reads the columns of all "
-                "files, schema= those that it names"
+                f"{file!r} has it, but {lacking!r} does not: with options={{'mergeSchema': True}} the columns of all "
+                "files "
+                "are read, with schema= the columns that it names"
             )
         lacking = lacking or file
     return None
 
 
 def _of_types(query: Query, error: InvalidQuery) -> str | None:
-    """Which file has a column in a type to which the type of another file does not widen."""
+    """The sentence about a file whose type of a column does not widen to the type in another file."""
     if query.schema is not None:
         return None
     for file, columns in _columns_of_files(query):
@@ -97,12 +99,12 @@ def _of_types(query: Query, error: InvalidQuery) -> str | None:
         if file == error.file:
             return None
         if kind is not None:
-            return f"it is {kind} in {file!r}, whose schema is read: schema= with a type that both widen to reads both"
+            return f"it is {kind} in {file!r}, whose schema is used: give schema= with a type to which both widen"
     return None
 
 
 def _columns_of_files(query: Query) -> Iterator[tuple[str, Mapping[str, OrcType]]]:
-    """The names of the first files with their columns, without files that are missing or cannot be read."""
+    """The names of the first files with their columns. Files that are missing or cannot be read are left out."""
     for source in _sources(query):
         try:
             with open_file(source, storage_options=query.storage_options) as file:
@@ -116,6 +118,6 @@ def _columns_of_files(query: Query) -> Iterator[tuple[str, Mapping[str, OrcType]
 def _sources(query: Query) -> list[Source]:
     try:
         found = list_sources(query.reached, storage_options=query.storage_options)
-    except (OrcidxError, OSError, ValueError, ImportError):  # for example a scheme that only Hadoop knows
+    except (OrcidxError, OSError, ValueError, ImportError):  # e.g. a scheme that only Hadoop knows
         return []
     return [source for source in found if source.size != 0][:MOST_OPENED]

@@ -1,1 +1,1 @@
-"""How Spark reads a condition, and which files the condition rules out."""
+"""How Spark interprets a condition, and which files the condition skips."""

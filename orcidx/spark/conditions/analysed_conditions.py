@@ -1,7 +1,7 @@
-"""Finds the parts of a condition that can rule out files, in the expression that Spark has analysed, not in its text.
+"""Finds the parts of a condition that can skip files. It uses the expression that Spark has analysed, not its text.
 
-Spark's analysis has resolved columns, casts, functions and variables; the constant parts are folded by its own rules. A
-comparison of a bare column with a literal of the column's own type becomes a predicate, anything else is unknown. Each
+Spark's analysis has resolved columns, casts, functions and variables, and its own rules fold the constant parts. A
+comparison of a bare column with a literal of the column's own type becomes a predicate. Anything else is unknown. Each
 node has two predicates: one holds wherever the node may be true, the other wherever it may be false. NOT swaps them. An
 unknown part below OR makes the whole OR unknown."""
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["Condition", "Nodes", "analysed", "carried_of", "condition_of_json", "conjuncts", "part_of_json"]
 
 _NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
-"""Functions that have another value at every action. A file may only be left out by what holds at every action."""
+"""Functions with a different value at every action. A file may only be skipped by what holds at every action."""
 _GROWS = _NOW | {
     "Literal", "Cast", "DateAdd", "DateSub", "DateAddInterval", "DateAddYMInterval", "AddMonths", "TruncDate",
     "TruncTimestamp", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval",
 }  # fmt: skip
-"""Functions whose value never falls as time goes on: the time itself, moved by a constant or truncated to a unit."""
+"""Functions whose value never decreases with time: the time itself, moved by a constant or truncated to a unit."""
 _SLACK = dt.timedelta(days=1)
-"""A later action may see an earlier time by less than this, because clocks of machines differ and an hour repeats when
+"""A later action may have an earlier time by less than this, because clocks of machines differ and an hour repeats when
 summer time ends."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
-"""Spark's own rules that leave a bare column on one side of a comparison, and a literal on the other."""
+"""Spark's own rules after which a comparison has a bare column on one side and a literal on the other."""
 _COMPARISONS = {
     "EqualTo": Op.EQ,
     "EqualNullSafe": Op.EQ_NULL_SAFE,
@@ -54,16 +54,16 @@ _COMPARISONS = {
 }
 _TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
 _OF_FILES = frozenset({"InputFileName", "InputFileBlockStart", "InputFileBlockLength"})
-"""Functions that only Spark's own reader of files gives a value."""
+"""Functions to which only Spark's own file reader gives a value."""
 _QUERIES = frozenset({"Exists", "ListQuery", "OuterReference"})
 _ANY = Constant(True)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """``may``: a predicate that is true for every row for which the condition is. ``columns``: those that the condition
-    names. ``obstacle``: why no file may be left out by the condition, None where files may be. ``unjudged``: why some
-    parts of the condition rule out nothing."""
+    """``may``: a predicate that is true for every row for which the condition is true. ``columns``: the columns that
+    the condition names. ``obstacle``: why the condition may not skip files, or None if it may. ``unjudged``: why some
+    parts of the condition skip no file."""
 
     may: Predicate
     columns: frozenset[str]
@@ -73,8 +73,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Column:
-    """``is_char``: its values are compared as if they were padded. ``zone``: the time zone by which its times are
-    turned into instants."""
+    """``is_char``: whether values are compared as if they were padded. ``zone``: the time zone that converts the
+    column's times to instants."""
 
     path: tuple[str, ...]
     kind: str
@@ -110,14 +110,14 @@ _UNKNOWN = _Truth()
 
 
 def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
-    """The condition of a DataFrame that was made by one filter, over a relation of ``columns``. Classic sessions only.
+    """The condition of a DataFrame that one filter made from a relation of ``columns``. Only for classic sessions.
 
     ``clock_zone``: the JVM's time zone, in which Spark writes times in its plans. ``collated``: text columns that are
-    not compared by their bytes, which Catalyst's JSON does not show."""
+    not compared by their bytes. Catalyst's JSON does not show this."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
-    if plan.getClass().getSimpleName() != "Filter":  # for example for _metadata, whose columns are added below it
-        return Condition(_ANY, columns, "Spark asks for more than columns of the files")
+    if plan.getClass().getSimpleName() != "Filter":  # e.g. for _metadata, whose columns are added below the filter
+        return Condition(_ANY, columns, "it uses more than columns of the files")
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
     parts, named = conjuncts(before), _named_by(condition, before, columns)
@@ -131,7 +131,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), named)
     folded = conjuncts(nodes)
     if len(folded) != len(parts):
-        return Condition(_ANY, named, (*unjudged, "it depends on the time of each action")[0])
+        return Condition(_ANY, named, (*unjudged, "its value depends on the time of each action")[0])
     may = _judged(parts, folded, reasons, load_zone(clock_zone))
     return Condition(may, named, unjudged=unjudged)
 
@@ -139,9 +139,9 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
 def carried_of(
     filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
 ) -> tuple[Predicate, bool, frozenset[str], bool]:
-    """Returns a predicate that holds wherever the condition is true (as in ``analysed``, with fields of structs),
-    whether it holds nowhere else, the columns that the condition names, and whether it asks which file Spark's reader
-    is reading. ``once``: functions of the current time are evaluated now and never again."""
+    """Returns four values: a predicate that holds wherever the condition is true (as in ``analysed``, with fields of
+    structs); whether it holds nowhere else; the columns that the condition names; and whether the condition uses the
+    file that Spark's reader is reading. ``once``: functions of the current time are evaluated only now."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":
@@ -166,22 +166,22 @@ def carried_of(
 
 
 def _judged(before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[str | None], clock: Zone) -> Predicate:
-    """A predicate that holds wherever all parts of a condition may be true. It is made from the parts that can be
-    judged."""
+    """A predicate that holds wherever all parts of a condition may be true. It is made from the parts that orcidx can
+    evaluate."""
     return all_of(
         *(part_of_json(one, now, clock) for one, now, reason in zip(before, folded, reasons) if reason is None)
     )
 
 
 def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> frozenset[str]:
-    """The columns that a condition names; all columns where it has a subquery whose columns the JSON does not show."""
+    """The columns that a condition names. If a subquery's columns are not in the JSON, these are all columns."""
     is_told = not any("Subquery" in _name(one) or _name(one) in _QUERIES for one in nodes)
     return _columns_of(nodes) if is_told else columns
 
 
 def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
-    """For each conjunct: why it cannot be used to leave files out; None where it can. Spark itself pushes down the
-    other conjuncts, whatever their order."""
+    """For each conjunct: why it cannot skip files, or None if it can. Spark itself pushes down the other conjuncts,
+    whatever their order."""
     steady = (
         [True] * len(parts) if condition.deterministic() else [bool(one.deterministic()) for one in _and(condition)]
     )
@@ -190,7 +190,7 @@ def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[
 
 
 def _and(condition: JavaObject) -> list[JavaObject]:
-    """The expressions of the conjuncts whose nodes ``conjuncts`` gives."""
+    """The expressions of the conjuncts, in the order of ``conjuncts``."""
     waiting, found = [condition], []
     while waiting:
         one = waiting.pop()
@@ -202,9 +202,9 @@ def _and(condition: JavaObject) -> list[JavaObject]:
 
 
 def _nodes(condition: JavaObject, columns: frozenset[str], collated: frozenset[str]) -> Nodes:
-    """The nodes of an expression, with the columns as the relation spells them (Spark keeps the spelling of the text).
-    A LIKE may have another escape character than the backslash, which the JSON does not show; then the nodes of LIKE
-    have an unknown escape character."""
+    """The nodes of an expression. Columns are spelled as in the relation, because Spark keeps the spelling of the text.
+    A LIKE may have another escape character than the backslash, which the JSON does not show. In this case the nodes of
+    LIKE get an unknown escape character."""
     nodes: Nodes = json.loads(condition.toJSON())
     spelled = {one.lower(): one for one in columns}
     for node in nodes:
@@ -227,13 +227,13 @@ def _with_collations(nodes: Nodes, collated: frozenset[str]) -> Nodes:
 
 @lru_cache(maxsize=1)
 def _rules(jvm: JavaObject) -> list[JavaObject]:
-    """Objects of the JVM that are kept as long as it runs."""
+    """Objects of the JVM, which are kept as long as the JVM runs."""
     names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
     return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
 
 
 def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObject:
-    """The plan after ``_RULES``. These compute constants, so a cast of ANSI SQL may fail here, as in every query."""
+    """The plan after ``_RULES``. The rules compute constants, so a cast in ANSI SQL can fail here as in every query."""
     with told_in_a_sentence(condition, "compute"):
         for rule in _rules(jvm):
             plan = rule.apply(plan)
@@ -254,7 +254,7 @@ def conjuncts(nodes: Nodes) -> list[Nodes]:
 
 
 def _end(nodes: Nodes, at: int) -> int:
-    """The end of the expression that begins at a node."""
+    """The end of the expression that begins at this node."""
     wanted = 1
     while wanted:
         wanted += nodes[at]["num-children"] - 1
@@ -264,8 +264,8 @@ def _end(nodes: Nodes, at: int) -> int:
 
 def _inlined(nodes: Nodes) -> Nodes:
     """The expression with references to a bare column replaced by the column. Since 4.0 Spark names the column of a
-    BETWEEN once and refers to it. References have no numbers in the JSON, so they stay where there are several names,
-    or one inside another."""
+    BETWEEN once and then refers to it. The JSON has no numbers for references. So they are not replaced if there are
+    several names, or one name inside another."""
     found: Nodes = []
     at = 0
     while at < len(nodes):
@@ -287,8 +287,8 @@ def _inlined(nodes: Nodes) -> Nodes:
 def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
     """A predicate that holds wherever a conjunct may be true, at any action from now on.
 
-    ``folded``: the conjunct with the current time as a constant. A column that must be at or after a time that only
-    grows is also at or after today's value of it. Nothing is known of any other function of the current time."""
+    ``folded``: the conjunct with the current time as a constant. If a column must be at or after a time that only
+    increases, it is also at or after today's value of the time. Nothing is known about other functions of the time."""
     may = condition_of_json(folded, clock)
     if not _asks_the_time(before):
         return may
@@ -325,25 +325,25 @@ def _columns_of(nodes: Nodes) -> frozenset[str]:
 
 
 def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
-    """Why a condition cannot be used to leave files out, although Spark accepts it."""
+    """Why a condition cannot skip files, although Spark accepts it."""
     for node in nodes:
         name = _name(node)
         if "UDF" in name or "Subquery" in name or name in _QUERIES:
             return f"it has {'an' if name[0] in 'AEIOU' else 'a'} {name}"
         if name == "AttributeReference" and node["name"] not in columns:
-            return f"it asks for {node['name']}, which is no column of the files"
+            return f"it uses {node['name']}, which is not a column of the files"
     return None
 
 
 def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
-    """Predicates that hold wherever an expression, given in Catalyst's JSON (its nodes in preorder), may be true or
-    false."""
+    """The predicate that holds wherever an expression may be true. The expression is given in Catalyst's JSON (its
+    nodes in preorder)."""
     return _truth(nodes, clock).true
 
 
 def _truth(nodes: Nodes, clock: Zone, *, whole: bool = False) -> _Truth:
-    """``whole``: for rows that orcidx reads itself, where fields of structs, CHAR and times of any age can be judged
-    too."""
+    """``whole``: the rows are read by orcidx itself. Then fields of structs, CHAR and times of any age can also be
+    evaluated."""
     stack: list[Any] = []
     for node in reversed(_inlined(nodes)):
         children = [stack.pop() for _ in range(node["num-children"])]
@@ -375,9 +375,9 @@ def _node(node: Mapping[str, Any], children: list[Any], clock: Zone, *, whole: b
     leaf = _leaf(name, node, children)
     if leaf is None:
         return _UNKNOWN
-    if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false; here it is NULL
+    if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false, but orcidx's is NULL
         return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)), True)
-    # Spark makes a Java set of a long list of keys, in which -0.0 is not 0.0.
+    # Spark converts a long list of keys to a Java set, in which -0.0 is not 0.0.
     zero = leaf.op is Op.IN and any(isinstance(one, float) and one == 0 for one in leaf.literals)
     return _Truth(leaf, ~leaf, not zero)
 
@@ -392,7 +392,7 @@ def _attribute(node: Mapping[str, Any], *, whole: bool) -> Any:
 
 
 def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
-    """The column below a cast to its own type (as in a list with a null), or below a cast of a local time to an
+    """The column below a cast to its own type (as in a list with a null), or below a cast from a local time to an
     instant."""
     if node.get("dataType") == column.kind and not column.is_char:
         return column
@@ -402,7 +402,7 @@ def _recast(column: _Column, node: Mapping[str, Any], *, whole: bool) -> Any:
 
 
 def _placed(path: tuple[str, ...], kind: Any, *, whole: bool) -> Any:
-    """A column or a field of a struct that predicates can be about."""
+    """A column, or a field of a struct, that a predicate can use."""
     if isinstance(kind, str):
         return _Column(path, kind)
     is_struct = whole and isinstance(kind, dict) and kind.get("type") == "struct" and "__COLLATIONS" not in str(kind)
@@ -421,7 +421,7 @@ def _as_truth(value: object) -> _Truth:
 
 
 def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
-    """The predicate of a node that tests a bare column; None for any other node."""
+    """The predicate of a node that tests a bare column. None for any other node."""
     column, *rest = children or [None]
     op = _COMPARISONS.get(name)
     if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _TURNED:
@@ -455,8 +455,8 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
 
 
 def _like(path: tuple[str, ...], pattern: str, escape: str | None) -> Leaf | None:
-    """A pattern in which the escape character stands only before characters that it may escape; Spark raises for any
-    other. ``escape``: None means the backslash, an empty text an unknown character."""
+    """A pattern whose escape character is only before characters that it may escape. Spark raises an error for any
+    other pattern. ``escape``: None means the backslash, and an empty text means an unknown character."""
     escape = "\\" if escape is None else escape
     if len(escape) != 1:
         return None

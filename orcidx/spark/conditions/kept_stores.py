@@ -1,8 +1,8 @@
-"""Catalogs of indexes that stay in memory between two ``read`` calls of the same directory.
+"""Catalogs of indexes that stay in memory between two ``read`` calls for the same directory.
 
 Reading a catalog of a few files takes the driver some eight milliseconds, which is noticeable in a count over one
-column. Catalogs are numbered and never changed, so a store is the same as long as the listing of its catalogs is, with
-sizes and times."""
+column. Catalogs are numbered and never changed. So a store stays valid as long as the listing of its catalogs has the
+same sizes and times."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from orcidx.storage import IdentityCache
 __all__ = ["KeptStores"]
 
 KINDS = ("path", "hadoop")
-"""Schemes of storages whose listings are cheap and have times in milliseconds or tags."""
+"""Schemes of storages with cheap listings that have tags, or times in milliseconds."""
 STORES, STORE_BYTES = 16, 16 << 20
-"""How many stores are kept, and how many bytes each may have: that is some 50,000 files with statistics of a few
+"""How many stores are kept, and the largest size of a kept store in bytes: some 50,000 files with statistics of a few
 columns."""
 
 
@@ -25,14 +25,15 @@ class KeptStores:
         self._stores: IdentityCache[IndexStore] = IdentityCache(STORES)
 
     def known(self, store: IndexStore) -> IndexStore:
-        """The kept store with the same catalogs and what it has already read; the given one where none is kept."""
+        """The kept store with the same catalogs and everything that it has read. Without a kept store, the given
+        store."""
         if store.root.kind not in KINDS:
             return store
         kept = self._stores.get(identity_of(store))
         return store if kept is None else kept
 
     def keep(self, store: IndexStore) -> None:
-        """Keeps a store with what it has read so far, unless that is too large."""
+        """Keeps a store with everything that it has read so far, unless it is too large."""
         if store.root.kind not in KINDS:
             return
         large = memory_of(store) > STORE_BYTES

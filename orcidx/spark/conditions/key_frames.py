@@ -1,4 +1,4 @@
-"""``where_in``: a read keeps the rows whose keys are in a small DataFrame. The keys are collected once."""
+"""``where_in``: keeps the rows whose keys are in a small DataFrame. The keys are collected once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["MOST_KEYS", "Keys", "keys_of", "pruning_by", "restricted_to"]
 
 MOST_KEYS = 100_000
-"""At most this many keys are looked for one by one; for more keys only their range is used."""
+"""The most keys that are looked up one by one. For more keys only their range is used."""
 SMALL_BYTES = 16 << 20
-"""Bytes, by Spark's estimate: the keys of a smaller frame are made distinct on the driver. Spark's own ``distinct`` is
-a job of two stages with a shuffle; it took 280 ms where collecting the same 100 keys took 80 ms."""
+"""Bytes, by Spark's estimate. The keys of a smaller frame are made distinct on the driver. Spark's own ``distinct`` is
+a job of two stages with a shuffle. It took 280 ms for 100 keys; collecting the same keys took 80 ms."""
 _NARROW = ("Project", "Filter")
 _MEASURED = ("LocalRelation", "InMemoryRelation", "Range")
-"""Plans without inputs whose number of rows Spark knows. For files it knows the stored bytes; for other plans it
+"""Plans without inputs whose number of rows Spark knows. For files Spark knows the stored bytes. For other plans Spark
 guesses."""
 _STORED, _OF_PYTHON = "LogicalRelation", "LogicalRDD"
 _TYPES = ("byte", "short", "integer", "long", "string", "date")
@@ -37,14 +37,14 @@ _TYPES = ("byte", "short", "integer", "long", "string", "date")
 
 @dataclass(frozen=True)
 class Keys:
-    """The distinct keys of a column, none of them null, in its own type."""
+    """The distinct keys of a column, in the column's own type. No key is null."""
 
     column: str
     values: pa.Array
 
     @property
     def pruning(self) -> Predicate:
-        """A predicate that every row with one of the keys satisfies."""
+        """A predicate that is true for every row with one of the keys."""
         if len(self.values) <= MOST_KEYS:
             return Leaf((self.column,), Op.IN, tuple(self.values.to_pylist()))
         ends = pc.min_max(self.values)
@@ -53,42 +53,48 @@ class Keys:
     @property
     def note(self) -> str:
         """The text about the keys that ``why`` shows."""
-        how = "" if len(self.values) <= MOST_KEYS else ", too many to look for each one, so their range is used"
+        how = "" if len(self.values) <= MOST_KEYS else ", too many to look up each key, so only their range is used"
         return f"{len(self.values):,} keys of {self.column}{how}"
 
 
 def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -> tuple[Keys, ...]:
-    """Evaluates the DataFrames, each of which has one column. Raises ``InvalidQuery`` unless the column has exactly the
-    type of the relation's column, and a type that every reader and index compares in the same way."""
+    """Evaluates the DataFrames. Each has one column. Raises ``InvalidQuery`` unless this column has exactly the type of
+    the relation's column, and a type that every reader and index compares in the same way."""
     if where_in is None:
         return ()
     if not isinstance(where_in, Mapping):
-        raise InvalidQuery('where_in is {"column": a DataFrame with the keys}')
+        raise InvalidQuery('where_in must be a mapping: {"column": a DataFrame with the keys}')
     fields = {one.name if case_sensitive else one.name.casefold(): one for one in relation.schema.fields}
     found = []
     for name, frame in where_in.items():
         field = fields.get(name if case_sensitive else str(name).casefold())
         if field is None:
             raise InvalidQuery(
-                f"where_in: no column {name!r}; the columns are {', '.join(relation.columns)}", column=name
+                f"where_in: the schema has no column {name!r}; the columns are {', '.join(relation.columns)}",
+                column=name,
             )
         if not hasattr(frame, "schema") or len(getattr(frame, "columns", ())) != 1:
-            raise InvalidQuery("where_in takes a DataFrame with one column, the keys: select it", column=name)
+            raise InvalidQuery("where_in needs a DataFrame with one column, the keys: select this column", column=name)
         kind, own = field.dataType.jsonValue(), frame.schema.fields[0].dataType.jsonValue()
         if kind not in _TYPES or field.metadata:
-            raise InvalidQuery(f"where_in takes no keys of {field.dataType.simpleString()}: join it", column=name)
+            raise InvalidQuery(
+                f"where_in does not support keys of type {field.dataType.simpleString()}: use a join instead",
+                column=name,
+            )
         if own != kind:
             own_name, wanted = frame.schema.fields[0].dataType.simpleString(), field.dataType.simpleString()
-            raise InvalidQuery(f"the keys are {own_name} and the column {wanted}: cast the keys to it", column=name)
+            raise InvalidQuery(
+                f"the keys have the type {own_name}, but the column has {wanted}: cast the keys", column=name
+            )
         arrow = arrow_schema_of(struct_json([("key", kind)]))
         found.append(Keys(field.name, _taken(frame, arrow)))
     return tuple(found)
 
 
 def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
-    """The distinct keys that are not null. No shuffle is needed where the rows come from one stage: a frame that is
-    known to be small is collected as it is, small files are read by one task, and for rows from Python each task
-    removes its own duplicates."""
+    """The distinct keys that are not null. If all rows come from one stage, no shuffle is needed: a frame that is known
+    to be small is collected directly, small files are read by one task, and for rows from Python each task removes its
+    own duplicates."""
     keys = frame.toDF("key").where("key IS NOT NULL")
     leaf, size, is_counted = _leaf_of(keys)
     if is_counted and size <= SMALL_BYTES:
@@ -108,39 +114,39 @@ def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
 
 
 def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
-    """Returns the kind of the one plan from which, filtered, all rows of a frame come (else an empty text), its size in
-    bytes by Spark's estimate, and whether Spark counted that."""
+    """Returns the kind of the single plan from which all rows of a frame come by filtering (else an empty text), its
+    size in bytes by Spark's estimate, and whether Spark counted this size."""
     if is_connect(frame.sparkSession):
         return "", 0, False
-    plan = frame._jdf.queryExecution().optimizedPlan()  # the job uses this plan too
+    plan = frame._jdf.queryExecution().optimizedPlan()  # the job uses the same plan
     node = plan
     while (name := node.getClass().getSimpleName()) in _NARROW:
         node = node.child()
     if name not in (*_MEASURED, _STORED, _OF_PYTHON):
         return "", 0, False
     stats = node.stats()
-    # for example of a checkpoint
+    # e.g. for a checkpoint, Spark counts the rows
     is_counted = name in _MEASURED or (name == _OF_PYTHON and stats.rowCount().isDefined())
     return name, int(str(stats.sizeInBytes())), is_counted
 
 
 def _once(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: each key of a task once; a null instead where there are more than ``most``."""
+    """For ``mapInArrow``: each key of a task once. If there are more than ``most`` keys, a null instead."""
     seen = pa.array([], schema.field("key").type)
     for batch in batches:
-        if len(seen) <= most:  # the remaining batches must be taken from Spark, and are ignored
+        if len(seen) <= most:  # all batches must be taken from Spark, even if they are ignored
             seen = pc.unique(pa.concat_arrays([seen, batch.column(0).cast(seen.type)]))
     yield pa.RecordBatch.from_arrays([seen if len(seen) <= most else pa.nulls(1, seen.type)], schema=schema)
 
 
 def pruning_by(keys: tuple[Keys, ...]) -> Predicate:
-    """A predicate that every row satisfies that has a key of each frame."""
+    """A predicate that is true for every row that has a key of each frame."""
     whole: Predicate = all_of(*(one.pruning for one in keys))
     return whole
 
 
 def restricted_to(spark: SparkSession, frame: DataFrame, keys: tuple[Keys, ...]) -> DataFrame:
-    """The rows of a DataFrame that have, in every key column, one of its keys."""
+    """The rows of a DataFrame whose value in every key column is one of the column's keys."""
     from pyspark.sql import functions as F
 
     for one in keys:

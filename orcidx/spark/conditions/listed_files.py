@@ -1,7 +1,7 @@
-"""The files of a scan, in columns rather than an object for each file, as there may be many thousands.
+"""The files of a scan, stored in columns and not as one object per file, because there may be many thousands.
 
-``SparkFiles`` are files that Spark has listed. Nothing is listed twice, and files are left out of the same listing that
-is read. ``ClientFiles`` are sources that orcidx has listed itself, where Spark does not give its listing."""
+``SparkFiles`` are files that Spark has listed. Nothing is listed twice, and files are skipped in the same listing that
+is read. ``ClientFiles`` are sources that orcidx has listed itself because Spark does not give its listing."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _LOCAL = re.compile("^file:/+")
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of a relation, as Spark listed them: their names as Hadoop spells them, sizes in bytes, times in
-    milliseconds, and the tags of object stores, where they have some."""
+    """The files of a relation, as Spark listed them: names in Hadoop's spelling, sizes in bytes, times in milliseconds,
+    and the tags of object stores that have tags."""
 
     names: tuple[str, ...]
     sizes: Int64s
@@ -47,7 +47,7 @@ class Listing:
 
 
 def listing_of(text: str) -> Listing:
-    """The files of a listing that Java has written (``Served.java``)."""
+    """Reads the text of a listing that Java has written (``Served.java``)."""
     if not text:
         return Listing((), np.zeros(0, np.int64), np.zeros(0, np.int64))
     names, sizes, times, etags = parts_of(text, 4)
@@ -70,15 +70,15 @@ class ClientFiles:
 
     @cached_property
     def sizes(self) -> Int64s:
-        """Bytes; 0 where they are not known."""
+        """The sizes in bytes. 0 means unknown."""
         return np.array([one.size or 0 for one in self.sources], np.int64)
 
     def stores(self) -> list[tuple[IndexStore, Int64s]]:
-        """The indexed directories that the files lie in, each with the numbers of its files."""
+        """The indexed directories with these files, each with the numbers of its files."""
         return [(store, np.array(numbers, np.int64)) for store, numbers in stores_of(self.sources)]
 
     def some(self, numbers: Int64s) -> ClientFiles:
-        """The files with these numbers only."""
+        """Only the files with these numbers."""
         return ClientFiles([self.sources[number] for number in numbers.tolist()])
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:
@@ -94,7 +94,7 @@ class ClientFiles:
 @dataclass(frozen=True)
 class SparkFiles:
     """Files of this machine, or of one session's file systems, that Spark has listed. ``given``: the directories, globs
-    or files that Spark was to list."""
+    or files that Spark had to list."""
 
     listing: Listing
     given: Sequence[Source]
@@ -122,8 +122,8 @@ class SparkFiles:
 
     @cached_property
     def _directories(self) -> tuple[Int64s, list[Source]]:
-        """For each file the number of its directory, and one file of each directory. All files of one directory have
-        the same root and the same partition values."""
+        """The number of the directory of each file, and one file of each directory. All files of one directory have the
+        same root and the same partition values."""
         codes = pc.replace_substring_regex(self._places, "[^/]*$", "").dictionary_encode().indices
         of_file = codes.to_numpy().astype(np.int64)
         _, first = np.unique(of_file, return_index=True)
@@ -154,7 +154,7 @@ class SparkFiles:
         return SparkFiles(part, self.given)
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:
-        """Versions of local files with times in milliseconds, since Hadoop gives no finer ones."""
+        """As above, but local files have times in milliseconds, because Hadoop gives no finer times."""
         etags = [plain_etag(one) for one in self.listing.etags] or pa.nulls(len(self), pa.string())
         columns = [
             place_below(store.root, self._places),

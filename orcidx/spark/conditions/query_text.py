@@ -1,4 +1,4 @@
-"""The differences between Spark's reading of a condition's text and orcidx's own SQL."""
+"""The differences between Spark's interpretation of a condition's text and orcidx's own SQL."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
 
 
 def may_mean_otherwise(text: str) -> bool:
-    """Whether Spark may read a text differently from orcidx's SQL. Spark's version and settings decide on double
-    quotes, escapes, quotes in a string, adjacent strings, strings with a prefix such as raw ones, comments, and
-    variables (``${name}``), which Spark replaces within strings as well."""
+    """Whether Spark may interpret a text differently from orcidx's SQL. In Spark, the version and settings decide about
+    double quotes, escapes, quotes in a string, adjacent strings, strings with a prefix such as raw strings, comments,
+    and variables (``${name}``), which are replaced within strings as well."""
     return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
 
 
@@ -31,19 +31,19 @@ _ALIKE = frozenset(
     {"add", "subtract", "multiply", "divide", "cast", "utf8_length", "binary_length", "negate", "invert", "is_null"}
     | {"add_checked", "subtract_checked", "multiply_checked", "divide_checked", "negate_checked", "invert_kleene"}
 )
-"""pyarrow's functions that compute the same as Spark's. Others do not: pyarrow's trim removes all white space, its
+"""pyarrow's functions with the same results as Spark's. Others differ: pyarrow's trim removes all white space, its
 round rounds half to even, and so on."""
 
 
 def parse_text(where: Where) -> Predicate:
     """Like ``parse``, with Spark's meaning of a text: isnan(NULL) is false, so its negation is true for nulls.
 
-    Raises ``InvalidQuery`` for a text that Spark may read differently: a delete of 'a\\\\b' once deleted other rows.
+    Raises ``InvalidQuery`` for a text that Spark may interpret differently. A delete of 'a\\b' once deleted other rows.
     """
     if isinstance(where, str) and may_mean_otherwise(where):
         raise InvalidQuery(
-            f"{where!r:.200}: Spark reads double quotes, backslashes, quotes within a string, strings with a prefix "
-            "and ${variables} by rules of its own, which are not known here; give the condition as an orcidx.col "
+            f"{where!r:.200}: Spark has its own rules for double quotes, backslashes, quotes within a string, strings "
+            "with a prefix and ${variables}, and orcidx does not know them; give the condition as an orcidx.col "
             "predicate, or filter the DataFrame by it"
         )
     if not isinstance(where, str):
@@ -56,8 +56,9 @@ def parse_text(where: Where) -> Predicate:
 
 
 def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> None:
-    """Raises ``InvalidQuery`` for what pyarrow and Spark compute differently. pyarrow takes the parts of an instant in
-    UTC, Spark in the session's time zone. Division by zero is infinite in pyarrow; in Spark it is null or an error."""
+    """Raises ``InvalidQuery`` for computations with different results in pyarrow and Spark. pyarrow takes the parts of
+    an instant in UTC, but Spark takes them in the session's time zone. Division by zero is infinite in pyarrow; in
+    Spark it is null or an error."""
     for part in parts(where):
         if not isinstance(part, External):
             continue
@@ -65,24 +66,26 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
             found, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
             if pa.types.is_timestamp(kind) and kind.tz is not None:
                 raise InvalidQuery(
-                    f"orcidx would compute with {found[0]} as UTC shows it, but Spark computes it in the session's "
-                    "time zone: leave that out of where=, and filter the DataFrame by it"
+                    f"orcidx would compute with {found[0]} in UTC, but Spark computes in the session's time zone: "
+                    "leave "
+                    "this part out of where=, and filter the DataFrame by it"
                 )
         if other := sorted(set(re.findall(r"\b([a-z_0-9]+)\(", str(part.expression))) - _ALIKE):
             raise InvalidQuery(
-                f"orcidx would compute {', '.join(other)} by pyarrow, whose results may differ from Spark's: leave "
-                "that out of where=, and filter the DataFrame by it"
+                f"orcidx would compute {', '.join(other)} with pyarrow, whose results may differ from Spark's: leave "
+                "this "
+                "part out of where=, and filter the DataFrame by it"
             )
         if not all(re.match(r"cast\(-?[\d.]*[1-9]", one) for one in _divisors(str(part.expression))):
             raise InvalidQuery(
-                "orcidx and Spark give different results for division by zero: leave division by a column out of "
+                "orcidx and Spark have different results for division by zero: leave the division by a column out of "
                 "where=, and filter the DataFrame by it"
             )
 
 
 def _divisors(expression: str) -> Iterator[str]:
-    """The rest of a pyarrow Expression's text from the second argument of each division on; the whole text where a
-    quoted text may have brackets of its own."""
+    """The rest of a pyarrow Expression's text after each division's first argument. The whole text if a quoted text may
+    contain brackets."""
     for found in re.finditer(r"\bdivide\(", expression):
         depth = 0
         for at in range(found.end(), len(expression)):

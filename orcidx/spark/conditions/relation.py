@@ -1,7 +1,7 @@
 """Spark's own relation of a read, and the same relation without some of its files.
 
-If few files remain, they are read by their explicit paths, which costs nothing. If many remain, a filter on
-``_metadata.file_path`` selects them, which Spark evaluates when it plans and again for each row."""
+If few files remain, they are read by their explicit paths, which costs nothing. If many files remain, a filter on
+``_metadata.file_path`` selects them. Spark evaluates the filter when it plans, and again for each row."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 __all__ = ["MOST_NAMED", "MOST_TEXT", "Relation", "escaped", "paths_of", "relation_of"]
 
 MOST_NAMED = 32
-"""At most this many files are read by explicit paths; Spark took 13.6 s to look up 2,000 paths."""
+"""The most files that are read by explicit paths. Spark took 13.6 s to look up 2,000 paths."""
 MOST_TEXT = 20_000
-"""The most letters of a filter on names: a plan shows it four times, and should stay under 100 kB."""
+"""The most letters of a filter on names. A plan shows the filter four times, and should stay under 100 kB."""
 SLICE, SLICED = 12, 120
-"""How many files one call asks Spark for, while they are few. An answer of py4j above 8 kB takes 40 ms longer, because
-its second packet waits for an acknowledgement that the kernel delays (22 files take 0.4 ms, 24 files 43 ms)."""
+"""How many files one call to Spark returns, while there are few files. An answer of py4j above 8 kB takes 40 ms longer,
+because its second packet waits for an acknowledgement that the kernel delays (22 files take 0.4 ms, 24 files 43 ms)."""
 COMPILED = 1000
-"""With more files, a Java class of orcidx gives paths, sizes and times. It takes 0.3 s to compile once in a process;
-then 20,000 files take 35 ms, where the text of their statuses takes 400 ms."""
+"""With more files, a Java class of orcidx returns paths, sizes and times. To compile it takes 0.3 s, once in a process.
+Then 20,000 files take 35 ms, but the text of their statuses takes 400 ms."""
 LISTED = 4
-"""Looking up one path costs as much as listing this many files: 17 of 24 files took 37 ms by their paths and 14 ms by a
-glob of their names."""
+"""To look up one path costs as much as to list this many files. 17 of 24 files took 37 ms by their paths, and 14 ms by
+a glob of their names."""
 _MOST_UNUSUAL = 200
-"""The most names with unusual characters that are spelled by the JVM, by a call each."""
+"""The most names with unusual characters that the JVM encodes, by one call each."""
 _KNOWN = ("file:/", "hdfs://", "s3a://")
-"""Schemes for which this spelling of names was tested, with and without partitions."""
+"""Schemes for which this encoding of names was tested, with and without partitions."""
 _SERVER = re.compile(r"\w+://[^/]*/")
 _STATUS = re.compile(
     r"(?:^|\x01)\w*\{path=([^\x01]*?); isDirectory=false; length=(\d+);[^\x01]*?modification_time=(\d+);"
@@ -55,13 +55,13 @@ _STATUS = re.compile(
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _IN_GLOB = re.compile(r"[A-Za-z0-9_.=+-]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
-"""What ``java.net.URI`` leaves as it is in a path."""
+"""Characters that ``java.net.URI`` does not encode in a path."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """``frame``: the DataFrame of the whole relation. ``root``: its directory, None where it has several. ``options``:
-    those of Spark's reader. ``table``: the catalog's table, whose partitions may lie anywhere."""
+    """``frame``: the DataFrame of the whole relation. ``root``: its directory, or None if it has several. ``options``:
+    the options of Spark's reader. ``table``: the catalog's table, whose partitions may be anywhere."""
 
     spark: SparkSession
     frame: DataFrame
@@ -72,13 +72,13 @@ class Relation:
 
     @cached_property
     def _files_relation(self) -> Any:
-        """Spark's own relation of files; None where the plan is no such relation. Each step is a call of the JVM."""
+        """Spark's own relation of files. None if the plan is not such a relation. Each step is a call to the JVM."""
         plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
         return plan.relation() if plan.getClass().getSimpleName() == "LogicalRelation" else None
 
     @cached_property
     def _location(self) -> Any:
-        """Spark's file index; None where it is of a kind that does not give its files."""
+        """Spark's file index. None if its kind does not give its files."""
         if self._files_relation is None:
             return None
         location = self._files_relation.location()
@@ -88,7 +88,7 @@ class Relation:
         return location
 
     def listing(self) -> Listing | None:
-        """The files, by few calls of the JVM; None where Spark does not give them."""
+        """The files, by few calls to the JVM. None if Spark does not give them."""
         return self._listing
 
     @cached_property
@@ -107,36 +107,36 @@ class Relation:
         slices = [part.mkString("\x01") for part in parts]
         text = "\x01".join(slices)
         found = _STATUS.findall(text)
-        if len(found) != count or text.count("; isDirectory=") != count:  # a name may read like the rest of a status
+        if len(found) != count or text.count("; isDirectory=") != count:  # a name may look like the rest of a status
             return listing_of(SessionFiles(self.spark).columns(files))
         names, sizes, times = zip(*found) if found else ((), (), ())
         return Listing(tuple(names), np.array(sizes, np.int64), np.array(times, np.int64))
 
     @cached_property
     def partition_columns(self) -> frozenset[str] | None:
-        """Columns whose values come from directories or the catalog; None where Spark does not tell."""
+        """The columns whose values come from directories or the catalog. None if Spark does not give them."""
         if is_connect(self.spark) or self._files_relation is None:
             return None
         return frozenset(self._files_relation.partitionSchema().fieldNames())
 
     @property
     def named_files_are_alike(self) -> bool:
-        """Whether files given by name get the same partition columns that they have in the whole relation."""
+        """Whether files that are given by name get the same partition columns as in the whole relation."""
         if is_connect(self.spark):
             return self.root is not None and self.table is None
         unpartitioned = self._location.partitionSchema().isEmpty()
         if self.table is None:
             return self.root is not None or unpartitioned
-        # A partition has the catalog's values, whatever its directory is called, and CHAR is padded by the table's
+        # A partition has the catalog's values, whatever the name of its directory is, and CHAR is padded by the table's
         # plan.
         return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
 
     def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> DataFrame:
-        """The relation of some of the files, with the schema and the partitions of the whole."""
+        """The relation of some of the files, with the schema and the partitions of the whole relation."""
         reader = self.spark.read.options(**self.options)
         if is_connect(self.spark):
             reader = reader.schema(self.frame.schema)
-        else:  # the schema object of the JVM itself, without a conversion to text
+        else:  # uses the JVM's own schema object, without a conversion to text
             reader._jreader = reader._jreader.schema(self.frame._jdf.schema())
         pattern = self._pattern(names, dropped)
         if pattern is not None and self.root is not None:
@@ -146,15 +146,15 @@ class Relation:
         return self._in_order(reader.orc([escaped(name) for name in names]))
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
-        """The relation with its columns in the order of the whole. For a given schema Spark puts the columns of
-        directories last, even where the files store them between others."""
+        """The relation with its columns in the order of the whole relation. For a given schema Spark puts the columns
+        of directories last, even if the files store them between other columns."""
         columns = self.frame.columns
         if frame.columns == columns:
             return frame
         return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
 
     def _pattern(self, names: Sequence[str], dropped: Sequence[str]) -> str | None:
-        """A glob of the files' names, where listing their directory again takes less time than looking up each path."""
+        """A glob of the files' names, if listing their directory again takes less time than looking up each path."""
         if is_connect(self.spark) or self.root is None or self.table is not None or self.options:
             return None
         if len(names) + len(dropped) > LISTED * len(names):
@@ -165,10 +165,10 @@ class Relation:
         return "{" + ",".join(sorted(last)) + "}"
 
     def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> DataFrame | None:
-        """The relation with a filter on the names of its files, by the shorter of the two lists.
+        """The relation with a filter on the names of its files. The filter uses the shorter of the two lists.
 
-        None where that is impossible: there are too many names, a column is called ``_metadata``, Spark may spell the
-        scheme's names differently, or a name has a quote, whose meaning in SQL depends on a conf of the session."""
+        None if that is impossible: there are too many names, a column has the name ``_metadata``, Spark may encode the
+        scheme's names differently, or a name has a quote, whose meaning in SQL depends on a setting of the session."""
         names, word = (kept, "IN") if len(kept) <= len(dropped) else (dropped, "NOT IN")
         if any(one.casefold() == "_metadata" for one in self.frame.columns):
             return None
@@ -190,7 +190,7 @@ class Relation:
         return "file:/" if match is None else match[0]
 
     def _spelled(self, names: Iterable[str]) -> list[str] | None:
-        """Names as ``_metadata.file_path`` has them, encoded like ``java.net.URI``; None where the encoding is not
+        """The names as ``_metadata.file_path`` has them, encoded like ``java.net.URI``. None if the encoding is not
         known."""
         connect = is_connect(self.spark)
         paths: Any = None if connect else self.spark._jvm.org.apache.hadoop.fs
@@ -217,7 +217,7 @@ def relation_of(
     table: CatalogTable | None = None,
     at: object = None,
 ) -> Relation:
-    """Spark's relation of what ``orcidx.spark.read`` calls a path. Raises what Spark raises."""
+    """Spark's relation for the ``path`` argument of ``orcidx.spark.read``. Raises Spark's own errors."""
     options = dict(options or {})
     if table is not None:
         return Relation(spark, spark.table(table.name), table.location, options, table, _files_of(at))
@@ -241,7 +241,7 @@ def _files_of(at: object) -> SessionFiles | None:
 
 
 def paths_of(path: str | Sequence[str]) -> list[str]:
-    """The text that Spark gets for a path or several: names of existing files are escaped so that they are no globs."""
+    """The text that Spark gets for one path or several. Names of existing files are escaped, so they are not globs."""
     paths = [path] if isinstance(path, str) else list(path)
     return [escaped(one) if os.path.exists(one) else one for one in paths]
 

@@ -1,8 +1,8 @@
-"""Which files of Spark's listing are proven to hold no row that matches, by the indexes of their directory.
+"""Which files of Spark's listing are proven to have no matching row, by the indexes of their directory.
 
-A file is left out only where Spark's listing, orcidx's listing of the directory and the catalog of its indexes agree on
-its size and time; every other file is read. Spark's listing is fetched only where the other two leave a file out.
-Statistics of a column are used where the file's type is that of the relation, or widens to it without changing a value.
+A file is skipped only if Spark's listing, orcidx's listing of the directory and the catalog of its indexes have the
+same size and time for it. Every other file is read. Spark's listing is fetched only if the other two skip a file.
+Statistics of a column are used if the file's type is that of the relation, or widens to it without changing a value.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
 FUTILE_INDEXES = 8
-"""If this many file indexes have ruled out nothing, no more are asked."""
+"""If this many file indexes have excluded no file, no more indexes are used."""
 SCAN_BYTES = 200_000_000
-"""Stored bytes that one core reads in a second, about as Spark's reader does."""
+"""Stored bytes that one core reads per second, about as fast as Spark's reader."""
 FILE_SECONDS = 0.002
-"""Seconds in which one core opens a file, about as Spark's reader does for small ones."""
+"""Seconds that one core needs to open a file, about as long as Spark's reader needs for small files."""
 COST_SHARE = 0.5
-"""Asking file indexes may cost this share of the scan time that it is expected to save, judged by the indexes asked so
-far. (For 2,000 files of 60 kB with bloom filters of 240 kB, reading the indexes took longer than reading the files.)
-For local files the cost is processor time, because a busy machine slows the scan as well."""
+"""The use of file indexes may cost this share of the scan time that it is expected to save. The indexes used so far
+give the estimate. (For 2,000 files of 60 kB with bloom filters of 240 kB, reading the indexes took longer than reading
+the files.) For local files the cost is processor time, because a busy machine also slows down the scan."""
 ASKED_AT_ONCE = 8
-"""How many indexes in a remote store are asked at the same time: most of the time is waiting."""
+"""How many indexes in a remote store are read at the same time. Most of the time is waiting."""
 REQUESTS_OF_SPARK = 3
-"""Spark's reader sends at least this many requests for a file in a store (the tail, a stripe's footer, columns), where
-an index takes one. The time of a request is measured with the indexes that are asked."""
+"""The least number of requests of Spark's reader for a file in a store (the tail, a stripe's footer, columns). An index
+needs one request. The time of a request is measured with the indexes that are used."""
 PATIENCE_SECONDS = 0.03
-"""Seconds that asking may take even if it saves nothing. For few files users do not notice it, and they expect files
-that can be left out to be left out."""
+"""Seconds that the use of indexes may take even if it saves nothing. For few files users do not notice this time, and
+they expect that files are skipped where possible."""
 FAR_PATIENCE_SECONDS = 0.1
-"""The same for files in a remote store."""
+"""The same limit for files in a remote store."""
 RELATION_SECONDS = 0.02
-"""Seconds that Spark needs to plan a second relation, of the remaining files."""
+"""Seconds that Spark needs to plan a second relation, with the remaining files."""
 _WIDENS = {
     "short": ("byte",),
     "integer": ("byte", "short"),
@@ -77,21 +77,21 @@ _WIDENS = {
     "double": ("float",),
 }
 _ORC_UNUSED = frozenset({TypeKind.CHAR, TypeKind.BINARY, TypeKind.TIMESTAMP_INSTANT})
-"""Types whose statistics rule out nothing."""
+"""Types whose statistics are not used."""
 _PAIMON_UNUSED = frozenset({"CHAR", "BINARY", "VARBINARY", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"})
-"""Types whose indexes rule out nothing."""
+"""Types whose indexes are not used."""
 
 _OLD = {"date": dt.date(1902, 1, 2), "timestamp": ExactTime(-2_145_830_400_000_000_000, "UTC")}
-"""1902-01-02; before this date calendars and zones of writers and readers may differ (docs/decisions/0014)."""
+"""1902-01-02. Before this date, calendars and zones of writers and readers may differ (docs/decisions/0014)."""
 _KEYED = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 _STORES = KeptStores()
 
 
 @dataclass(frozen=True)
 class PartitionColumns:
-    """Columns of Spark's relation whose values do not come from the files. Statistics of columns of the same ``names``
-    in the files prove nothing. ``infer``: whether their types are inferred. ``by_directory``: whether the values come
-    from the directories' names rather than from a catalog."""
+    """The columns of Spark's relation whose values do not come from the files. If the files have columns with the same
+    ``names``, the statistics of those columns prove nothing. ``infer``: whether the types are inferred.
+    ``by_directory``: whether the values come from the directories' names, not from a catalog."""
 
     names: frozenset[str] = frozenset()
     infer: bool = True
@@ -102,7 +102,7 @@ class PartitionColumns:
 class Survivors:
     """``fallen``: which of the listed files are proven to have no matching row, in the listed version. ``by``: how many
     files each kind of evidence ruled out. ``keyed``: columns with a bloom filter. ``notes``: why no more files are
-    ruled out. ``failed``: some indexes could not be read, which may be otherwise the next time."""
+    skipped. ``failed``: whether some indexes could not be read. They may be readable the next time."""
 
     fallen: Bools
     by: Mapping[str, int]
@@ -111,7 +111,7 @@ class Survivors:
     failed: bool = False
 
     def with_other(self, other: Survivors) -> Survivors:
-        """Adds what another directory's indexes say about the same files."""
+        """Combines the results with those of another directory's indexes for the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
         return Survivors(
             self.fallen | other.fallen,
@@ -145,9 +145,9 @@ def find_survivors(
     partitions: PartitionColumns,
     share: float = 1.0,
 ) -> Survivors:
-    """``files``: those of a scan. ``positions``: the numbers of the files that the store covers. ``types``: Spark's
-    types of the relation's columns, by name. ``share``: the part of the files' bytes that is in the columns that are
-    read."""
+    """Finds the files that can be skipped. ``files``: the files of a scan. ``positions``: the numbers of the files that
+    the store covers. ``types``: Spark's types of the relation's columns, by name. ``share``: the share of the files'
+    bytes that is in the columns to read."""
     nothing = np.zeros(len(files), np.bool_)
     store = _STORES.known(store)
     known_of = files.some(positions)
@@ -160,7 +160,7 @@ def find_survivors(
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
         price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
         left, fell, notes = _asked(known, fresh, plan.kept, question, price)
-    # also a catalog of a later version, one without permission to read, or one that cannot be reached
+    # a catalog may also have a later version, be unreadable without permission, or be out of reach
     except (CorruptFile, Unsupported, OSError) as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"
@@ -185,7 +185,7 @@ def with_old_times(
     options: ReadOptions,
     partitions: PartitionColumns,
 ) -> Bools:
-    """Which files may have, in some of the columns, a date or time that Spark and orcidx read differently."""
+    """Which files may have a date or time in one of the columns that Spark and orcidx read differently."""
     nothing = np.zeros(len(files), np.bool_)
     old = any_of(*(Leaf((name,), Op.LT, (_OLD[types[name]],)) for name in columns))
     plan = _planned(_STORES.known(store), files.some(positions), old, types, options, partitions=partitions)[2]
@@ -194,7 +194,7 @@ def with_old_times(
 
 
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
-    """For each source the number of the file in Spark's listing with the same size and time; -1 where there is none."""
+    """For each source, the number of the file in Spark's listing with the same size and time. -1 if there is none."""
     by_path = {re.sub(r"^file:/+", "/", name): number for number, name in enumerate(listing.names)}
     found = np.full(len(sources), -1, np.int64)
     for i, source in enumerate(sources):
@@ -215,7 +215,7 @@ def _planned(
     *,
     partitions: PartitionColumns,
 ) -> tuple[KnownFiles, Bools, Any]:
-    """Rules out files by the catalog: by statistics and by the values of directories."""
+    """Excludes files by the catalog: by statistics and by the values of directories."""
     table, match = files.match(store)
     kinds = [
         (key, kind)
@@ -232,7 +232,7 @@ def _planned(
 
 
 def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
-    """Whether Spark reads the values of a file's column as the statistics have them."""
+    """Whether the values that Spark reads from a file's column are the values in the statistics."""
     node, wanted = key.node, types.get(key.column)
     if node.kind is TypeKind.DECIMAL:
         return wanted == f"decimal({node.precision},{node.scale})"
@@ -240,7 +240,7 @@ def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
 
 
 def _is_read_as(stored: str | None, wanted: str | None) -> bool:
-    """Whether Spark reads a stored type as the wanted one without changing a value."""
+    """Whether Spark reads a stored type as the wanted type without changing a value."""
     return stored is not None and (stored == wanted or stored in _WIDENS.get(wanted or "", ()))
 
 
@@ -249,7 +249,7 @@ def _is_read_as(stored: str | None, wanted: str | None) -> bool:
 
 @dataclass(frozen=True)
 class _Question:
-    """``open_in``: which parts of the predicate are still undecided in each file. ``types``: Spark's types of the
+    """``open_in``: the parts of the predicate that are still undecided in each file. ``types``: Spark's types of the
     columns, by name."""
 
     where: Predicate
@@ -259,8 +259,8 @@ class _Question:
     _bound: dict[tuple[int, tuple[tuple[str, str], ...]], BoundPredicate] = field(default_factory=dict)
 
     def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
-        """Whether an index proves that its file has no matching rows; None where it has none of the predicate's columns
-        and is not read."""
+        """Whether an index proves that its file has no matching rows. None if the index has no column of the predicate,
+        so it is not read."""
         asked = columns_asked_of(self.where) or ()
         types = {
             name: kind
@@ -276,7 +276,7 @@ class _Question:
             return False
 
     def _bound_to(self, where: Predicate, types: Mapping[str, str]) -> BoundPredicate:
-        """The undecided part, bound once to the types that the indexes of most files share."""
+        """The undecided part of the predicate. It is bound once to the types that the indexes of most files share."""
         key = id(where), tuple(types.items())
         if key not in self._bound:
             self._bound[key] = bind_to_index(where, types, self.options)
@@ -285,9 +285,9 @@ class _Question:
 
 @dataclass
 class _Price:
-    """What asking indexes has cost so far, and what it saves. ``saved``: seconds saved by a file that is left out.
-    ``once``: seconds that leaving out the first file costs. ``slots``: how many files Spark reads at a time.
-    ``remote``: each question waits for a remote store."""
+    """What the use of indexes has cost so far, and what it saves. ``saved``: seconds saved by a skipped file. ``once``:
+    seconds that skipping the first file costs. ``slots``: how many files Spark reads at a time. ``remote``: whether
+    each index must be fetched from a remote store."""
 
     saved: float
     once: float
@@ -300,11 +300,11 @@ class _Price:
 
     @property
     def askers(self) -> int:
-        """How many indexes are asked at a time."""
+        """How many indexes are used at a time."""
         return ASKED_AT_ONCE if self.remote else 1
 
     def ask(self, questions: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
-        """Asks the indexes, adds the cost, and returns the answers."""
+        """Evaluates the indexes, adds the cost, and returns the results."""
         clock = time.perf_counter if self.remote else time.thread_time
 
         def timed(question: Callable[[], bool | None]) -> tuple[bool | None, float]:
@@ -321,25 +321,25 @@ class _Price:
 
     @property
     def _saved(self) -> float:
-        """Seconds saved by a file that is left out, now that the store's response time has been measured."""
+        """Seconds saved by a skipped file, with the measured response time of the store."""
         return self.saved + (REQUESTS_OF_SPARK * self._least / self.slots if self.remote and self.asked else 0.0)
 
     def is_too_high(self, rest: int) -> bool:
-        """Whether asking the remaining indexes would cost too much, if they rule out the same share of files as those
-        asked so far."""
+        """Whether the use of the remaining indexes would cost too much, if they exclude the same share of files as the
+        indexes used so far."""
         expected = COST_SHARE * self._saved * (self.fell + self.fell / self.asked * rest) - self.once
         return self.spent / self.asked * rest > max(expected, FAR_PATIENCE_SECONDS if self.remote else PATIENCE_SECONDS)
 
     @property
     def is_worth(self) -> bool:
-        """Whether the files that are ruled out save more than it costs to leave them out."""
+        """Whether the skipped files save more time than it costs to skip them."""
         return self.fell > 0 and self.fell * self._saved > self.once
 
 
 def _asked(
     known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, price: _Price
 ) -> tuple[list[int], int, list[str]]:
-    """The files that their indexes do not rule out, how many they rule out, and why no more indexes were asked."""
+    """The files that their indexes do not exclude, the number of excluded files, and why no more indexes were used."""
     rows = known.rows
     where = question.where
     columns, keys = _columns_of_indexes(where, _is_not_null), _columns_of_indexes(where, _names_no_key)
@@ -359,36 +359,36 @@ def _asked(
         if price.asked < FUTILE_INDEXES or not rest:
             continue
         if not fallen:
-            notes.append(f"the first {price.asked} file indexes rule nothing out, and no more were asked")
+            notes.append(f"the first {price.asked} file indexes excluded no file, so no more indexes were used")
         elif price.is_too_high(len(rest)):
-            told = f"{price.fell} of {price.asked} files are ruled out by their indexes"
-            notes.append(f"{told}, and asking more would cost too much")
+            told = f"{price.fell} of {price.asked} files were excluded by their indexes"
+            notes.append(f"{told}, but using more indexes would cost too much")
     if notes and not price.is_worth:
         fallen.clear()
     return [number for number in kept.tolist() if number not in fallen], len(fallen), notes
 
 
 def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> set[str] | None:
-    """The columns of the parts of the condition on which an index is not silent; None means any. Parts of an OR count
-    as well, since statistics may rule out the other parts in some files."""
+    """The columns of the condition's parts for which an index can have a result. None means any columns. Parts of an OR
+    count as well, because statistics may exclude the other parts in some files."""
     heard: list[Any] = [part for part in parts(where) if not is_silent(part)]
     return columns_asked_of(all_of(*heard))
 
 
 def _is_not_null(part: Part) -> bool:
-    """Whether statistics of a whole file answer as much as an index does. Spark adds to a join the condition that the
-    key is not null."""
+    """Whether the statistics of a whole file prove as much as an index does. Spark adds the condition that the key is
+    not null to a join."""
     return isinstance(part, Leaf) and part.op is Op.IS_NULL and part.negated
 
 
 def _names_no_key(part: Part) -> bool:
-    """Whether a bloom filter is silent: it rules out single values alone."""
+    """Whether a bloom filter has no result for a part. A bloom filter can only exclude single values."""
     return isinstance(part, Leaf) and (part.negated or part.op not in _KEYED)
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:
     """Whether the keys of an index are the values that Spark reads. Keys that are times depend on a time zone, so they
-    are not."""
+    differ from Spark's values."""
     kind = kind.upper()
     if match := re.match(r"DECIMAL\((\d+), ?(\d+)\)", kind):
         return wanted == f"decimal({match[1]},{match[2]})"

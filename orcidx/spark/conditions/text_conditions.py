@@ -1,10 +1,10 @@
-"""The text of a condition with Spark's meaning: Spark analyses it, and orcidx turns as much of it as it can into
-predicates.
+"""The text of a condition with Spark's meaning. Spark analyses the text, and orcidx converts as much of it as possible
+to predicates.
 
 orcidx's own SQL differs from Spark's: in Spark a backslash escapes, "A" is a text, and functions, types and settings
-are Spark's own. So orcidx does not parse a text of Spark's where a session can be asked. orcidx's tasks test the part
-of the analysed tree that is a predicate of orcidx. Where that is not the whole condition, Spark's own filter follows,
-and a delete is refused."""
+are Spark's own. So orcidx does not parse a text of Spark's if a session can analyse it. orcidx's tasks test the part of
+the analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark's own filter follows. A
+delete is then refused."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["Carried", "TextCondition", "filtered_by", "predicate_of_text"]
 
 @dataclass(frozen=True)
 class Carried:
-    """``where``: a predicate that is true for every row for which the text is. ``exact``: it is true for no other row.
-    ``columns``: those that the text names, None where Spark does not tell. ``chars``: those among them that hold a
-    CHAR. ``of_files``: the text asks which file Spark's reader is reading."""
+    """``where``: a predicate that is true for every row for which the text is true. ``exact``: whether it is true for
+    no other row. ``columns``: the columns that the text names, or None if Spark does not give them. ``chars``: the CHAR
+    columns among them. ``of_files``: whether the text uses the file that Spark's reader is reading."""
 
     where: Predicate
     exact: bool
@@ -45,11 +45,11 @@ class Carried:
 
 @dataclass
 class TextCondition:
-    """A text of Spark's, which is analysed over the schema of what is read, once that is known.
+    """A text with Spark's meaning. It is analysed with the schema of the files, as soon as this schema is known.
 
-    ``clock_zone``: the JVM's time zone. ``once``: the rows are looked for now and never again, so that functions of the
-    current time have their value of this moment. ``on_connect``: over Spark Connect, which gives no analysed
-    expression, returns the predicate that follows from the text alone and the schema."""
+    ``clock_zone``: the JVM's time zone. ``once``: the rows are searched only now, so functions of the current time have
+    their present value. ``on_connect``: for Spark Connect, which gives no analysed expression, a function that returns
+    the predicate from the text and the schema."""
 
     spark: SparkSession
     text: str
@@ -60,7 +60,7 @@ class TextCondition:
 
     def carried(self, schema: Mapping[str, Any]) -> Carried:
         """The part of the condition that orcidx can test. ``schema``: Spark's schema as JSON. Raises ``InvalidQuery``
-        for a text that Spark does not understand."""
+        for a text that Spark cannot interpret."""
         from pyspark.sql.types import StructType
 
         key = str(schema)
@@ -90,22 +90,22 @@ class TextCondition:
 
 
 def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Predicate:
-    """The whole text as a predicate. Raises ``InvalidQuery`` where orcidx can test only a part of it."""
+    """The whole text as a predicate. Raises ``InvalidQuery`` if orcidx can test only a part of the text."""
     if is_connect(condition.spark):
-        # Spark Connect gives no analysed tree, so texts that Spark may read differently are refused
+        # Spark Connect gives no analysed tree, so texts that Spark may interpret differently are refused
         return parse_text(condition.text)
     found = condition.carried(schema)
     if not found.exact:
         raise InvalidQuery(
-            f"orcidx does not carry all of {condition.text!r:.200}, as Spark means it, in a predicate of its own, and "
-            "deletes no other rows: write it with comparisons of columns with constants, or give a predicate of "
-            "orcidx.col"
+            f"orcidx cannot convert all of {condition.text!r:.200} to its own predicates with Spark's meaning, so "
+            "nothing "
+            "is deleted: use only comparisons of columns with constants, or give a predicate of orcidx.col"
         )
     return found.where
 
 
 def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
-    """The frame with a filter. Raises ``InvalidQuery`` for a condition that Spark does not understand."""
+    """Filters a frame. Raises ``InvalidQuery`` for a condition that Spark cannot interpret."""
     with told_in_a_sentence(condition, "understand"):
         filtered = frame.where(condition)
         if is_connect(frame.sparkSession):
@@ -114,7 +114,7 @@ def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
 
 
 def _in_micros(part: Part) -> Any:
-    """A comparison with a time, rewritten for the nanoseconds in files: Spark cuts them to microseconds before it
+    """A comparison with a time, rewritten for the nanoseconds in files. Spark truncates them to microseconds before it
     compares."""
     if not isinstance(part, Leaf) or not any(isinstance(one, ExactTime) for one in part.literals):
         return part

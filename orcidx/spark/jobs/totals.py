@@ -105,8 +105,8 @@ def aggregate(
     assert isinstance(rows, Scan)
     if isinstance(condition, TextCondition) and not condition.last.exact:
         raise InvalidQuery(
-            f"orcidx does not carry all of {condition.text!r:.200}, as Spark means it, in a predicate of its own, and "
-            "totals no other rows: write it with comparisons of columns with constants, or have Spark aggregate it"
+            f"orcidx cannot convert all of {condition.text!r:.200} to its own predicates with Spark's meaning: use only "
+            "comparisons of columns with constants, or aggregate with Spark"
         )
     options = rows.options.override(strings="string")
     request = replace(rows.request, columns=None, row_numbers=None, options=options)
