@@ -376,9 +376,9 @@ def _paths(path: Paths) -> Any:
 def _names(columns: Any) -> Any:
     """The columns, with Columns of Spark replaced by their names. Raises ``InvalidQuery`` for an expression."""
     if isinstance(columns, str):
-        raise InvalidQuery(f"columns is a list: give [{columns!r}]")
+        raise InvalidQuery(f"columns must be a list: give [{columns!r}]")
     if hasattr(columns, "cast"):
-        raise InvalidQuery("columns is a list: give [column]")
+        raise InvalidQuery("columns must be a list: give [column]")
     return None if columns is None else [_name(one) if hasattr(one, "cast") else one for one in columns]
 
 

@@ -120,7 +120,7 @@ def test_without_indexes_it_tells_what_orc_itself_does(spark: Any, tmp_path: Pat
 
 
 def test_what_cannot_be_explained(spark: Any, directory: Path) -> None:
-    with pytest.raises(InvalidQuery, match="no directory"):
+    with pytest.raises(InvalidQuery, match="not a directory"):
         orcidx.spark.explain(spark, str(directory / "day=0" / "00.orc"), "id = 1")
     with pytest.raises(InvalidQuery, match="describe"):
         orcidx.spark.explain(spark, str(directory), None)

@@ -172,7 +172,7 @@ def test_changes_of_instants_that_a_jvm_moved_are_refused(spark: Any, paimon_jav
 
 def test_a_zone_is_for_tables(spark: Any, tmp_path: Path) -> None:
     orcidx.write_table(pa.table({"id": [1]}), tmp_path / "a.orc")
-    with pytest.raises(InvalidQuery, match="jvm_zone are for Paimon tables"):
+    with pytest.raises(InvalidQuery, match="jvm_zone are only for Paimon tables"):
         read(spark, tmp_path / "a.orc", jvm_zone="UTC")
 
 

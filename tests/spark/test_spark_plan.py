@@ -85,7 +85,7 @@ def test_tasks_give_the_rows_of_a_directory_and_of_a_table(data: Path, name: str
 def test_a_directory_that_is_no_table(data: Path) -> None:
     with pytest.raises(FileNotFoundError):
         begin(Query(path=str(data / "plain"), format="paimon"))
-    with pytest.raises(InvalidQuery, match="snapshot_id and jvm_zone are for Paimon"):
+    with pytest.raises(InvalidQuery, match="snapshot_id and jvm_zone are only for Paimon"):
         begin(Query(path=str(data / "plain"), snapshot_id=1))
 
 

@@ -353,11 +353,11 @@ def test_files_that_change_or_vanish_are_named(spark: Any, tmp_path: Path) -> No
 def test_mistakes_say_what_to_do(spark: Any, every_type: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidQuery, match="i64"):
         read(spark, every_type, where="i65 > 3")
-    with pytest.raises(InvalidQuery, match="columns is a list"):
+    with pytest.raises(InvalidQuery, match="columns must be a list"):
         read(spark, every_type, "i64")
     with pytest.raises(InvalidQuery, match="'orc' or 'paimon'"):
         read(spark, every_type, format="parquet")
-    with pytest.raises(InvalidQuery, match="tasks open the files"):
+    with pytest.raises(InvalidQuery, match="tasks need to open the files"):
         read(spark, b"bytes of a file")
     with pytest.raises(InvalidQuery, match="SparkSession"):
         read(str(every_type), spark)

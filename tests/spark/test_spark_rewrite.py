@@ -127,7 +127,7 @@ def test_a_killed_swap_is_carried_on(spark, directory, monkeypatch, step):
         lease = lost.with_suffix(".lease")
         lease.write_text(json.dumps({"until": time.time() + 30}))
         for call in (orcidx_spark.rewrite, orcidx_spark.recover):
-            with pytest.raises(StorageError, match="its lease lasts"):
+            with pytest.raises(StorageError, match="its lease ends"):
                 call(spark, path)
         assert before == {name: os.stat(directory / name).st_mtime_ns for name in files(directory)}
         lease.write_text(json.dumps({"until": time.time() - 1}))

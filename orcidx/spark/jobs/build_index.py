@@ -1,7 +1,8 @@
-"""``build_file_index`` and ``refresh``: the indexes of a directory of ORC files, built in a Spark job.
+"""``build_file_index`` and ``refresh``: a Spark job builds the indexes of a directory of ORC files.
 
-The driver lists once, compares with the catalog, and packs what is missing into tasks; the tasks write index files and
-report; the driver commits one catalog. If a process dies on the way, the indexes that were there before stay valid.
+The driver lists the files once, compares them with the catalog, and packs the missing indexes into tasks. The tasks
+write index files and report them. The driver commits one catalog. If a process dies before that, the indexes that
+existed before stay valid.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["RESULT", "build_file_index", "is_table", "refresh"]
 
 OPTIONS = ReadOptions(use_threads=False)
-"""A task has one core."""
+"""The options for a task, which has one core."""
 Bools = npt.NDArray[np.bool_]
 FileFilter = str | Callable[[str], bool] | None
 
@@ -64,9 +65,10 @@ RESULT = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""A row per file, column and kind of index. ``status``: "built"; "rebuilt" (the file had changed, or the spec has);
-"fresh" (it was there); "planned" (in a dry run); "skipped" (no such column, or an empty file); "error". ``index``:
-where it lies, null when it is embedded in the catalog. ``rows`` and ``millis`` are the file's."""
+"""One row per file, column and kind of index. ``status``: "built"; "rebuilt" (the file or the spec has changed);
+"fresh" (the index existed); "planned" (in a dry run); "skipped" (the file has no such column, or is empty); "error".
+``index``: the path of the index, or null if it is embedded in the catalog. ``rows``: the rows of the file. ``millis``:
+the time for the file."""
 
 
 def build_file_index(
@@ -85,51 +87,54 @@ def build_file_index(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Indexes the ORC files of a directory, in its folder ``_orcidx/``. Files that are indexed already are left alone.
+    """Builds indexes of a directory's ORC files, in its folder ``_orcidx/``. Files that already have them are not
+    changed.
 
     A missing or truncated index file is built again. A damaged catalog is replaced, with a warning. After a failure,
-    run it again: index files that were already written are used.
+    call the function again: index files that were already written are used.
 
     Parameters
     ----------
     spark
         A classic session, or one of Spark Connect.
     path
-        A directory or URL prefix that driver and tasks reach.
+        A directory or URL prefix that the driver and the tasks can reach.
     spec
-        The indexes by kind and column, as for ``paimon.build_file_index``. A spec that differs from the last one
-        replaces the indexes.
+        The indexes by kind and column, as for ``paimon.build_file_index``. If the spec differs from the last spec, its
+        indexes replace the old ones.
     types
         The columns' Paimon types, as for ``paimon.build_file_index``.
     dry_run
         Report what would be done, and write nothing.
     on_error
-        "raise" stops at the first file that fails, and names it; with "record" the file is a row with its error.
+        "raise" stops at the first file that fails, with an error that names it. With "record", the result has a row
+        with the error.
     target_bytes
         Stored bytes of data for each task.
     file_filter
         A glob for the files' names or paths, or a function of the path below the directory.
     embedded_bytes
-        Indexes of up to this many bytes (500) are stored in the catalog, so that planning needs no request for each.
+        Indexes of up to this many bytes (default 500) are stored in the catalog, so planning needs no request for each.
     rebuild
-        Build all indexes again.
+        Build all indexes again, including those that exist.
     single_writer
-        Promises that no other job writes here now. Storage that cannot create a file exclusively needs it.
+        The caller guarantees that no other job writes here at the same time. A storage that cannot create a file
+        exclusively needs this.
     progress
-        Show a bar on standard error; None means only if that is a terminal.
+        Show a progress bar on standard error. None: only if standard error is a terminal.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
 
     Returns
     -------
     pyarrow.Table
-        A row for each file and index: path, column, kind, status, index, bytes, rows, millis, error. The bytes are
-        those of ``paimon.build_file_index``.
+        One row for each file and index: path, column, kind, status, index, bytes, rows, millis, error. The bytes of an
+        index are those that ``paimon.build_file_index`` makes.
 
     Raises
     ------
     InvalidQuery
-        The spec fits none of the files.
+        The spec fits no file.
     Unsupported
         The directory is a Paimon table, or the storage needs ``single_writer``.
     FileNotFoundError, StorageError
@@ -140,7 +145,7 @@ def build_file_index(
     >>> orcidx.spark.build_file_index(spark, "events", {"bloom-filter": {"user_id": {}}})  # doctest: +SKIP
     """
     if on_error not in ("record", "raise"):
-        raise InvalidQuery(f"on_error is 'record' or 'raise', not {on_error!r}")
+        raise InvalidQuery(f"on_error must be 'record' or 'raise', not {on_error!r}")
     wanted = IndexSpec.of(spec, types, embedded_bytes=embedded_bytes)
     storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
@@ -161,7 +166,7 @@ def refresh(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Indexes new and changed files by the spec that the directory was last indexed by, and forgets deleted files.
+    """Indexes new and changed files with the spec of the last build, and removes deleted files from the catalog.
 
     Parameters
     ----------
@@ -171,14 +176,14 @@ def refresh(
     Returns
     -------
     pyarrow.Table
-        As of ``build_file_index``.
+        As from ``build_file_index``.
 
     Raises
     ------
     InvalidQuery
         The directory was never indexed.
     CorruptFile
-        The catalog, which holds the spec, is damaged; ``build_file_index`` replaces it.
+        The catalog, which contains the spec, is damaged. ``build_file_index`` replaces it.
 
     Examples
     --------
@@ -188,7 +193,7 @@ def refresh(
     found = reached(spark, path, storage_options)
     store = IndexStore.open(found, storage_options=storage_options)
     if store is None:
-        raise InvalidQuery("the directory has no indexes yet; make them with build_file_index", file=str(path))
+        raise InvalidQuery("the directory has no indexes yet; build them with build_file_index", file=str(path))
     wanted = IndexSpec(**store.spec)
     job = _Job.open(found, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
@@ -196,7 +201,7 @@ def refresh(
 
 @dataclass(frozen=True)
 class BuildTask:
-    """Builds the index of one file, in a task."""
+    """Builds the indexes of one file in a task."""
 
     folder: Folder
     spec: IndexSpec
@@ -224,8 +229,8 @@ def is_table(path: object, storage_options: Mapping[str, Any] | None) -> bool:
 
 @dataclass(frozen=True)
 class _Job:
-    """A listing compared with a catalog: the ``chosen`` files, those of them to ``build``, those that are built
-    ``again``, and those whose existing index file must not be used (``doubted``)."""
+    """A listing compared with a catalog: the ``chosen`` files, the files to ``build``, the files that are built
+    ``again``, and the files whose existing index file must not be used (``doubted``)."""
 
     store: IndexStore
     spec: IndexSpec
@@ -248,15 +253,17 @@ class _Job:
     ) -> _Job:
         store = IndexStore.open(path, storage_options=storage_options, create=True)
         if store is None:
-            raise InvalidQuery(f"{_shown(path)!r:.80} is no directory or URL; tasks open the files themselves")
+            raise InvalidQuery(
+                f"{_shown(path)!r:.80} is not a directory or URL, which tasks need to open the files themselves"
+            )
         sources = list_sources(path, storage_options=storage_options)
         if any(source.root is None for source in sources):
             raise InvalidQuery(
-                "the path is a file; give its directory, in which the index will be stored too", file=_shown(path)
+                "the path is a file; give its directory, in which the index is stored as well", file=_shown(path)
             )
         if is_table(path, storage_options):
             raise Unsupported(
-                "this is a Paimon table, which uses only index files that its manifests list: make them by "
+                "this is a Paimon table, which uses only index files that its manifests list: build them with "
                 "orcidx.spark.rewrite_file_index, which commits them",
                 file=_shown(path),
             )
@@ -309,8 +316,8 @@ class _Job:
         return frame_of(spark, self._result(found))
 
     def _bytes(self, files: pa.Table) -> list[int]:
-        """Bytes to read of each file: as many as the last build by this spec read, else in proportion to the file's
-        size."""
+        """The bytes to read of each file: as many as the last build with this spec read, else in proportion to the
+        file's size."""
         known = self.store.catalog(files=("size", "read_bytes", "spec"), columns=()).files
         known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
         sizes = files["size"].to_numpy()
@@ -322,8 +329,7 @@ class _Job:
         return [int(size) for size in np.where(found >= 0, found, sizes * share)]
 
     def _check_spec(self, files: pa.Table) -> None:
-        """Opens a few files on the driver, so that a spec that cannot work is refused once rather than for each
-        file."""
+        """Opens a few files on the driver. So a spec that cannot work raises one error, not an error for each file."""
         missing: InvalidQuery | None = None
         places = sorted({0, files.num_rows // 2, files.num_rows - 1})
         for _, source in sources_of(self.store.root, files.take(pa.array(places))):
@@ -345,7 +351,7 @@ class _Job:
             raise missing
 
     def _raise_known(self, result: pa.Table) -> None:
-        """Raises the first error that an earlier run found, of a file that has not changed since."""
+        """Raises the first error that an earlier run found in a file that has not changed since then."""
         failed = result.filter(pc.equal(result["status"], "error")).slice(0, 1).to_pylist()
         if failed:
             raise error_from(failed[0]["error"], self.store.root.name.rstrip("/") + "/" + failed[0]["path"])
@@ -361,7 +367,7 @@ class _Job:
             self.store.commit(catalog, listed=listed, single_writer=self.single_writer)
 
     def _result(self, found: pa.Table | None) -> pa.Table:
-        """The rows of ``RESULT``; None: nothing was run."""
+        """The rows of ``RESULT``. ``found`` is None if no task was run."""
         names = ["path", "rows", "error", "index", "indexes", "millis"]
         known = self.store.catalog(files=names, columns=()).files.to_pylist()
         fresh = {row["path"]: row for row in known}

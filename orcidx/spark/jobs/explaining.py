@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 PROBED_FILES = 20
-"""Files among which a readable one is looked for, at about a millisecond each."""
+"""The most files that are opened to find a readable one, at about a millisecond each."""
 DRIVER_FILES = 32
-"""At most this many files are examined on the driver."""
+"""The most files that are examined on the driver."""
 _INDEX = ("index", "embedded", "indexes", "tail")
 
 
@@ -57,7 +57,7 @@ def explain(
     storage_options: Mapping[str, Any] | None = None,
 ) -> DirectoryExplanation:
     """Explains what ``read`` with this ``where`` would read of a directory of ORC files, which evidence skips the rest,
-    and what each index alone would have ruled out. Reads only metadata and indexes.
+    and what each index would skip on its own. Reads only metadata and indexes.
 
     Parameters
     ----------
@@ -70,14 +70,14 @@ def explain(
     target_bytes
         Stored bytes of the files of each task.
     progress
-        Show a bar on standard error; None means only if that is a terminal.
+        Show a progress bar on standard error. None: only if standard error is a terminal.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
 
     Returns
     -------
     DirectoryExplanation
-        ``str()`` gives a text, ``to_dict()`` data, ``to_html()`` and ``save(path)`` a page.
+        ``str()`` returns a text, ``to_dict()`` returns data, ``to_html()`` and ``save(path)`` make a page.
 
     Raises
     ------
@@ -91,16 +91,18 @@ def explain(
     >>> orcidx.spark.explain(spark, "events", "user_id = 5")  # doctest: +SKIP
     """
     if where is None:
-        raise InvalidQuery("where is None: without a condition nothing is ruled out; describe() shows what is indexed")
+        raise InvalidQuery(
+            "where is None, and without a condition nothing is skipped; describe() shows which indexes there are"
+        )
     facts = facts_of(spark)
     storage_options = with_secrets(storage_options)
     place = reached(spark, path, storage_options)
     sources = list_sources(place, storage_options=storage_options)
     store = IndexStore.open(place, storage_options=storage_options, create=True)
     if store is None or any(source.root is None for source in sources):
-        raise InvalidQuery(f"{path!r:.80} is no directory or URL; orcidx.scan(...).explain() explains other things")
+        raise InvalidQuery(f"{path!r:.80} is not a directory or URL; use orcidx.scan(...).explain() for other sources")
     if is_table(place, storage_options):
-        raise Unsupported("this is a Paimon table; paimon.open_table(path).scan(where=...).explain() explains it")
+        raise Unsupported("this is a Paimon table; use paimon.open_table(path).scan(where=...).explain()")
     listing = listing_table(store.root, sources)
     query = Query(
         path=_readable_first(sources),
@@ -128,13 +130,13 @@ def explain(
 
 
 def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | TextCondition:
-    """A text with Spark's meaning; anything else unchanged."""
+    """Gives a text Spark's meaning. Any other condition is returned unchanged."""
     is_text = isinstance(where, str) and not is_connect(spark)
     return TextCondition(spark, str(where), clock_zone) if is_text else where
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:
-    """The files, with a readable one moved to the front: it gives the schema. The others are not opened here."""
+    """The files, with a readable file moved to the front, whose schema is used. The other files are not opened here."""
     for number, source in enumerate(sources[:PROBED_FILES]):
         try:
             with open_file(source):
@@ -156,12 +158,12 @@ class _Examination:
 
 
 def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Pruned:
-    """Rules out files by the catalog; none where columns are found in files by position."""
+    """Excludes files by the catalog. No file is excluded if columns are found in files by position."""
     match = store.match(listing)
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
     assert request.schema is not None
-    # Times depend on the session's time zone, which a catalog does not know, so they rule nothing out here.
+    # Times depend on the session's time zone, which a catalog does not know, so they exclude no file here.
     kinds = pa.schema([one for one in request.schema if not pa.types.is_timestamp(one.type)])
     known = store.known(listing, match, columns=None, schema=kinds)
     plain = replace(known, partitions=replace(known.partitions, values={}))
@@ -176,7 +178,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
 
 
 def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
-    """The pickled partition columns of each listed file, None where it has none."""
+    """The pickled partition columns of each listed file. None if the file has none."""
     pickled: dict[str, bytes | None] = {}
     last: tuple[Any, bytes | None] = ({}, None)
     for job in rows.jobs:
@@ -187,7 +189,7 @@ def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
 
 
 def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
-    """The rows for the tasks: the remaining files, and those with an index."""
+    """The rows for the tasks: the remaining files, and the files with an index."""
     known = pruned.plan.known
     kept = pruned.mask(pruned.plan)
     catalog = known.index_rows.of(np.arange(known.count))

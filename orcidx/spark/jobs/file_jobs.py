@@ -1,8 +1,8 @@
-"""Spark jobs over files: the driver packs the files into bins by bytes, one task handles each bin and returns Arrow
+"""Spark jobs over files. The driver packs the files into bins by bytes. One task processes each bin and returns Arrow
 rows.
 
-A task reports a file's failure as a row, or it stops. In that case the driver raises the same error with the file's
-name."""
+A task reports the failure of a file as a row, or it stops. If it stops, the driver raises the same error with the
+file's name."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ if TYPE_CHECKING:
 __all__ = ["FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
 
 OPENING_BYTES = 1 << 20
-"""What opening a file is estimated to cost, in bytes read."""
+"""The estimated cost of opening a file, in bytes read."""
 LARGEST_TASK = 1 << 30
 SMALLEST_TASK = 8 << 20
 TASKS_PER_SLOT = 4
 FILES_PER_TASK = 128
-"""The most files of one task, whatever their size. Packed by bytes alone, 10,000 files of a few KB became ten tasks of
-a thousand files. On an object store each of them took minutes, without progress to show, and had to start again when an
-executor was lost. Now there are 79 tasks, and starting each costs some 30 ms."""
+"""The most files of one task, whatever their size. Packed only by bytes, 10,000 files of a few KB were ten tasks of a
+thousand files. On an object store each task took minutes without visible progress, and had to start again if an
+executor was lost. With this limit there are 79 tasks, and starting each task costs some 30 ms."""
 _BATCH_FILES = 64
-"""Files whose results a task returns in one batch."""
+"""The number of files whose results a task returns in one batch."""
 
 _FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
 
 
 class TaskFailure(OrcidxError):
-    """A failure of a task, as text that Spark's report of it brings to the driver."""
+    """A failure of a task. Its text is in Spark's report, which the driver gets."""
 
     @classmethod
     def of(cls, error: str, file: str) -> TaskFailure:
-        """An error as a row has it: its type, a colon, its message."""
+        """Makes the error from a row's text: its type, a colon, its message."""
         return cls("orcidx-failure:" + json.dumps({"error": error, "file": file}))
 
 
 def failure_in(text: str) -> OrcidxError | None:
-    """The error that a task stopped with, from Spark's report; None where it was something else."""
+    """The error with which a task stopped, from Spark's report. None if it was not an error of orcidx."""
     match = _FAILURE.search(text)
     return None if match is None else error_from(**json.loads(match[1]))
 
 
 def error_from(error: str, file: str) -> OrcidxError:
-    """The error that a row reports. An error that is not one of orcidx's becomes a ``StorageError``."""
+    """The error that a row reports. An error of another kind than orcidx's becomes a ``StorageError``."""
     name, _, message = error.partition(": ")
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, OrcidxError):
@@ -69,10 +69,10 @@ def error_from(error: str, file: str) -> OrcidxError:
 
 @dataclass(frozen=True)
 class FileTask:
-    """For ``mapInArrow``: makes a row of ``schema`` for each file. The function gets the file and its row of the job's
-    table.
+    """For ``mapInArrow``: makes a row of ``schema`` for each file. The function gets the file and the file's row in the
+    table of the job.
 
-    ``root`` is the directory that the files' paths are in. ``settle`` is called with some rows before they are
+    The paths of the files are relative to the directory ``root``. ``settle`` is called with some rows before they are
     returned."""
 
     root: Source
@@ -97,7 +97,8 @@ class FileTask:
 
 
 def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:
-    """The rows of a table with the columns of ``LISTING``, each with its file's source in the listed version."""
+    """The rows of a table with the columns of ``LISTING``. Each comes with the source of its file in the listed
+    version."""
     folder = Folder(root)
     for row in files.to_pylist():
         version = Fingerprint(row["size"], row["etag"], row["mtime"])
@@ -107,7 +108,7 @@ def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple
 def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[int]:
     """The bin of each file, by bytes and the cost of opening it.
 
-    Without a target there are several tasks for each slot, so that a slow one does not leave the others idle. A task
+    Without a target there are several tasks for each slot, so a slow task does not leave the other slots idle. A task
     gets at most 1 GiB, except for a single larger file, and at most ``FILES_PER_TASK`` files."""
     weights = [size + OPENING_BYTES for size in sizes]
     if target_bytes is None:
@@ -116,7 +117,7 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
 
 
 def _within(bins: Sequence[int], most: int) -> list[int]:
-    """The bins, those of more than ``most`` members cut into parts of about equal numbers; numbered from 0."""
+    """The bins, numbered from 0. Bins of more than ``most`` members are cut into parts of about equal size."""
     members: dict[int, list[int]] = {}
     for one, number in enumerate(bins):
         members.setdefault(number, []).append(one)
@@ -131,9 +132,9 @@ def _within(bins: Sequence[int], most: int) -> list[int]:
 
 
 def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
-    """Runs a task over the bins and collects its rows; ``files`` has the columns of ``LISTING`` and any others.
+    """Runs a task over the bins and collects its rows. ``files`` has the columns of ``LISTING`` and any others.
 
-    Raises the error of orcidx that a task stopped with, and any other error as Spark reports it.
+    If a task stops with an error of orcidx, raises this error. Any other error is raised as Spark reports it.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 

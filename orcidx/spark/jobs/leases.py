@@ -1,4 +1,4 @@
-"""A lease on a job of a directory: while it is renewed, other calls know that the job is running."""
+"""A lease on a job of a directory. While the lease is renewed, other calls know that the job is running."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from orcidx.threads.waiting import Flag
 __all__ = ["Lease", "leased_until"]
 
 LEASE_SECONDS = 60.0
-"""Seconds for which a killed job blocks the next one. The clocks of two drivers must differ by less than this."""
+"""Seconds for which a killed job blocks the next job. The clocks of two drivers must differ by less than this."""
 _RENEWALS = 4
-"""How often a job renews its lease before it would end, so that three renewals may fail."""
+"""How often a job renews its lease before the lease would end. So three renewals may fail."""
 
 
 def leased_until(folder: Folder, name: str) -> float:
-    """When the lease of this name ends, in seconds since 1970; 0 where there is none. A damaged lease counts as
+    """The end of the lease with this name, in seconds since 1970. 0 if there is no lease. A damaged lease counts as
     ended."""
     raw = folder.read(name)
     try:
@@ -31,7 +31,7 @@ def leased_until(folder: Folder, name: str) -> float:
 
 
 class Lease:
-    """A lease that is held in a ``with`` block, renewed by a thread, and released at the end of the block, also after
+    """A lease that is held in a ``with`` block. A thread renews it. It is released at the end of the block, also after
     an error."""
 
     def __init__(self, folder: Folder, name: str) -> None:
@@ -50,14 +50,15 @@ class Lease:
         self._over.set()
         if self._thread is not None:
             self._thread.wait()
-        with suppress(OrcidxError, OSError):  # if it cannot be deleted, the lease expires
+        with suppress(OrcidxError, OSError):  # if the lease cannot be deleted, it expires
             self._folder.delete(self._name)
 
     def check(self) -> None:
-        """Raises ``StorageError`` where the lease has expired: another call may have undone the job."""
+        """Raises ``StorageError`` if the lease has expired, because another call may have undone the job."""
         if time.time() >= self._until:
             raise StorageError(
-                "the lease of this rewrite could not be renewed, and has ended; nothing was replaced. Start it again",
+                "the lease of this rewrite could not be renewed and has ended; nothing was replaced. Start the "
+                "rewrite again",
                 file=self._folder.name,
             )
 
@@ -68,5 +69,5 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._over.wait(LEASE_SECONDS / _RENEWALS):
-            with suppress(OrcidxError, OSError):  # the next renewal may succeed; otherwise check() raises
+            with suppress(OrcidxError, OSError):  # the next renewal may succeed; otherwise check() raises an error
                 self._put()

@@ -1,10 +1,10 @@
-"""``rewrite``: the ORC files of a directory sorted, clustered, given filters and merged, in one Spark job.
+"""``rewrite``: sorts, clusters and merges the ORC files of a directory, and gives them bloom filters, in one Spark job.
 
-The driver lists once and packs the files of each directory into groups. Each task makes one staged file from a group,
-under a hidden name beside the final one. When all staged files exist, a manifest says which file replaces which. From
-then on the swap is always completed: by this call, or, if it is killed, by ``recover`` or the next call once its lease
-has expired. A mark in each directory lets orcidx's listings leave out files that are already replaced. A group whose
-files changed meanwhile is not replaced."""
+The driver lists the files once and packs the files of each directory into groups. Each task makes one staged file from
+a group, under a hidden name beside the final name. When all staged files exist, a manifest says which file replaces
+which files. From then on the swap is always completed: by this call, or, if this call is killed, by ``recover`` or the
+next call after its lease has expired. A mark in each directory lets orcidx's listings leave out files that are already
+replaced. If the files of a group change in the meantime, the group is not replaced."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ __all__ = ["RESULT", "recover", "rewrite"]
 
 
 SMALL_SHARE = 0.75
-"""Files below this share of the target are merged with others. Two larger ones would only become one of the target and
-a rest."""
+"""Files below this share of the target are merged with others. Two larger files would only become one file of the
+target size and a rest."""
 OPTIONS = ReadOptions(use_threads=False)
-"""A task has one core."""
+"""The options for a task, which has one core."""
 
 RESULT = pa.schema(
     [
@@ -64,8 +64,9 @@ RESULT = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""A row for each file that was, or (dry run) would be, made: ``status`` "rewritten", "planned", "fresh" (made by the
-same call before, and not changed since), "changed" (its sources changed meanwhile; nothing was replaced), "error"."""
+"""One row for each file that was made, or in a dry run would be made. ``status``: "rewritten"; "planned"; "fresh" (an
+earlier call with the same options made the file, and it has not changed); "changed" (its sources changed in the
+meantime, so nothing was replaced); "error"."""
 
 _TASK = pa.schema(
     [("group", pa.int64()), ("way", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("error", pa.string())]
@@ -91,37 +92,38 @@ def rewrite(
     storage_options: Mapping[str, Any] | None = None,
     **options: Unpack[_RewriteOptions],
 ) -> pa.Table:
-    """Rewrites the ORC files below a directory in one job. Files that the same call made before are left alone.
+    """Rewrites the ORC files below a directory in one job. Files that the same call made before are not rewritten.
 
     Rows are sorted within each file. Files of one directory that are much smaller than ``target_bytes`` are merged.
     Indexes of the directory (``build_file_index``) are refreshed at the end.
 
-    Readers see the old files until all new ones exist; then the files are swapped according to a manifest in
-    ``_orcidx_rewrite/``. A killed swap is completed by ``recover`` or by the next call, whatever its options, once the
-    lease of the killed call has expired, a minute after its last renewal; until then a call is refused. During a swap,
-    and after a kill, orcidx's reads give each row once, with a warning. Spark's own reader and others may see rows of
-    both the new and the old files, and so twice; no row is missing. A second call at the same time is refused.
+    Readers see the old files until all new files exist. Then the files are swapped according to a manifest in
+    ``_orcidx_rewrite/``. If a call is killed during the swap, ``recover`` or the next call completes the swap, whatever
+    the options of that call. This is possible once the lease of the killed call has expired, a minute after its last
+    renewal. Until then a call raises an error. During a swap, and after a kill, orcidx's reads return each row once,
+    with a warning. Spark's own reader and others may see the rows of both the new and the old files, so they may see
+    rows twice. No row is missing. A second call at the same time raises an error.
 
     Parameters
     ----------
     spark
         A classic session, or one of Spark Connect.
     path
-        A directory or URL prefix that driver and tasks reach.
+        A directory or URL prefix that the driver and the tasks can reach.
     sort_by, cluster_by, bloom_filters
         As for ``orcidx.rewrite``.
     target_bytes
-        The size in bytes that merged files should have.
+        The wanted size of merged files in bytes.
     keep_old
-        Seconds, or a timedelta, for which the replaced files stay, so that running queries can end. Until then the
-        directory is as during a swap, and readers other than orcidx see rows twice. The next call after that time, or
-        ``recover``, deletes them; a call before it is refused.
+        Seconds, or a timedelta, for which the replaced files are kept, so that running queries can finish. Until then
+        readers other than orcidx see rows twice, as during a swap. After that time, the next call or ``recover``
+        deletes the files. A call before that time raises an error.
     dry_run
         Report what would be done, and write nothing.
     progress
-        Show a bar on standard error; None means only if that is a terminal.
+        Show a progress bar on standard error. None: only if standard error is a terminal.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
     **options
         Options of ``orcidx.rewrite`` by name.
 
@@ -137,7 +139,7 @@ def rewrite(
     StorageError
         Another call is running.
     OrcidxError
-        The error of the first file that fails. Nothing was replaced then.
+        The error of the first file that fails. Then nothing was replaced.
 
     Examples
     --------
@@ -146,10 +148,10 @@ def rewrite(
     asked_order(sort_by, cluster_by, 1 << 30)
     asked = {"sort_by": sort_by, "cluster_by": cluster_by, "bloom_filters": tuple(bloom_filters), **options}
     if target_bytes < 1 << 20:
-        raise InvalidQuery(f"target_bytes={target_bytes!r} is less than 1 MiB")
+        raise InvalidQuery(f"target_bytes is {target_bytes!r}, but must be at least 1 MiB")
     kept = keep_old.total_seconds() if isinstance(keep_old, timedelta) else keep_old
     if not 0 <= kept <= 366 * 86_400:
-        raise InvalidQuery(f"keep_old={keep_old!r}: seconds, or a timedelta, of at most a year")
+        raise InvalidQuery(f"keep_old is {keep_old!r}, but must be seconds or a timedelta, at most a year")
     storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
     root = _directory(found, storage_options)
@@ -168,11 +170,11 @@ def rewrite(
 def recover(
     spark: SparkSession | None, path: OnePath, *, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Completes or undoes what killed calls of ``rewrite`` left in a directory. It runs on the driver alone.
+    """Completes or undoes what killed calls of ``rewrite`` left in a directory. It runs only on the driver.
 
-    A swap that had begun is completed. If it had not begun, the staged files are deleted and the old files stay. Old
-    files that a call keeps (``keep_old``) are deleted once their time is over; before, a sentence says how long they
-    stay.
+    A swap that had started is completed. If the swap had not started, the staged files are deleted and the old files
+    stay. Old files that a call keeps (``keep_old``) are deleted when their time is over. Before that, a sentence in the
+    result says how long they are kept.
 
     Parameters
     ----------
@@ -181,17 +183,18 @@ def recover(
     path
         The directory that was rewritten.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
 
     Returns
     -------
     tuple of str
-        A sentence for each of the calls.
+        One sentence for each of the calls.
 
     Raises
     ------
     StorageError
-        The lease of the call lasts, that is for a minute after a kill: until then the call may still be running.
+        The lease of the call has not expired, which takes a minute after a kill. Until then the call may still be
+        running.
 
     Examples
     --------
@@ -203,13 +206,13 @@ def recover(
 def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None) -> Source:
     root = describe_source(path, storage_options=storage_options)
     if root.kind not in ("path", "url", "hadoop"):
-        raise InvalidQuery(f"{path!r:.80} is no directory or URL; tasks open the files themselves")
+        raise InvalidQuery(f"{path!r:.80} is not a directory or URL, which tasks need to open the files themselves")
     return root
 
 
 @dataclass(frozen=True)
 class _Task:
-    """For ``mapInArrow``: makes the staged file of each group that it gets."""
+    """For ``mapInArrow``: makes the staged file of each group in its input."""
 
     groups: Mapping[int, Group]
     folder: Folder
@@ -240,7 +243,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Job:
-    """Which file is to be made from which files; ``fresh``: files that need no rewrite."""
+    """Which file is made from which files. ``fresh``: files that need no rewrite."""
 
     folder: Folder
     key: str
@@ -263,7 +266,8 @@ class _Job:
             raise InvalidQuery("the path is a file; give its directory", file=root.name)
         if is_table(path, storage_options):
             raise Unsupported(
-                "a Paimon table, whose files its manifests name: Paimon's own compaction rewrites them", file=root.name
+                "this is a Paimon table, whose manifests name its files: rewrite them with Paimon's compaction",
+                file=root.name,
             )
         paths = listing_table(root, sources)["path"].to_pylist()
         key = hashlib.sha256(repr((sorted(asked.items()), target_bytes)).encode()).hexdigest()[:16]
@@ -278,7 +282,9 @@ class _Job:
         groups: list[Group] = []
         for folder in sorted(folders):
             for members in _packed(folders[folder], target_bytes):
-                if len(members) == 1 and not any(asked.values()):  # there is no other file to merge it with
+                if len(members) == 1 and not any(
+                    asked.values()
+                ):  # the file cannot be merged with another file, and nothing else is asked for
                     fresh.append((members[0][0], members[0][1].size or 0))
                     continue
                 token = uuid.uuid4().hex
@@ -296,10 +302,11 @@ class _Job:
         return _Job(Folder(root), key, asked, tuple(groups), tuple(fresh), swaps)
 
     def run(self, spark: SparkSession, progress: bool | None, kept: float) -> tuple[dict[int, Any], set[int]]:
-        """Makes the staged files and swaps them in; returns what tasks reported, and the groups that were swapped."""
+        """Makes the staged files and swaps them in. Returns the reports of the tasks, and the groups that were
+        swapped."""
         if not self.groups:
             return {}, set()
-        first = self.groups[0]  # impossible requests are refused here, not by every task
+        first = self.groups[0]  # an impossible request raises its error here, not in every task
         rewrite_files(first.sources[0], self.folder.source(first.staged), dry_run=True, **self.asked)
         with self.swaps.lease() as lease:
             return self._run(spark, progress, lease, kept)
@@ -345,7 +352,7 @@ class _Job:
 
 
 def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[list[tuple[str, Source]]]:
-    """Groups of files: each large file alone, small ones together, in the order of their names."""
+    """Groups of files. Each large file is alone. Small files are grouped in the order of their names."""
     waiting: list[tuple[str, Source]] = []
     size = 0
     for name, source in files:

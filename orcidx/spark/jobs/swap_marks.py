@@ -1,5 +1,5 @@
-"""The marks of a rewrite's swap: one in each directory for orcidx's listings, and one beside the manifest for reads
-whose files Spark lists."""
+"""The marks of a rewrite's swap. Each directory gets a mark for orcidx's listings. A mark beside the manifest is for
+reads whose files Spark lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
 
 def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kept_until: float | None = None) -> None:
     """Writes into each directory which files its new files replace, before the first new file gets its name.
-    ``kept_until``: old files stay until then (seconds since 1970)."""
+    ``kept_until``: until when the old files are kept (seconds since 1970)."""
     swaps = defaultdict(list)
     for group in groups:
         old = {
@@ -33,7 +33,7 @@ def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kep
 
 
 def unmark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]]) -> None:
-    """Deletes the marks; it is no error if some are already gone."""
+    """Deletes the marks. Marks that are already gone are no error."""
     for name in sorted({_beside(manifest, group) for group in groups}):
         folder.delete(name)
     folder.delete(_under_way(manifest))
@@ -50,8 +50,8 @@ def _under_way(manifest: str) -> str:
 
 
 def swap_under_way(path: object, storage_options: Mapping[str, Any] | None) -> bool:
-    """True if a rewrite of this directory has not finished its swap. For a local directory, also if a rewrite of a
-    directory above it has not. False if orcidx cannot list the directory."""
+    """True if a rewrite of this directory has not finished its swap. For a local directory, rewrites of directories
+    above it count as well. False if orcidx cannot list the directory."""
     try:
         return any(
             stored.name.endswith(UNDER_WAY)

@@ -1,5 +1,5 @@
-"""The swap of a rewrite: its manifests of staged and old files, and the steps that replace the old by the staged
-ones."""
+"""The swap of a rewrite: its manifests of staged and old files, and the steps that replace the old files by the staged
+files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Group", "Swaps"]
 
 @dataclass(frozen=True)
 class Group:
-    """Files of one directory that become one file, with the listed ``version`` of each."""
+    """Files of one directory that become one file. ``versions`` has the listed version of each file."""
 
     number: int
     sources: tuple[Source, ...]
@@ -40,9 +40,9 @@ class Group:
 
 
 class Swaps:
-    """The manifests of a directory, by state. ``begun``: its staged files are deleted after a kill. ``committed``: its
-    swap is completed. ``done``: it only says which call made which files. ``kept``: it is done except that the old
-    files stay until ``kept_until`` (seconds since 1970).
+    """The manifests of a directory, by state. ``begun``: after a kill, the staged files are deleted. ``committed``: the
+    swap is completed. ``done``: the manifest only says which call made which files. ``kept``: the swap is done, but the
+    old files are kept until ``kept_until`` (seconds since 1970).
 
         {"version": 1, "state": "begun" | "committed" | "kept" | "done", "key": ..., "kept_until": ..., "groups":
             [{"staged", "final", "bytes", "replaced": [{"path", "size", "mtime", "etag"}]}]}
@@ -70,7 +70,8 @@ class Swaps:
         self._folder.delete(name)
 
     def commit(self, name: str, groups: Sequence[Group], reported: Mapping[int, Any], kept: float = 0) -> set[int]:
-        """Swaps all groups whose files are still those that were read. The old files stay for ``kept`` seconds."""
+        """Swaps all groups whose files have not changed since they were read. The old files are kept for ``kept``
+        seconds."""
         swapped = set()
         chosen = []
         for group in groups:
@@ -104,8 +105,8 @@ class Swaps:
             reader.close()
 
     def carry_on(self, *, kept_stop: bool = True) -> tuple[str, ...]:
-        """Completes or undoes what earlier calls have begun, and says what it did. Old files whose time is not over are
-        reported, or, with ``kept_stop``, an error."""
+        """Completes or undoes what earlier calls have started, and returns sentences about it. If old files must still
+        be kept, it reports them, or raises an error with ``kept_stop``."""
         done = []
         listed = [stored.name for stored in self._folder.list(FOLDER)]
         for name in sorted(one for one in listed if one.endswith(".json")):
@@ -115,7 +116,7 @@ class Swaps:
             lease = f"{name.removesuffix('.json')}.lease"
             if (left := leased_until(self._folder, lease) - time.time()) > 0:
                 raise StorageError(
-                    f"another rewrite of this directory is running, or was killed: its lease lasts {left:.0f} s more; "
+                    f"another rewrite of this directory is running or was killed: its lease ends in {left:.0f} s; "
                     "call again after that",
                     file=self._folder.name,
                 )
@@ -139,8 +140,8 @@ class Swaps:
         return tuple(done)
 
     def _swap(self, name: str, found: dict[str, Any]) -> str:
-        """Takes each step of the swap that has not been taken yet. The new file gets its name before the old ones are
-        deleted: rows may be seen twice for a moment, but are never missing. Returns the new state."""
+        """Takes each step of the swap that has not been taken yet. The new file gets its name before the old files are
+        deleted. So for a moment rows may be seen twice, but they are never missing. Returns the new state."""
         if found["state"] == "committed":
             for group in found["groups"]:
                 _rename(self._folder.source(group["staged"]), self._folder.source(group["final"]))
@@ -157,7 +158,7 @@ class Swaps:
         return "done"
 
     def _delete(self, group: Mapping[str, Any]) -> None:
-        """The old files, except those that somebody has written again since."""
+        """Deletes the old files, except files that were written again in the meantime."""
         for old in group["replaced"]:
             path, listed = old["path"], Fingerprint(old["size"], old["etag"], old["mtime"])
             now = self._version(path)
@@ -165,7 +166,7 @@ class Swaps:
                 self._folder.delete(path)
 
     def made_by(self, key: str) -> dict[str, int]:
-        """Files that an equal call has made before, and their sizes."""
+        """The files that a call with the same options has made before, and their sizes."""
         made = {}
         for stored in self._folder.list(FOLDER):
             if stored.name.endswith(".json"):
@@ -182,12 +183,12 @@ class Swaps:
             version, _ = found["version"], found["groups"]
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFile(
-                "this manifest of a rewrite is damaged; it names files that were being swapped, so compare the "
-                "directory with what it holds before you delete it",
+                "this manifest of a rewrite is damaged; it names files that were being swapped, so check that the "
+                "directory has the right files before you delete the manifest",
                 file=place,
             ) from error
         if version != 1:
-            raise Unsupported(f"a manifest of version {version}, of a later orcidx", file=place)
+            raise Unsupported(f"the manifest has version {version}; a later version of orcidx wrote it", file=place)
         return found
 
     def _put(self, name: str, found: Mapping[str, Any]) -> None:
@@ -210,10 +211,10 @@ def _rename(staged: Source, final: Source) -> None:
         elif not exists(final):
             raise _lost(staged, final)
         return
-    from orcidx.storage.fsspec_backend import filesystem_of  # imported here because it imports fsspec
+    from orcidx.storage.fsspec_backend import filesystem_of  # imported only here, because this module imports fsspec
 
     filesystem, place = filesystem_of(staged.location, staged.storage_options)
-    filesystem.invalidate_cache()  # a task wrote it after this process listed the directory
+    filesystem.invalidate_cache()  # a task wrote the file after this process had listed the directory
     if filesystem.exists(place):
         filesystem.mv(place, filesystem_of(final.location, final.storage_options)[1])
         filesystem.invalidate_cache()
@@ -223,6 +224,7 @@ def _rename(staged: Source, final: Source) -> None:
 
 def _lost(staged: Source, final: Source) -> StorageError:
     return StorageError(
-        f"neither the staged file {staged.name} nor its final name is there; the files that it replaces are kept",
+        f"neither the staged file {staged.name} nor a file with its final name exists; the files that it replaces are "
+        "kept",
         file=final.name,
     )

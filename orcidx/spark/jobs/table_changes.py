@@ -1,8 +1,8 @@
-"""Changes of Paimon tables as Spark jobs: tasks build indexes, find rows or write files, and the driver commits once.
+"""Changes of Paimon tables as Spark jobs. Tasks build indexes, find rows or write files, and the driver commits once.
 
 A task that runs twice does no harm: index files are named by their content, and only the data files of the attempt that
-Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed:
-then it finds what it had committed and does not commit it again."""
+Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed.
+Then it finds what it has already committed and does not commit it again."""
 
 from __future__ import annotations
 
@@ -66,26 +66,27 @@ def rewrite_file_index(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """Builds file indexes of a Paimon table as a job: tasks build the indexes, the driver commits them as one snapshot.
+    """Builds file indexes of a Paimon table as a job. Tasks build the indexes, and the driver commits them as one
+    snapshot.
 
     Parameters
     ----------
     spark
         A classic session, or one of Spark Connect.
     table
-        A path or URL that driver and tasks reach.
+        A path or URL that the driver and the tasks can reach.
     where
-        The partitions whose files are indexed; None for all.
+        The partitions whose files are indexed. None: all partitions.
     spec
-        The indexes to build; None for those of the table's options.
+        The indexes to build. None: the indexes in the table's options.
     only_missing
-        Leave files alone that have all of the indexes.
+        Do not rebuild the indexes of files that already have all of them.
     dry_run
-        Return the plan, and change nothing.
+        Only return the plan; change nothing.
     target_bytes
         Stored bytes of data for each task.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
     **commit
         Options of ``paimon.CommitOptions`` by name.
 
@@ -127,30 +128,31 @@ def delete(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """Deletes rows of a Paimon append table as a job: tasks find the rows, the driver merges and commits.
+    """Deletes rows of a Paimon append table as a job. Tasks find the rows, and the driver merges and commits them.
 
-    The rows deleted are those that ``read`` with this ``where`` gives: Spark analyses a text, times without a zone are
-    on the session's clock, NaN is the largest number, and names compare as the session says. After a conflict only new
-    files are searched.
+    It deletes exactly the rows that ``read`` with this ``where`` returns. Spark analyses a text, times without a zone
+    are in the session's time zone, NaN is the largest number, and names compare by the session's case rule. After a
+    conflict only new files are searched.
 
     Parameters
     ----------
     spark
         A classic session, or one of Spark Connect.
     table
-        A path or URL that driver and tasks reach.
+        A path or URL that the driver and the tasks can reach.
     where
-        The rows to delete. Of a text only comparisons of columns with constants are accepted.
+        The rows to delete. A text may only have comparisons of columns with constants.
     everything
-        Delete every row, in place of ``where``.
+        Delete every row. Then ``where`` must not be given.
     isolation
-        "serializable" searches rows too that others append meanwhile; "snapshot" leaves them.
+        With "serializable", matching rows that others append in the meantime are deleted too. With "snapshot" they are
+        kept.
     dry_run
-        Return the plan, and change nothing.
+        Only return the plan; change nothing.
     target_bytes
         Stored bytes of data for each task.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
     **commit
         Options of ``paimon.CommitOptions`` by name.
 
@@ -162,7 +164,7 @@ def delete(
     Raises
     ------
     InvalidQuery
-        The text has a part that only Spark can compute, or names no column of the table.
+        The text has a part that only Spark can compute, or names an unknown column.
     Unsupported, CorruptFile, CommitConflict, CommitUncertain
         As for ``paimon.Table.delete``.
 
@@ -199,19 +201,19 @@ def append(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """Appends the rows of a DataFrame to a Paimon table: each task writes files of its own, the driver commits them as
-    one snapshot.
+    """Appends the rows of a DataFrame to a Paimon table. Each task writes files of its own, and the driver commits them
+    as one snapshot.
 
     Parameters
     ----------
     spark
         A classic session, or one of Spark Connect.
     table
-        A path or URL that driver and tasks reach.
+        A path or URL that the driver and the tasks can reach.
     rows
         A DataFrame with the table's columns.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
     **commit
         Options of ``paimon.CommitOptions`` by name.
 
@@ -252,7 +254,7 @@ def append(
 
 
 def _predicate(spark: SparkSession, table: Table, where: Where | None) -> Where | None:
-    """A text as Spark means it, anything else as it is."""
+    """Gives a text Spark's meaning. Any other condition is returned unchanged."""
     if not isinstance(where, str):
         return where
     condition = TextCondition(spark, where, facts_of(spark).clock_zone, once=True)
@@ -264,8 +266,8 @@ def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Tabl
 
 
 def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
-    """The options with a user and an identifier. They are printed, so that a driver that is started again finds what it
-    had committed."""
+    """The options with a user and an identifier. Both are printed, so a driver that is started again finds what it has
+    committed."""
     if commit.get("commit_user") is None:
         commit = {**commit, "commit_user": f"orcidx-{uuid.uuid4()}", "identifier": 1, "since": table.snapshot_id or 0}
         said = ", ".join(f"{name}={commit[name]!r}" for name in ("commit_user", "identifier", "since"))
@@ -279,7 +281,7 @@ def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
 def _run(
     spark: SparkSession, tasks: Sequence[Any], sizes: Sequence[int], method: str, target_bytes: int | None
 ) -> list[Any]:
-    """The results of calling a method of each task, in the order of the tasks."""
+    """Calls a method of each task, and returns the results in the order of the tasks."""
     if not tasks:
         return []
     numbered = pa.table({"pickled": [pickle.dumps((number, task)) for number, task in enumerate(tasks)]})
@@ -305,7 +307,7 @@ def _collected(frame: DataFrame, task: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _CallTask:
-    """For ``mapInArrow``: calls a method of the pickled tasks."""
+    """For ``mapInArrow``: calls a method of each pickled task."""
 
     method: str
     sizes: tuple[int, ...]
@@ -323,7 +325,7 @@ class _CallTask:
 
 @dataclass(frozen=True)
 class _WriteTask:
-    """For ``mapInArrow``: writes the rows of one task to data files, and deletes these if it fails."""
+    """For ``mapInArrow``: writes the rows of one task to data files. If the task fails, it deletes these files."""
 
     root: Source
     schema: TableSchema

@@ -1,4 +1,4 @@
-"""``aggregate``: totals of ORC files, from statistics where those prove them. Many files are read by a Spark job."""
+"""``aggregate``: totals of ORC files, from statistics where these prove them. For many files it runs a Spark job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["aggregate"]
 
 DRIVER_FILES = 32
-"""At most this many files are read on the driver, after catalogs and statistics have been used."""
+"""The most files that are read on the driver, after catalogs and statistics have been used."""
 _PART = pa.schema([("part", pa.binary())])
 
 
@@ -59,44 +59,43 @@ def aggregate(
     target_bytes: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Totals of the rows of ORC files, from statistics where those prove them. Runs on the driver, or as a Spark job
-    where more than 32 files must be opened.
+    """Computes totals of the rows of ORC files, from statistics where these prove them. Runs on the driver, or as a
+    Spark job if more than 32 files must be opened.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-        The session. Its rules apply to SQL texts, to upper and lower case in names, and to time zones, as in
-        ``orcidx.spark.read``.
+        The session. Its rules apply to SQL texts, to the case of names, and to time zones, as in ``orcidx.spark.read``.
     path : str or os.PathLike
         A directory, file, glob or URL.
     aggregates : dict of str to str
-        As of ``orcidx.aggregate``.
+        As for ``orcidx.aggregate``.
     where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
-        Only rows for which this is true. A text is SQL of Spark, and orcidx must be able to test all of it.
+        Only rows for which this condition is true. A text is Spark's SQL, and orcidx must be able to test all of it.
     by : str or sequence of str, optional
         Columns to group by.
     schema, storage_options
-        As of ``orcidx.spark.read``.
+        As for ``orcidx.spark.read``.
     target_bytes : int, optional
-        Bytes of files for each task.
+        Stored bytes of the files of each task.
 
     Returns
     -------
     pyarrow.Table
-        As of ``orcidx.aggregate``, with NaN as the largest value.
+        As from ``orcidx.aggregate``, with NaN as the largest value.
 
     Raises
     ------
     InvalidQuery
-        As ``orcidx.aggregate``, and for a text that orcidx can test only in part.
+        As for ``orcidx.aggregate``. Also for a text of which orcidx can test only a part.
     Unsupported
-        For a Paimon table: ``orcidx.paimon.open_table(path).aggregate`` has its totals.
+        The path is a Paimon table. Use ``orcidx.paimon.open_table(path).aggregate``.
     """
     facts = facts_of(spark)
     storage_options = with_secrets(storage_options)
     found = reached(spark, path, storage_options)
     if is_table(found, storage_options):
-        raise Unsupported("this is a Paimon table; orcidx.paimon.open_table(path).aggregate has its totals")
+        raise Unsupported("this is a Paimon table; use orcidx.paimon.open_table(path).aggregate")
     sources = list_sources(found, storage_options=storage_options)
     is_text = isinstance(where, str) and not is_connect(spark)
     condition = TextCondition(spark, str(where), facts.clock_zone, once=True) if is_text else where
@@ -105,7 +104,8 @@ def aggregate(
     assert isinstance(rows, Scan)
     if isinstance(condition, TextCondition) and not condition.last.exact:
         raise InvalidQuery(
-            f"orcidx cannot convert all of {condition.text!r:.200} to its own predicates with Spark's meaning: use only "
+            f"orcidx cannot convert all of {condition.text!r:.200} to its own predicates with Spark's meaning: use "
+            "only "
             "comparisons of columns with constants, or aggregate with Spark"
         )
     options = rows.options.override(strings="string")
@@ -120,15 +120,15 @@ def aggregate(
 
 
 def _indexes(rows: Scan) -> DirectoryIndexes | None:
-    """The catalog of the directory. It does not know the session's time zone, on which columns of directories that are
-    times depend."""
+    """The catalog of the directory. A catalog does not know the session's time zone. Directory columns that are times
+    depend on this zone."""
     kinds = [value.type for value in rows.jobs[0].constants.values()] if rows.jobs else []
     return None if any(map(pa.types.is_timestamp, kinds)) else DirectoryIndexes()
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Totals of files, computed by tasks."""
+    """Totals of files that tasks compute."""
 
     spark: SparkSession
     slots: int
@@ -145,7 +145,7 @@ class _Job:
         *,
         metrics: ScanMetrics,
     ) -> None:
-        """See ``add_files``."""
+        """Implements ``add_files``."""
         bins: dict[int, list[FileJob]] = {}
         sizes = [job.source.size or 0 for job in jobs]
         for number, job in zip(weigh(sizes, self.slots, self.target_bytes), jobs):
@@ -175,7 +175,10 @@ def _total(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             totals, origins, metrics = plan.totals(), Origins(), ScanMetrics()
             try:
                 add_files(jobs, request, plan, totals, origins, metrics=metrics)
-            except (OrcidxError, OSError) as error:  # as a row, since Spark would report an exception with a traceback
+            except (
+                OrcidxError,
+                OSError,
+            ) as error:  # returned as a row, because Spark would report an exception with a traceback
                 answer: Any = error
             else:
                 answer = totals, Counter(origins.rows), origins.notes, (metrics.requests, metrics.bytes_read)

@@ -1,6 +1,6 @@
-"""``describe`` shows what is indexed, ``clean`` deletes leftovers, and ``summarize`` says what a job did.
+"""``describe`` shows what is indexed, ``clean`` deletes leftover files, and ``summarize`` summarizes a job's result.
 
-They run on the driver alone, so ``spark`` may be None for the first two.
+They run only on the driver, so ``spark`` may be None for the first two.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from orcidx.spellings import size_text
 __all__ = ["BuildSummary", "clean", "describe", "summarize"]
 
 _SHOWN_ROWS = 10
-"""Slowest files, and errors, that are listed one by one."""
+"""How many slowest files, and how many errors, are listed one by one."""
 
 
 def describe(
     spark: SparkSession | None, path: OnePath, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
-    """Which files of a directory are indexed and by which indexes, which of these are stale, and their sizes.
+    """Shows which files of a directory are indexed, by which indexes, which of these are stale, and their sizes.
 
-    Listings of the files and of the indexes are compared with the catalog; no data file is opened.
+    Listings of the files and of the indexes are compared with the catalog. No data file is opened.
 
     Parameters
     ----------
@@ -46,14 +46,14 @@ def describe(
     path
         The directory, as for ``build_file_index``.
     verify
-        Read and check every index file, here on the driver.
+        Read and check every index file, on the driver.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
 
     Returns
     -------
     IndexDescription
-        ``str()`` gives a text; ``files`` is the underlying table, which ``spark.createDataFrame`` turns into a
+        ``str()`` returns a text. ``files`` is the underlying table, which ``spark.createDataFrame`` converts to a
         DataFrame.
 
     Raises
@@ -76,8 +76,8 @@ def clean(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Cleaning:
-    """Deletes leftovers of jobs in a directory's ``_orcidx/``: temporary files, replaced catalogs, indexes that no
-    catalog names.
+    """Deletes leftover files of jobs in a directory's ``_orcidx/``: temporary files, replaced catalogs, and indexes
+    that no catalog names.
 
     Parameters
     ----------
@@ -86,16 +86,16 @@ def clean(
     path
         The directory, as for ``build_file_index``.
     older_than
-        Seconds, or a timedelta; younger files stay.
+        Seconds, or a timedelta. Younger files are kept.
     dry_run
         Report what would be deleted, and delete nothing.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
 
     Returns
     -------
     Cleaning
-        The files, with the reason for each; ``str()`` gives a text.
+        The files, with the reason for each. ``str()`` returns a text.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def clean(
 
 @dataclass(frozen=True)
 class BuildSummary(Summary):
-    """What a job of ``build_file_index`` or ``refresh`` did; ``result`` are its rows."""
+    """A summary of a job of ``build_file_index`` or ``refresh``. ``result`` has the job's rows."""
 
     result: pa.Table = field(repr=False)
 
@@ -149,12 +149,12 @@ class BuildSummary(Summary):
         yield Section(title, [(error,) for error in failed[:_SHOWN_ROWS]])
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The summary as JSON values."""
         return {"statuses": self.statuses, "rows": self.result.to_pylist()}
 
 
 def summarize(result: pa.Table) -> BuildSummary:
-    """Summarizes what ``build_file_index`` or ``refresh`` returned.
+    """Summarizes the result of ``build_file_index`` or ``refresh``.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def summarize(result: pa.Table) -> BuildSummary:
     Returns
     -------
     BuildSummary
-        ``str()`` gives a text, ``save(path)`` writes a page.
+        ``str()`` returns a text, and ``save(path)`` writes a page.
 
     Examples
     --------

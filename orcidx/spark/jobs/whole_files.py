@@ -1,7 +1,8 @@
-"""Jobs over files that only Spark's own readers reach. Spark gives each file's bytes to a task as a whole. What the
-task writes comes back with its rows, and the driver writes it to storage.
+"""Jobs over files that only Spark's own readers can reach. Spark gives the bytes of each file to a task. What the task
+writes is returned with its rows, and the driver writes it to the storage.
 
-For file systems that Python cannot read on the executors, such as HDFS without WebHDFS and Hadoop's library, or viewfs.
+This is for file systems that Python cannot read on the executors, such as viewfs, or HDFS without WebHDFS and Hadoop's
+library.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST_FILE", "run_over_whole_files"]
 
 LARGEST_FILE = 256 << 20
-"""The most bytes of one file: they are held twice in the JVM's memory and once in the worker's."""
+"""The largest size of one file in bytes. A file is held twice in the JVM's memory and once in the worker's."""
 AT_ONCE = 1 << 30
-"""The most bytes of all files of one job. This bounds what comes back to the driver, as an index is rarely larger than
-its file."""
+"""The most bytes of all files of one job. This limits the results that are returned to the driver, because an index is
+rarely larger than its file."""
 _WRITTEN = pa.field("written", pa.list_(pa.struct([("name", pa.string()), ("data", pa.binary())])))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass
 class HeldFiles:
-    """The file system as a task sees it: the file that it was given, and what it has written."""
+    """The file system as a task sees it: the file that the task was given, and the files that it has written."""
 
     held: dict[str, tuple[bytes, Fingerprint]] = field(default_factory=dict)
     written: dict[str, bytes] = field(default_factory=dict)
@@ -82,7 +83,8 @@ class HeldFiles:
 
 @dataclass(frozen=True)
 class _OverBytes:
-    """For ``mapInArrow``: files' paths, times and bytes in, the task's rows and what it wrote out."""
+    """For ``mapInArrow``: the input has the files' paths, times and bytes. The output has the task's rows and what it
+    wrote."""
 
     task: FileTask
     token: str
@@ -104,14 +106,15 @@ class _OverBytes:
 
 
 def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileTask, problem: str) -> pa.Table:
-    """Like ``run_over_files``. ``problem``: why tasks do not open the files themselves. Raises ``Unsupported`` for
-    larger files."""
+    """Does what ``run_over_files`` does. ``problem``: why tasks do not open the files themselves. Raises
+    ``Unsupported`` for larger files."""
     base, rows = str(task.root.location), files.to_pylist()
     large = [row["path"] for row in rows if row["size"] > LARGEST_FILE]
     if large:
         raise Unsupported(
-            f"{len(large):,} files are larger than {LARGEST_FILE >> 20} MiB, the most that Spark hands to a task whole"
-            f"; {problem}",
+            f"{len(large):,} files are larger than {LARGEST_FILE >> 20} MiB, the limit for files that Spark gives to "
+            "a task "
+            f"as a whole; {problem}",
             file=f"{base}/{large[0]}",
         )
     found = [_job(spark, some, task) for some in _batched(rows)]

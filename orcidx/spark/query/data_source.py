@@ -1,8 +1,8 @@
 """``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark.
 
-Spark hands it the whole schema and, since 4.1, the filters that it can express; it never says which columns a query
-uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters is off by
-default; ``register`` says why (see docs/decisions/0014-spark-values-and-engines.md)."""
+Spark gives it the whole schema and, since 4.1, the filters that Spark can express. Spark never says which columns a
+query uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters is off by
+default; ``register`` gives the reason (see docs/decisions/0014-spark-values-and-engines.md)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ OPTIONS = (
     "columns", "where", "format", "snapshot_id", "jvm_zone", "target_bytes", "engine", "pushdown", "path", "paths",
 )  # fmt: skip
 TABLE_PROPERTIES = {"owner", "provider"}
-"""Options that Spark adds to those of a CREATE TABLE; no user has a reason to give both."""
+"""Options that Spark adds to the options of a CREATE TABLE. Users have no reason to give both."""
 SLOTS = 8
-"""How many tasks are assumed to run at once, where that is not known."""
+"""The assumed number of tasks that run at once, if it is not known."""
 
 
 class OrcidxDataSource(DataSource):
-    """The format. Its attributes are what ``register`` knows about the session."""
+    """The format. Its attributes are the facts about the session that ``register`` knows."""
 
     session: dict[str, Any] = {}  # noqa: RUF012  (replaced as a whole by the class that is registered)
     slots: int = SLOTS
@@ -57,8 +57,8 @@ class OrcidxDataSource(DataSource):
     def schema(self) -> StructType:
         if {name.lower() for name in self.options} >= TABLE_PROPERTIES:
             raise InvalidQuery(
-                "Spark does not tell a source in Python the path and options of a table when it is read: write "
-                "CREATE TEMPORARY VIEW name USING orcidx OPTIONS (path '...') in place of CREATE TABLE"
+                "Spark does not give the path and options of a table to a data source in Python: use "
+                "CREATE TEMPORARY VIEW name USING orcidx OPTIONS (path '...') instead of CREATE TABLE"
             )
         plan = begin(replace(self._query(), where=None))
         return _spark_schema(plan)
@@ -67,7 +67,7 @@ class OrcidxDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         asked = self._options().get("pushdown", str(self.pushdown))
         if asked.lower() not in ("true", "false"):
-            raise InvalidQuery(f"the option pushdown is true or false, not {asked!r}")
+            raise InvalidQuery(f"the option pushdown must be true or false, not {asked!r}")
         return OrcidxReader(self._query(), schema, self.slots, pushdown=asked.lower() == "true")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -76,12 +76,13 @@ class OrcidxDataSource(DataSource):
     @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         raise Unsupported(
-            "Spark writes ORC itself, frame.write.orc(path); rows go into a Paimon table by orcidx.spark.append, and "
-            "orcidx.spark.rewrite writes files anew so that they prune"
+            "the format orcidx cannot write: write ORC files with frame.write.orc(path), append to a Paimon table with "
+            "orcidx.spark.append, or rewrite files for better pruning with orcidx.spark.rewrite"
         )
 
     def _options(self) -> dict[str, Any]:
-        """The options by their names in small letters, as Spark compares them. Raises ``InvalidQuery`` for others."""
+        """The options by their names in lower case, as Spark compares them. Raises ``InvalidQuery`` for unknown
+        options."""
         options = {name.lower(): value for name, value in self.options.items()}
         for name in options:
             if name not in OPTIONS and not name.startswith("storage."):
@@ -90,9 +91,11 @@ class OrcidxDataSource(DataSource):
                 raise InvalidQuery(f"unknown option {name!r}; " + (f"did you mean {near[0]!r}?" if near else known))
         if options.get("engine", "auto") not in ("auto", "orcidx"):
             raise InvalidQuery(
-                f"the option engine is 'auto' or 'orcidx', not {options['engine']!r}: Spark does not let a source in "
-                "Python pass the read on to another reader. orcidx.spark.read(spark, path) chooses between orcidx and "
-                "Spark's reader, and its DataFrame makes a view by .createOrReplaceTempView(name)"
+                f"the option engine must be 'auto' or 'orcidx', not {options['engine']!r}: a data source in Python "
+                "cannot "
+                "use another reader. Use orcidx.spark.read(spark, path), which chooses between orcidx and Spark's "
+                "reader; "
+                "its DataFrame makes a view by .createOrReplaceTempView(name)"
             )
         return options
 
@@ -103,14 +106,15 @@ class OrcidxDataSource(DataSource):
             path = json.loads(options["paths"])
         if path is None:
             raise InvalidQuery(
-                'no path: write .load(path), or OPTIONS (path "...") of a temporary view in SQL '
-                "(for a CREATE TABLE Spark does not pass it on)"
+                'there is no path: give it by .load(path), or by OPTIONS (path "...") of a temporary view in SQL '
+                "(Spark does not pass on the path of a CREATE TABLE)"
             )
         if (where := options.get("where")) is not None and may_mean_otherwise(where):
             raise InvalidQuery(
-                f"the option where is read without a session, and Spark may read {where!r:.200} differently: it has "
-                "escapes, double quotes, strings with a prefix, or comments; filter the DataFrame by it, or give it to "
-                "orcidx.spark.read"
+                f"the option where is parsed without a session, and Spark may interpret {where!r:.200} differently: "
+                "it has "
+                "escapes, double quotes, strings with a prefix, or comments; filter the DataFrame by the condition, or "
+                "give it to orcidx.spark.read"
             )
         storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
         return Query(
@@ -140,7 +144,7 @@ def _number(options: dict[str, str], name: str) -> int | None:
     try:
         return int(options[name])
     except ValueError:
-        raise InvalidQuery(f"the option {name} is a whole number, not {options[name]!r}") from None
+        raise InvalidQuery(f"the option {name} must be a whole number, not {options[name]!r}") from None
 
 
 def _spark_schema(plan: Plan) -> StructType:
@@ -151,12 +155,12 @@ def _spark_schema(plan: Plan) -> StructType:
 
 
 class NoStream(DataSourceStreamReader):
-    """Raises the refusal of streams when it starts: Spark 4.1 would lose an error that
-    ``OrcidxDataSource.streamReader`` raises itself."""
+    """Raises the error about streams when it starts. An error that ``OrcidxDataSource.streamReader`` itself raises
+    would be lost in Spark 4.1."""
 
     @without_traceback()
     def read(self, *_: object) -> NoReturn:
-        raise Unsupported('orcidx reads files as they are, and no streams: spark.readStream.format("orc") does')
+        raise Unsupported('the format orcidx does not support streams; use spark.readStream.format("orc")')
 
     latestOffset = initialOffset = read  # Spark may call either of these first
 
@@ -169,10 +173,10 @@ class TaskPartition(InputPartition):
 
 
 class _PushFilters:
-    """``reader.pushFilters``, without being a method of its class.
+    """``reader.pushFilters``, which is not a method of the reader's class.
 
-    While its conf is off, Spark refuses every read by a reader whose class defines pushFilters, so the class must not
-    define it. While the conf is on, Spark calls the attribute. Spark compares ``__func__``."""
+    While its setting is off, Spark refuses every read by a reader whose class defines pushFilters, so the class must
+    not define it. While the setting is on, Spark calls the attribute. Spark compares ``__func__``."""
 
     def __init__(self, reader: OrcidxReader) -> None:
         self._reader = reader
@@ -181,11 +185,11 @@ class _PushFilters:
     def __call__(self, filters: list[Any]) -> Sequence[Any]:
         if self._reader.pushdown:
             self._reader.filters = tuple(filters)
-        return filters  # returns all filters, so that Spark evaluates each of them again
+        return filters  # returns all filters, so Spark evaluates each of them again
 
 
 class OrcidxReader(DataSourceReader):
-    """Plans when Spark asks for the partitions. ``schema`` is what Spark wants of each batch."""
+    """Plans the read when Spark asks for the partitions. ``schema`` is the schema that Spark wants of each batch."""
 
     def __init__(self, query: Query, schema: StructType, slots: int = SLOTS, *, pushdown: bool = False) -> None:
         self.query = query
@@ -196,11 +200,11 @@ class OrcidxReader(DataSourceReader):
         self.pushFilters = _PushFilters(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickles nothing: a task needs only its partition, and Spark sends the reader to every task."""
+        """Pickles nothing, because a task needs only its partition and Spark sends the reader to every task."""
         return {}
 
     def pruneColumns(self, schema: StructType) -> None:
-        """Takes the columns that a query uses; Spark does not ask for this, Sail does."""
+        """Takes the columns that a query uses. Spark does not call this, but Sail does."""
         self.schema = schema
 
     @without_traceback()
@@ -213,21 +217,21 @@ class OrcidxReader(DataSourceReader):
         for field, one in zip(schema, arrow_schema_of(plan.schema), strict=True):
             if one.type != field.type:
                 raise InvalidQuery(
-                    f"a table's column keeps its type, {one.type}; cast it in a query", column=field.name
+                    f"a column of a Paimon table must keep its type, {one.type}; cast it in a query", column=field.name
                 )
         target = plan.target(self.slots)
         parts = split_orc(plan.rows, target) if isinstance(plan.rows, Scan) else split_paimon(plan.rows)
         return [TaskPartition(task) for task in assign(plan, parts, target, names=schema.names)]
 
     def _where(self, schema: pa.Schema) -> Predicate | None:
-        """The filters that Spark pushed, and the option ``where``, which may name columns that Spark does not know
-        of."""
+        """The filters that Spark has pushed, and the option ``where``, which may name columns that Spark does not
+        know."""
         pushed = keep_bindable(from_spark(self.filters), schema, case_sensitive=self.query.case_sensitive)
         where: Predicate = all_of(pushed, *([] if self.query.where is None else [parse_text(self.query.where)]))
         return where
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition; Spark has one, None, where everything was skipped."""
+        """The rows of a partition. If everything was skipped, Spark passes None."""
         payload = getattr(partition, "payload", None)
         if payload is not None:
             task: ReadTask = pickle.loads(payload)

@@ -1,4 +1,4 @@
-"""Cuts a read into parts and packs these for tasks. What metadata rules out is in no part."""
+"""Cuts a read into parts and packs these for tasks. Data that metadata excludes is in no part."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["Part", "enough", "pack", "split_orc", "split_paimon"]
 
 @dataclass(frozen=True)
 class Part:
-    """The least that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored bytes.
-    ``rows``: the least number of rows if nothing is filtered, None when that is not known."""
+    """The smallest unit that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored
+    bytes. ``rows``: the least number of rows without a filter, or None if it is not known."""
 
     what: FileJob | FileTask
     size: int
@@ -33,14 +33,14 @@ class Part:
 
     @property
     def source(self) -> Source:
-        """Its file."""
+        """The file of the part."""
         return self.what.source if isinstance(self.what, FileJob) else self.what.file.source
 
 
 def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
-    """The parts of a scan, without files and stripes that its predicate rules out; opens every file.
+    """The parts of a scan, without the files and stripes that its predicate excludes. Opens every file.
 
-    Raises ``StorageError`` naming a file that has gone since it was listed.
+    Raises ``StorageError`` with the name of a file that has gone since it was listed.
     """
     request = rows.resolved
     with gone_files_named(), broken_files_passed(), FileQueue(rows.jobs, request, ScanMetrics()) as files:
@@ -55,7 +55,7 @@ def _sure_rows(part: FilePart) -> int | None:
 
 
 def split_paimon(rows: TableScan) -> list[Part]:
-    """A part for each data file that the table's metadata does not rule out."""
+    """One part for each data file that the table's metadata does not exclude."""
     sure = rows.where is None and not rows.top
     return [
         Part(one, one.file.size, one.file.rows if sure and one.file.deletion is None else None)
@@ -75,12 +75,12 @@ def enough(parts: Sequence[Part], limit: int) -> list[Part]:
 
 
 def pack(sizes: Sequence[int], target: int) -> list[int]:
-    """The bin of each part, numbered from 0: the largest first, each into the emptiest bin (LPT).
+    """The bin of each part, numbered from 0. The largest parts are first, and each goes into the emptiest bin (LPT).
 
-    The number of bins is that of all bytes divided by the target, and at most one for each part.
+    The number of bins is the number of all bytes divided by the target, but at most one bin for each part.
     """
     if target < 1:
-        raise InvalidQuery(f"target_bytes must be at least 1, and is {target}")
+        raise InvalidQuery(f"target_bytes must be at least 1, but is {target}")
     count = min(len(sizes), max(1, -(-sum(sizes) // target)))
     loads = [(0, number) for number in range(count)]
     bins = [0] * len(sizes)

@@ -1,4 +1,4 @@
-"""Places rows in the partitions that the driver chose for them."""
+"""Puts rows into the partitions that the driver chose for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _C1, _C2 = 0xCC9E2D51, 0x1B873593
 
 
 def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) -> DataFrame:
-    """A DataFrame of ``rows`` in ``count`` partitions, row ``i`` in the partition ``bins[i]``.
+    """A DataFrame of ``rows`` in ``count`` partitions. Row ``i`` is in the partition ``bins[i]``.
 
-    Spark 4.1 and later do this by ``repartitionById``; before, rows get numbers whose hash is that of the partition.
+    Spark 4.1 and later use ``repartitionById``. Before, each row gets a number whose hash belongs to the partition.
     """
     frame_class = type(spark.range(0))
     exact = hasattr(frame_class, "repartitionById")
@@ -36,7 +36,8 @@ def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) 
 
 
 def keys_of_partitions(count: int) -> npt.NDArray[np.int32]:
-    """For each of ``count`` partitions a number that Spark's ``repartition(count, column)`` puts into it."""
+    """For each of ``count`` partitions, a number that Spark's ``repartition(count, column)`` puts into this
+    partition."""
     keys = np.full(count, -1, np.int32)
     start, size = 0, 16 * count + 64
     while (keys < 0).any():

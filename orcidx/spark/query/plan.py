@@ -1,7 +1,7 @@
-"""Plans a read on the driver, without Spark: which tasks it has, and which parts go into each.
+"""Plans a read on the driver, without Spark: which tasks it has, and which parts each task reads.
 
-``begin`` lists the files and determines the schema. The module ``parts`` cuts the read into parts (for many files in
-tasks) and packs them. ``assign`` makes tasks from the parts."""
+``begin`` lists the files and determines the schema. The module ``parts`` cuts the read into parts and packs them; for
+many files, tasks do this. ``assign`` makes tasks from the parts."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ __all__ = ["Plan", "assign", "begin", "is_table"]
 
 
 LEAST_BYTES = 4 << 20
-"""Tasks are not made smaller than this many bytes to have one for every slot: starting one costs about 30 ms."""
+"""Tasks are not smaller than this, even if slots stay idle, because starting a task costs about 30 ms. In bytes."""
 FILE_BYTES = 256 << 10
-"""What opening a file is estimated to cost, in bytes read: with it 2,000 files of 100 rows make a task for each slot,
-not 126."""
+"""The estimated cost of opening a file, in bytes read. With it, 2,000 files of 100 rows make one task for each slot,
+not 126 tasks."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A read before it is cut into parts. ``rows``: without the details of parts. ``schema``: as Spark's JSON.
-    ``columns``: the names of the schema's first columns in the caller's spelling. ``order``: that of the top rows.
-    ``listed``: how many files and bytes. ``session``: what depends on the session that runs the tasks."""
+    """A read before it is cut into parts. ``rows``: the scan, without the details of parts. ``schema``: Spark's JSON.
+    ``columns``: the names of the schema's first columns in the caller's spelling. ``order``: the order of the top rows.
+    ``listed``: the number of files and bytes. ``session``: what depends on the session that runs the tasks."""
 
     query: Query
     rows: Scan | TableScan
@@ -72,16 +72,16 @@ class Plan:
     session: OfSession | None = None
 
     def target(self, slots: int) -> int:
-        """Bytes of a task: as the caller asks, but fewer where slots would be idle otherwise."""
+        """The bytes of a task, as the caller wants, but fewer if slots would otherwise be idle."""
         files, size = self.listed
         return min(self.query.target_bytes, max(LEAST_BYTES, -(-(size + files * FILE_BYTES) // slots)))
 
 
 def begin(query: Query) -> Plan:
-    """Lists the files and determines the schema; opens at most one ORC file.
+    """Lists the files and determines the schema. Opens at most one ORC file.
 
-    A directory with the layout of a Paimon table is one unless ``format`` says otherwise. Raises as ``orcidx.scan`` and
-    ``paimon.open_table`` do.
+    A directory with the layout of a Paimon table is read as a table, unless ``format`` says otherwise. Raises the
+    errors of ``orcidx.scan`` and ``paimon.open_table``.
     """
     table = None if query.format == "orc" else _table(query)
     return _begin_orc(query) if table is None else _begin_paimon(query, table)
@@ -116,13 +116,14 @@ def _table(query: Query) -> Table | None:
 
 def _begin_orc(query: Query) -> Plan:
     if query.snapshot_id is not None or query.jvm_zone is not None:
-        raise InvalidQuery("snapshot_id and jvm_zone are for Paimon tables, and this is a path of ORC files")
+        raise InvalidQuery("snapshot_id and jvm_zone are only for Paimon tables, but this path has ORC files")
     if query.other_values is not None:
-        raise InvalidQuery(f"{query.other_values}: unset it, or leave limit, top and engine out")
+        raise InvalidQuery(f"{query.other_values}: unset this setting, or leave out limit, top and engine")
     if name := next(iter(with_defaults(query.schema)), None):
         raise InvalidQuery(
-            f"{name!r} has a DEFAULT, which Spark fills in where a file lacks the column, and orcidx's tasks do not: "
-            "leave limit, top and engine out, or the DEFAULT",
+            f"{name!r} has a DEFAULT, which Spark uses if a file lacks the column, but orcidx's tasks do not: leave "
+            "out "
+            "limit, top and engine, or the DEFAULT",
             column=name,
         )
     found = list_sources(query.reached, storage_options=with_secrets(query.storage_options))
@@ -158,7 +159,7 @@ def _begin_orc(query: Query) -> Plan:
 
 
 def _by_directory(rows: Scan) -> Scan:
-    """The scan without the files that the values of their directories rule out."""
+    """The scan without the files that the values of their directories exclude."""
     request = rows.request
     if request.where is None or request.schema is None or not any(job.constants for job in rows.jobs):
         return rows
@@ -176,13 +177,13 @@ def _by_directory(rows: Scan) -> Scan:
 
 
 def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
-    """The files that the catalogs of indexed directories do not rule out, with their indexes. Warns of a damaged
-    catalog."""
-    # Times are typed by the session's clock, which a catalog does not know: they rule nothing out here.
+    """The files that the catalogs of indexed directories do not exclude, with their indexes. Warns if a catalog is
+    damaged."""
+    # Times depend on the session's clock, which a catalog does not know, so they exclude no file.
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
     sources = [job.source for job in rows.jobs]
-    # A catalog spells columns as the files do, and the action may find columns by another case rule.
+    # A catalog spells columns like the files, and the action may find columns by another case rule.
     options = rows.options.override(case_sensitive=True)
     found = plan_listing(sources, rows.request.where, schema=schema, options=options)
     for note in found.notes:
@@ -203,10 +204,11 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
     """Returns the whole schema; its columns that are directory keys, with key and type; whether columns are found by
     position; and the names of columns and keys as they are stored.
 
-    As in Spark, the schema is the given one, else that of the first file with a column; the directory keys that it
-    lacks follow. A key that the files store as well has the directory's values, name and type, in the place that it has
-    in the files (``PartitioningUtils.mergeDataAndPartitionSchema``); one of a given schema comes last, of the type
-    given. The columns of files of old Hive are called ``_col0``, ``_col1``: a given schema means them by position."""
+    As in Spark, the schema is the given schema, or else that of the first file with a column. It is followed by the
+    directory keys that it lacks. A key may also be stored in the files. Then its values, name and type are those of the
+    directory, and its position is that in the files (``PartitioningUtils.mergeDataAndPartitionSchema``). A key of a
+    given schema comes last, with the given type. Files of old Hive have columns named ``_col0``, ``_col1``: a given
+    schema then means them by position."""
     found = _first_columns(files, query.storage_options)
     by_position = bool(found) and all(name.startswith("_col") for name in found)
     given = query.retype if query.schema is None and by_position else query.schema
@@ -217,7 +219,7 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
         fields = _orc_fields(query, found)
     else:
         raise InvalidQuery(
-            f"no ORC file with a column in {query.path!r}, so there is no schema; for an empty result give schema="
+            f"{query.path!r} has no ORC file with a column, so there is no schema; give schema= for an empty result"
         )
     keys = {}
     for key, kind in partition_types(files, infer=query.infer_partitions).items():
@@ -234,7 +236,7 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
 
 
 def _with_partition(fields: Mapping[str, Any], name: str, key: str, kind: Any) -> dict[str, Any]:
-    """The fields, with one replaced by a directory key; ``kind``: None where a schema was given."""
+    """The fields, with one field replaced by a directory key. ``kind`` is None if a schema was given."""
     if kind is None:
         rest = {one: field for one, field in fields.items() if one != name}
         return {**rest, name: fields[name]}
@@ -248,14 +250,16 @@ def _first_columns(files: Sequence[Source], storage_options: Mapping[str, Any] |
     for source in files:
         with broken_files_passed(), open_file(source, storage_options=storage_options) as file:
             if file.columns and not file.columns[0].path:
-                raise Unsupported(f"its rows are of type {file.orc_schema}, which Spark cannot read", file=source.name)
+                raise Unsupported(
+                    f"the rows have the type {file.orc_schema}, which Spark cannot read", file=source.name
+                )
             if file.columns:
                 return {node.path[0]: node for node in file.columns}
     return {}
 
 
 def _orc_fields(query: Query, columns: Mapping[str, OrcType]) -> dict[str, Any]:
-    """Spark's type of each column. One that Spark has no type for is an error only where it is wanted."""
+    """Spark's type of each column. A column whose type Spark does not have is an error only if the column is wanted."""
     asked = None
     if query.columns is not None:
         paths = [(one,) if isinstance(one, str) else tuple(one) for one in query.columns]
@@ -275,8 +279,8 @@ def _orc_fields(query: Query, columns: Mapping[str, OrcType]) -> dict[str, Any]:
 
 
 def _shown(whole: Any, shown: pa.Schema) -> Any:
-    """The part of a Spark schema that the columns of an Arrow schema cover; nested fields that the Arrow schema lacks
-    are left out."""
+    """The part of a Spark schema with the columns of an Arrow schema. Nested fields that the Arrow schema lacks are
+    left out."""
     by_name = {one["name"]: one for one in whole["fields"]}
     fields = []
     for column in shown:
@@ -299,7 +303,7 @@ def _narrowed(kind: Any, arrow: pa.DataType) -> Any:
 def _begin_paimon(query: Query, table: Table) -> Plan:
     for name in ("deletion_vector", "file_index", "schema"):
         if getattr(query, name) is not None:
-            raise InvalidQuery(f"{name}= is for plain ORC files: a Paimon table has its own")
+            raise InvalidQuery(f"{name}= is only for plain ORC files, because a Paimon table has its own")
     order = query.order(table.schema)
     asked = None if query.columns is None else [one if isinstance(one, str) else ".".join(one) for one in query.columns]
     options = query.scan_options.override(wall_clock_zone=None, char="stored")
@@ -318,10 +322,10 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
 
 
 def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Sequence[str] | None = None) -> list[bytes]:
-    """The pickled ``ReadTask``s, with parts packed by bytes. For a limit without an order there are only as many parts
-    as it needs.
+    """The pickled ``ReadTask``s, with parts packed by bytes. For a limit without an order, only as many parts are used
+    as the limit needs.
 
-    ``names``: those of the batches' columns, where they differ from the schema's.
+    ``names``: the names of the batches' columns, if they differ from the schema's names.
     """
     limit = plan.query.limit
     if limit is not None and not plan.order:

@@ -1,4 +1,4 @@
-"""``Query``: the arguments of a read, checked before any file is listed."""
+"""``Query``: the arguments of a read. They are checked before any file is listed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from orcidx.spark.types.local_times import on_any_clock, on_session_clock
 from orcidx.storage import Source
 
 Reached: TypeAlias = Any
-"""A text, a source, or several of either."""
+"""A text, a source, or a list of either."""
 
 __all__ = ["SPARK_OPTIONS", "TARGET_BYTES", "Format", "Query", "zoned_partitions"]
 
 Format = Literal["orc", "paimon"]
 
 TARGET_BYTES = 128 << 20
-"""Bytes of a task, as Spark's default (spark.sql.files.maxPartitionBytes)."""
+"""Stored bytes of a task, as in Spark's default (spark.sql.files.maxPartitionBytes)."""
 
 SPARK_OPTIONS = ReadOptions(
     timestamp_unit="us",
@@ -42,18 +42,19 @@ SPARK_OPTIONS = ReadOptions(
     nan="largest",
     use_threads=False,
 )
-"""Options that give values as ``spark.read.orc`` does, with one thread for each task."""
+"""Options that return values as ``spark.read.orc`` does, with one thread for each task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """The arguments of ``orcidx.spark.read`` (described there), and the session's time zones.
 
-    ``retype``: a schema for some of the columns of ORC files; the others keep their types. ``session_zone``: None where
-    only the tasks will know it. ``jvm_zone``: as for ``paimon.Table.scan``. ``reader_options``: those of Spark's
-    reader, as text. ``table``: the catalog's table whose directory ``path`` is. ``other_values``: the setting by which
-    Spark and orcidx's tasks would read different values from ORC files. ``path``: a text, several, or sources that are
-    already listed. ``at``: the path as orcidx opens it, where that differs (``hadoop_files.reached``)."""
+    ``retype``: a schema for some of the columns of ORC files; the others keep their types. ``session_zone``: None if
+    only the tasks will know it. ``jvm_zone``: as for ``paimon.Table.scan``. ``reader_options``: the options of Spark's
+    reader, as text. ``table``: the catalog's table with the directory ``path``. ``other_values``: the setting with
+    which Spark and orcidx's tasks would read different values from ORC files. ``path``: a text, several texts, or
+    sources that are already listed. ``at``: the path as orcidx opens it, if it differs from ``path``
+    (``hadoop_files.reached``)."""
 
     path: Any
     at: Source | list[Source | str] | None = None
@@ -99,17 +100,17 @@ class Query:
         partitions: Mapping[str, tuple[str, Any]] | None = None,
         whole: Mapping[str, Any] | None = None,
     ) -> Predicate | None:
-        """``where`` with its times in the session's time zone; where that is not known, a predicate that is true in any
-        zone.
+        """``where`` with its times in the session's time zone. If the zone is not known, a predicate that is true in
+        any zone.
 
-        ``partitions``: key and type of the columns of directories by name; ``whole``: the schema as Spark's JSON, by
+        ``partitions``: key and type of the columns of directories, by name. ``whole``: the schema as Spark's JSON, with
         which a text of Spark's is analysed."""
         if self.where is None:
             return None
         if isinstance(self.where, TextCondition):
             return self.where.carried(whole or {}).where
         where = parse_text(self.where)
-        if self.session_zone is None or isinstance(self.where, str):  # the option of the format is a text, too
+        if self.session_zone is None or isinstance(self.where, str):  # the option of the format is a text as well
             check_computed(where, schema, case_sensitive=self.case_sensitive)
         if self.session_zone is None:
             unknown = zoned_partitions(partitions or {})
@@ -117,14 +118,14 @@ class Query:
         return on_session_clock(where, schema, self.session_zone, case_sensitive=self.case_sensitive)
 
     def on_any_clock(self, schema: pa.Schema) -> Predicate:
-        """A predicate that is true wherever ``where`` is, in any time zone."""
+        """A predicate that is true wherever ``where`` is true, in any time zone."""
         return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive)
 
     def of_session(
         self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]], names: Sequence[str]
     ) -> OfSession | None:
-        """What is left to the tasks where the session is not known. ``partitions``: columns of directories, by name:
-        their key and type; ``names``: of all columns, as they are stored."""
+        """What the tasks must do if the session is not known. ``partitions``: key and type of the columns of
+        directories, by name. ``names``: the stored names of all columns."""
         if self.session_zone is not None:
             return None
         where = None if self.where is None else parse_text(self.where)
@@ -138,14 +139,14 @@ class Query:
 
     def of_case_rule(self, where: Predicate | None, schema: pa.Schema) -> OfSession:
         """A query whose columns are found in files by the case rule of the session that runs the tasks. ``where`` is
-        spelled as in the schema, except for what pyarrow computes."""
+        spelled as in the schema, except for expressions that pyarrow computes."""
         computed = [part for part in parts(where) if isinstance(part, External)]
         depends = any(depends_on_case(part, (), schema.names) for part in computed)
         planned = {CASE: str(self.case_sensitive).lower()} if depends else {}
         return OfSession(None, schema, self.case_sensitive, {}, self.clock_zone, planned)
 
     def order(self, schema: pa.Schema) -> tuple[SortKey, ...]:
-        """``top``, with the columns as the schema spells them."""
+        """``top``, with its columns spelled as in the schema."""
         keys = () if self.top is None else parse_order(self.top)
         return tuple(replace(key, column=self._column(key.column, schema)) for key in keys)
 
@@ -154,43 +155,45 @@ class Query:
         return name if self.case_sensitive else name.casefold()
 
     def spelled(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Names of columns as the caller spelled them, which Spark keeps."""
+        """Names of columns in the caller's spelling, which Spark keeps."""
         asked = {self.folded(one): one for one in reversed(self.columns or ()) if isinstance(one, str)}
         return tuple(asked.get(self.folded(name), name) for name in names)
 
     def _column(self, name: str, schema: pa.Schema) -> str:
         path, _ = resolve_column((name,), schema, case_sensitive=self.case_sensitive)
         if len(path) > 1:
-            raise InvalidQuery(f"top sorts by whole columns: {path[0]!r} is a struct", column=name)
+            raise InvalidQuery(
+                f"top can only sort by whole columns, but this is a field of the struct {path[0]!r}", column=name
+            )
         return path[0]
 
 
 def zoned_partitions(partitions: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """Those columns of directories whose values depend on the session's time zone."""
+    """The columns of directories whose values depend on the session's time zone."""
     return {name: one for name, one in partitions.items() if one[1] == "timestamp"}
 
 
 def _check(query: Query) -> None:
     """Raises ``InvalidQuery`` for the first invalid option of a ``Query``."""
     if query.format not in (None, "orc", "paimon"):
-        raise InvalidQuery(f"format is 'orc' or 'paimon', not {query.format!r}")
+        raise InvalidQuery(f"format must be 'orc' or 'paimon', not {query.format!r}")
     for name, least in (("target_bytes", 1), ("limit", 0), ("snapshot_id", 0)):
         value = getattr(query, name)
         if value is None and name != "target_bytes":
             continue
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidQuery(f"{name} is a whole number, not {value!r:.80}")
+            raise InvalidQuery(f"{name} must be a whole number, not {value!r:.80}")
         if value < least:
             refused = "negative" if not least else f"below {least}"
-            raise InvalidQuery(f"{name} must not be {refused}, and is {value}")
+            raise InvalidQuery(f"{name} must not be {refused}, but is {value}")
     for name in ("deletion_vector", "file_index", "storage_options"):
         value = getattr(query, name)
         if value is not None and not isinstance(value, Mapping):
             key = "option" if name == "storage_options" else "path"
-            raise InvalidQuery(f"{name} is {{{key}: ...}}, not {value!r:.80}")
+            raise InvalidQuery(f"{name} must be {{{key}: ...}}, not {value!r:.80}")
     if isinstance(query.columns, str):
-        raise InvalidQuery(f"columns is a list: give [{query.columns!r}]")
+        raise InvalidQuery(f"columns must be a list: give [{query.columns!r}]")
     if isinstance(query.top, str):
-        raise InvalidQuery(f"top is a list: give [{query.top!r}]")
+        raise InvalidQuery(f"top must be a list: give [{query.top!r}]")
     if query.top is not None and query.limit is None:
         raise InvalidQuery("top gives the first rows in an order; give limit to say how many")

@@ -1,4 +1,4 @@
-"""What a task of a read does, without Spark: rows of some files as batches in exactly Spark's schema."""
+"""The work of a task of a read, without Spark. It returns rows of some files as batches in exactly Spark's schema."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from orcidx.spark.query.worker_errors import without_traceback
 __all__ = ["ROW", "TASK", "ReadTask", "ReadTasks", "broken_files_passed", "gone_files_named"]
 
 TASK, ROW = "orcidx task", "orcidx row"
-"""Names of the columns by which equal top rows keep their order, until they are dropped."""
+"""Names of the columns that keep the order of equal top rows. These columns are dropped at the end."""
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """``rows`` in ``schema``, which is Spark's schema in Arrow. With ``order`` only the first ``limit`` rows, each with
-    the number of its task and its position. ``session``: what depends on the session that runs the task."""
+    """``rows`` in ``schema``, which is Spark's schema in Arrow. With ``order``, only the first ``limit`` rows. Each of
+    them has the number of its task and its position. ``session``: what depends on the session that runs the task."""
 
     rows: Scan | TableScan
     schema: pa.Schema
@@ -38,7 +38,7 @@ class ReadTask:
     session: OfSession | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Raises ``StorageError`` naming a file that was changed or deleted after the read was planned."""
+        """Raises ``StorageError`` with the name of a file that was changed or deleted after the read was planned."""
         rows = self.rows if self.session is None else self.session.settle(self.rows)
         plain = isinstance(self.rows, Scan)
         with gone_files_named(), broken_files_passed() if plain else nullcontext():
@@ -58,19 +58,19 @@ class ReadTask:
 
 @contextmanager
 def gone_files_named() -> Iterator[None]:
-    """Says what has happened to a missing file: it existed when the read was planned."""
+    """Explains the error about a missing file: the file existed when the read was planned."""
     try:
         yield
     except FileNotFoundError as error:
         named = error.file if isinstance(error, FileGone) else error.filename
         name = named if isinstance(named, str) else None
-        message = "the file was deleted after the read was planned; make the DataFrame again"
+        message = "the file was deleted after the read was planned; create the DataFrame again"
         raise StorageError(message if name else f"{message}: {error}", file=name) from error
 
 
 @contextmanager
 def broken_files_passed() -> Iterator[None]:
-    """Adds to the error about a damaged ORC file (not one of a table) how Spark's reader can skip it."""
+    """Adds to the error about a damaged ORC file how Spark's reader can skip the file. Not for files of a table."""
     try:
         yield
     except CorruptFile as error:
@@ -80,7 +80,8 @@ def broken_files_passed() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ReadTasks:
-    """For ``mapInArrow``: the rows of pickled ``ReadTask``s. The input has their numbers, multiplied by ``stride``."""
+    """For ``mapInArrow``: the rows of pickled ``ReadTask``s. The input has the tasks' numbers, multiplied by
+    ``stride``."""
 
     payloads: tuple[bytes, ...]
     stride: int
@@ -97,8 +98,8 @@ class ReadTasks:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch converted to the schema. Its types may differ from it in units of time, in numbers for intervals, and
-    in names and nullability of nested fields."""
+    """Converts the batch to the schema. The types may differ in units of time, in numbers for intervals, and in names
+    and nullability of nested fields."""
     if batch.schema.equals(schema):
         return batch
     arrays = [_as_type(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
@@ -142,5 +143,5 @@ def _in_micros(array: pa.Array) -> pa.Array:
 
 
 def _over(array: pa.Array, want: pa.DataType, child: pa.Array) -> Any:
-    """A list or map with the offsets and nulls of ``array`` and another child."""
+    """A list or map with the offsets and nulls of ``array``, and another child."""
     return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])

@@ -1,4 +1,4 @@
-"""Options of Spark's own reader, and schemas as texts of its SQL."""
+"""Options of Spark's own reader, and schemas as SQL text."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _KNOWN = (
 
 
 def options_of_reader(options: Mapping[str, object] | None) -> dict[str, str]:
-    """The options as texts, by Spark's names. Raises ``InvalidQuery`` for an unknown name, with the nearest known
-    one."""
+    """The options as texts, by Spark's names. Raises ``InvalidQuery`` for an unknown name. The message has the most
+    similar name."""
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise InvalidQuery(f'options are {{"mergeSchema": True, ...}}, not {options!r:.80}')
+        raise InvalidQuery(f'options must be a mapping such as {{"mergeSchema": True}}, not {options!r:.80}')
     names = {name.casefold(): name for name in _KNOWN}
     found = {}
     for name, value in options.items():
         known = names.get(str(name).casefold())
         if known is None:
             close = difflib.get_close_matches(str(name).casefold(), names, 1)
-            hint = f"did you mean {names[close[0]]!r}?" if close else f"there are {', '.join(_KNOWN)}"
-            raise InvalidQuery(f"no option {name!r} of Spark's reader of ORC; {hint}")
+            hint = f"did you mean {names[close[0]]!r}?" if close else f"the options are {', '.join(_KNOWN)}"
+            raise InvalidQuery(f"Spark's ORC reader has no option {name!r}; {hint}")
         found[known] = _text(known, value)
     return found
 
@@ -52,7 +52,8 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
             raise InvalidQuery(
-                f"{name}={value!r}: Spark takes only times without a zone, which it reads in the option timeZone"
+                f"{name} is {value!r}, but Spark accepts only times without a zone, which are in the zone of the "
+                "option timeZone"
             )
         return value.isoformat(timespec="seconds")
     return str(value)
@@ -69,5 +70,5 @@ def struct_of_ddl(text: str) -> StructType:
     except PySparkException as error:
         raise InvalidQuery(f"schema={text!r:.200}: {str(error).strip().splitlines()[0]}") from None
     if not isinstance(found, types.StructType):
-        raise InvalidQuery(f"schema={text!r:.200} is a type, not columns: 'name type, name type'")
+        raise InvalidQuery(f"schema={text!r:.200} is a type, but columns are expected: 'name type, name type'")
     return found

@@ -1,5 +1,5 @@
-"""Notes on the rows of a Paimon table, given as warnings before the rows are read: a DataFrame has no other place for
-them."""
+"""Gives the notes on the rows of a Paimon table as warnings before the rows are read, because a DataFrame has no
+notes."""
 
 from __future__ import annotations
 

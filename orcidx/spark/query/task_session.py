@@ -1,6 +1,6 @@
-"""Settings of the session that runs a query, which Spark gives to the tasks of the query.
+"""The settings of the session that runs a query. Spark gives them to the tasks of the query.
 
-A Python data source plans without these settings: it plans in a process of its own, and the session's settings may have
+A Python data source plans without these settings. It plans in a process of its own, and the session's settings may have
 changed since the format was registered."""
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _QUERY = "spark.sql.execution.id"
 class OfSession:
     """The parts of a read that depend on the session that runs it.
 
-    ``where``: the predicate, whose times have no time zone yet; None where no zone matters. ``schema``: the schema for
-    binding it. ``partitions``: key and type, by name, of the columns of directories that are times. ``default_zone``:
-    the JVM's zone, for a session that sets none. ``planned``: the settings by which the read was planned, with their
-    values."""
+    ``where``: the predicate, whose times have no time zone yet; None if no zone matters. ``schema``: the schema that
+    binds the predicate. ``partitions``: key and type, by name, of the columns of directories that are times.
+    ``default_zone``: the JVM's zone, for a session without a zone. ``planned``: the settings with which the read was
+    planned, and their values."""
 
     where: Predicate | None
     schema: pa.Schema
@@ -43,15 +43,15 @@ class OfSession:
     planned: Mapping[str, str]
 
     def settle(self, rows: Scan | TableScan) -> Scan | TableScan:
-        """The rows by the session's settings. Raises ``InvalidQuery`` where the settings have changed since the read
-        was planned, and where a time zone is needed that Spark does not give."""
+        """Applies the session's settings to the rows. Raises ``InvalidQuery`` if the settings have changed since the
+        read was planned, or if a time zone is needed and Spark does not give it."""
         property_of = _properties()
         for name, value in self.planned.items():
             now = None if property_of is None else property_of(name)
             if now is not None and now.lower() != value:
                 raise InvalidQuery(
-                    f"{name} is {now} now, and was {value} when orcidx was registered or the DataFrame was made: make "
-                    "the DataFrame again; for one of the format call orcidx.spark.register(spark) first"
+                    f"{name} is {now} now, but was {value} when orcidx was registered or the DataFrame was created: "
+                    "create the DataFrame again; for the format orcidx call orcidx.spark.register(spark) first"
                 )
         if property_of is not None and (now := property_of(CASE)) is not None:
             rows = _by_case(rows, now.lower() == "true")
@@ -59,8 +59,8 @@ class OfSession:
             return rows
         if property_of is None:
             raise InvalidQuery(
-                "Spark does not give the session's time zone here (for example in DataFrame.rdd): give the times in "
-                "where= a zone, such as '2025-01-31 12:00:00+01:00', or run the query through the DataFrame itself"
+                "Spark does not give the session's time zone here (for example in DataFrame.rdd): write the times in "
+                "where= with a zone, such as '2025-01-31 12:00:00+01:00', or run the query on the DataFrame itself"
             )
         return self.on_clock(rows, property_of(ZONE) or self.default_zone)
 
@@ -81,7 +81,7 @@ class OfSession:
 
 
 def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
-    """The rows of files whose columns are found by the case rule that the session has at the action."""
+    """The rows of files whose columns are found by the session's case rule at the action."""
     if not isinstance(rows, Scan) or rows.request.options.case_sensitive == case_sensitive:
         return rows
     options = rows.request.options.override(case_sensitive=case_sensitive)
@@ -89,7 +89,7 @@ def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
 
 
 def _properties() -> Callable[[str], str | None] | None:
-    """Looks up a setting of the session in a task; gives None outside of a query of Spark SQL."""
+    """A function that looks up a setting of the session in a task. None outside of a query of Spark SQL."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

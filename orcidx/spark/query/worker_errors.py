@@ -1,4 +1,4 @@
-"""Errors in one of Spark's Python processes: an error of orcidx is shown as its message, without a traceback."""
+"""Errors in a Python process of Spark. An error of orcidx is shown as its message, without a traceback."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HIDE = "SPARK_HIDE_TRACEBACK"
 
 @contextmanager
 def without_traceback() -> Iterator[None]:
-    """Makes Spark report an error of orcidx, or a missing file, by its message alone. Other exceptions are defects and
-    keep their traceback. Spark's process ends after any exception, so the setting affects no other code."""
+    """Makes Spark report an error of orcidx, or a missing file, only by its message. Other exceptions are defects and
+    keep their traceback. Spark's process ends after any exception, so the variable affects no other code."""
     try:
         yield
     except (OrcidxError, FileNotFoundError):
