@@ -26,7 +26,7 @@ EVIDENCE = {
     "row-group statistics": ("g", "row-group statistics"),
     "bloom filter": ("b", "a bloom filter"),
     "dictionary": ("d", "a dictionary"),
-    "selection": ("x", "not asked for"),
+    "selection": ("x", "not requested"),
     "predicate": ("n", "the condition itself"),
 }
 """Kinds of evidence by a part of their name. Each has the class of its colour, and its name in the legend."""

@@ -1,24 +1,27 @@
 """The catalog of a directory of ORC files. It is an ORC file with a row for each file of the directory. Plans and
 totals use the catalog without opening the files.
 
-    path      its path below the directory, with "/"
-    size, mtime (ns), etag    the version of the file according to the listing; ``tail``: a checksum of the tail
-    rows      in the file; null where it could not be read
-    error     why there is no index, if the file itself is the reason
-    index     its file index, as a name in ``_orcidx/``; or ``embedded``, the bytes of the index if they are few
+    path      the path of the file below the directory, with "/"
+    size, mtime (ns), etag    the version of the file in the listing
+    tail      a checksum of the tail of the file
+    rows      the number of rows in the file; null if the file could not be read
+    error     the reason why there is no index, if the file itself is the reason
+    index     the name of the file index in ``_orcidx/``
+    index_size    the bytes of the file index
+    embedded  the content of the file index, if it is small; then ``index`` is null
     indexes   list of (column, kind, bytes, type): the contents of the index; ``type`` is Paimon's SQL text
-    tails, tail_at, tail_length, tail_crc    where its last bytes are kept (see ``kept_tails``); may be missing
-    spec      key of the spec by which the index was built
-    read_bytes, millis    what building it took
+    tails, tail_at, tail_length, tail_crc    where the last bytes are stored (see ``kept_tails``); may be missing
+    spec      the key of the spec with which the index was built
+    read_bytes, millis    the bytes and the time that building the index took
     s0, s1 …  statistics of one column in one ORC type, for the files that have it: count of values, flags, low, high,
-              and the sum of integers or of unscaled decimals, where it is proved and fits 64 bits
+              and the sum of integers or of unscaled decimals, if the sum is proved and fits in 64 bits
 
-The file's metadata (key ``orcidx.rollup``) has the format's version, the time at which it was made, the time of the
-listing whose files it has completely, the spec, and the column and type of each ``s``. Low and high are whole numbers
-(days, nanoseconds, unscaled decimals), doubles, or texts that are cut to 64 bytes (the upper one is then raised). They
-bound every value, even after known faults of writers. With the flag ``_ATTAINED`` they are values of the column. With
-``_COUNTED`` the count is the number of its values (see ``orc.stored_totals``). A plan reads only the columns that its
-predicate names.
+The metadata of the catalog (key ``orcidx.rollup``) has the version of the format, the time when the catalog was made,
+the spec, and the column and type of each ``s``. It also has the time of a listing, if the catalog has all files of that
+listing. Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or texts of at most 64 bytes.
+An upper text that is truncated is also raised. Low and high bound every value, even after known faults of writers. With
+the flag ``_ATTAINED`` they are values of the column. With ``_COUNTED`` the count is the number of the column's values
+(see ``orc.stored_totals``). A plan reads only the columns that its predicate names.
 """
 
 from __future__ import annotations

@@ -484,7 +484,7 @@ def _refuse_pattern(root: Source) -> None:
     exist."""
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
-    raise InvalidQuery("give a directory, not a pattern: the indexes are stored in it", file=root.name)
+    raise InvalidQuery("give a directory, not a pattern; the indexes are stored in the directory", file=root.name)
 
 
 def whole_object(folder: Folder, name: str) -> bytes | None:

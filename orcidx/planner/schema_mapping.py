@@ -220,7 +220,10 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
         metadata = field.metadata or {}
         raw = metadata.get(b"PARQUET:field_id", metadata.get(b"field_id"))
         if raw is None or not raw.lstrip(b"-").isdigit():
-            raise InvalidQuery("the wanted schema gives no field id (metadata PARQUET:field_id)", column=field.name)
+            raise InvalidQuery(
+                "the wanted schema has no field id for this column; set PARQUET:field_id in the metadata of the field",
+                column=field.name,
+            )
         return int(raw)
     return field.name if options.case_sensitive else field.name.casefold()
 

@@ -111,7 +111,7 @@ class Values:
         [{'name': 'Grace'}]
         """
         if name not in FUNCTIONS:
-            raise InvalidQuery(f"no function {name!r}; the functions are {', '.join(FUNCTIONS)}")
+            raise InvalidQuery(f"there is no function {name!r}; the functions are {', '.join(FUNCTIONS)}")
         return Computed(_call(FUNCTIONS[name], self))
 
     def cast(self, kind: pa.DataType) -> Computed:
@@ -143,7 +143,7 @@ class Values:
         return Computed(tried_cast(self._expression(), kind))
 
     def coalesce(self, *others: Any) -> Computed:
-        """The first of several values that is not null, beginning with this one.
+        """The first value that is not null among this value and ``others``, in this order.
 
         Parameters
         ----------

@@ -109,8 +109,8 @@ _TAKEN: dict[Any, frozenset[str]] = {
     exp.In: frozenset(("this", "expressions", "query", "unnest", "negate")),
     **{getattr(exp, name): _TWO for name in ("Like", "StartsWith", "EndsWith", "Contains") if hasattr(exp, name)},
 }
-"""The arguments of a node that are read. sqlglot's nodes have more, and a node with another argument is refused. When
-they were ignored, BETWEEN SYMMETRIC and IN with a column lost rows."""
+"""The arguments of a node that are read. sqlglot's nodes have more, and a node with another argument raises an error.
+When they were ignored, BETWEEN SYMMETRIC and IN with a column lost rows."""
 
 
 _TIMES = frozenset(

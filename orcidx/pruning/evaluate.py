@@ -189,8 +189,8 @@ def evaluate(
     """Evaluates all evidence for a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
 
     ``evidence`` is ordered from coarse to fine. Each piece of evidence is evaluated for the whole tree, but only for
-    undecided rows. These are not the rows that are ruled out for the leaf or by a sibling under AND, and not the rows
-    that certainly match under OR. The results for a leaf are intersected. AND intersects results, and OR unites them.
+    undecided rows. Rows are decided if they are ruled out for the leaf or by a sibling under AND, or if they certainly
+    match under OR. The results for a leaf are intersected. AND intersects results, and OR unites them.
     ``prior`` has the ``states`` of a coarser outcome over the same rows."""
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]

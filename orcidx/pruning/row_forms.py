@@ -119,7 +119,7 @@ class RowForms:
         Returns
         -------
         int64 array of shape (k, 2)
-            Sorted and disjoint; two runs never touch. It is read-only.
+            Sorted, disjoint and never adjacent. The array is read-only.
         """
         if self._runs is None:
             object.__setattr__(self, "_runs", _frozen(_runs_of_bitmap(self._bitmap, self.length)))
@@ -133,7 +133,7 @@ class RowForms:
         Returns
         -------
         int64 array of ``count`` values
-            Ascending.
+            Ascending row numbers.
         """
         return _positions_of(self.runs())
 

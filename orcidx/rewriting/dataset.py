@@ -376,7 +376,7 @@ class _Writing:
                 raise self._other_rows(f"the rows of {part.earlier[0].path} are missing")
         gone = {one.partition for one in self._job.files} - self._open.keys()
         if gone:
-            raise self._other_rows(f"there are none of {hive_path(self._names, min(gone, key=str)) or 'them'}")
+            raise self._other_rows(f"there are no rows of {hive_path(self._names, min(gone, key=str)) or 'the job'}")
         if not self._job.files and not self._names:
             self._begin(part := self._enter(()))
             self._end(part)

@@ -217,7 +217,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, int]]:
         elif wire in (1, 5):
             at += 8 if wire == 1 else 4
         else:
-            raise CorruptFile(f"column statistics have a field of wire type {wire}")
+            raise CorruptFile(f"column statistics have a field of the unknown wire type {wire}")
         if at > len(message):
             raise CorruptFile("column statistics end inside a field")
         yield tag >> 3, start, at
