@@ -1,4 +1,4 @@
-"""One pass over files for totals of their rows. Statistics give the totals that they prove; other rows are decoded.
+"""Computes totals of the rows of files in one pass. Statistics give the totals that they prove. Other rows are decoded.
 
 A unit is a file, a stripe or a row group. A unit in which all rows match is not read if ``orc.stored_totals`` proves
 all wanted totals. A unit in which no row can match is skipped. If the Paimon indexes of a file prove the totals of the
@@ -55,7 +55,7 @@ __all__ = [
 
 T = TypeVar("T")
 COUNT_ALONE = AggregatePlan(parse_aggregates({"n": "count(*)"}), (), {}, {})
-"""An aggregation of only the number of rows."""
+"""An aggregation that only counts rows."""
 
 
 def plan_aggregation(
@@ -99,8 +99,8 @@ def asked_of_indexes(
 def _known_totals(
     indexes: FileIndexes, jobs: Sequence[FileJob], request: ScanRequest, plan: AggregatePlan
 ) -> KnownTotals:
-    """Whether the catalog can give the totals. It can group only by constants of the files, and has totals only of
-    other columns."""
+    """The totals that the catalog gives. It can group only by constants of the files, and it has totals only of other
+    columns."""
     constants = jobs[0].constants if jobs else {}
     names = plan.paths.items()
     whole = all(path[0] != request.file_path for _, path in names)
@@ -146,16 +146,17 @@ def aggregate_files(
     """The totals of all matching rows of files; see ``orcidx.aggregate``.
 
     ``known``: gives totals before any file is opened. ``add``: does what ``add_files`` does. ``opened``: the file of
-    the only job if it is open already; this function closes it.
+    the only job, if it is open already. This function closes it.
 
-    The metadata of the result's schema says under ``orcidx`` how many rows came from where (see ``Origin``).
+    The metadata of the result's schema has an entry ``orcidx``. It says how many rows came from which evidence (see
+    ``Origin``).
     """
     totals = plan.totals()
     origins = Origins(notes=list(known.notes), as_of=known.as_of)
     for unit in known.units:
         _add_unit(unit, jobs[unit.example].constants, plan, totals)
         origins.rows["catalog"] += unit.rows
-    # for other sources, this is checked where the jobs are made
+    # For other sources this is checked when the jobs are made.
     _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)
     if opened is not None and len(known.jobs) == 1 and known.jobs[0] is opened.scan.job:
         with opened:
@@ -193,8 +194,8 @@ def add_files(
 ) -> None:
     """Adds the totals of the matching rows of files.
 
-    ``origins``: collects where the totals came from. ``constants``: values that columns of the plan have in every row,
-    in addition to the constants of the jobs."""
+    ``origins``: collects where the totals came from. ``constants``: columns of the plan that have the same value in
+    every row, in addition to the constants of the jobs."""
     with FileQueue(jobs, _asked(request, plan), metrics, counted=False) as files:
         for file in files:
             _add_file(file, plan, totals, origins, constants or {})
@@ -213,11 +214,14 @@ def _add_file(
     _FileTotals(UnitTotals(plan, file.scan, totals, origins, constants), file).add()
 
 
-_ACID = "a file of a Hive ACID table: other files say which of its rows are valid; compact it, or query it, with Hive"
+_ACID = (
+    "this is a file of a Hive ACID table, and other files say which of its rows are valid; compact or query the table "
+    "with Hive"
+)
 
 
 def _refuse_acid_directories(jobs: Sequence[FileJob]) -> None:
-    """Raises ``Unsupported`` where a listed directory holds files of Hive's transactions."""
+    """Raises ``Unsupported`` if a listed directory contains files of Hive's transactions."""
     for job in jobs:
         source = job.source
         if source.root is not None and source.name.count("delta_") + source.name.count("base_"):
@@ -247,7 +251,7 @@ class _FileTotals:
         self.scan = file.scan
 
     def add(self) -> None:
-        """Adds the file: whole, or stripe by stripe."""
+        """Adds the totals of the whole file, or of one stripe after the other."""
         scan = self.scan
         ranges = None if self.units.key is None else RangeUnits.of(scan)
         if ranges is not None and _RangeTotals(self, ranges).add():
@@ -267,7 +271,7 @@ class _FileTotals:
             self._take_indexed(indexed, reduce(or_, matching))
 
     def _indexed(self) -> IndexedGroups | None:
-        """The wanted totals if constants and the file's indexes prove all of them, else None."""
+        """The wanted totals, if constants and the file's indexes prove all of them. Otherwise None."""
         if self.scan.file_index is None and (self.units.plan.totalled or self.units.key is None):
             return None
         plan, notes = self.units.plan, self.units.origins.notes
@@ -282,8 +286,8 @@ class _FileTotals:
             self.units.origins.rows[indexed.origin] += indexed.add(rows, self.units.totals, constants)
 
     def add_stripe(self, stripe: int, *, by_index: bool) -> RowSelection:
-        """Adds a stripe except the rows whose totals the file's indexes can give. Returns these rows, as rows of the
-        file."""
+        """Adds the totals of a stripe, except the rows whose totals the file's indexes can give. Returns these rows, as
+        rows of the file."""
         decision = run_value(self.scan.decide(stripe), self.file.storage)
         rows = decision.rows
         file_rows = self.scan.reader.tail.footer.rows
@@ -307,8 +311,8 @@ class _FileTotals:
         return stripe_statistics(self.scan.reader.tail, node, stripes=[stripe])
 
     def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
-        """Adds the row groups in which all rows match and whose totals are proved. Returns their rows; None if there
-        are none."""
+        """Adds the row groups in which all rows match and whose totals are proved. Returns their rows. None if there
+        are no such row groups."""
         rows = decision.rows
         if self.units.key is None or rows.must.is_empty:
             return None
@@ -356,7 +360,7 @@ class _RangeTotals:
         self.reader = file.scan.reader
 
     def add(self) -> bool:
-        """Adds the file. If statistics are damaged, adds nothing and returns False."""
+        """Adds the file. If its statistics are damaged, adds nothing and returns False."""
         masks = _unless_damaged(self.ranges.stripes)
         if masks is None:
             return False
@@ -372,7 +376,7 @@ class _RangeTotals:
         return True
 
     def _add_groups(self, stripe: int) -> bool:
-        """Adds a stripe that lies partly in the range. If its row index cannot be used, adds nothing and returns
+        """Adds a stripe that is partly in the range. If its row index cannot be used, adds nothing and returns
         False."""
         index = self.ranges.index(stripe)
         masks = None if index is None else _unless_damaged(partial(self.ranges.groups, index))
@@ -399,7 +403,7 @@ def _statistics_of(index: RowIndex) -> Callable[[OrcType], RawStatistics]:
 
 
 def _unless_damaged(ask: Callable[[], T | None]) -> T | None:
-    """What ``ask`` returns; None if the statistics are damaged. The data itself may still be undamaged."""
+    """The result of ``ask``. None if the statistics are damaged; the data itself may still be undamaged."""
     try:
         return ask()
     except (CorruptFile, Unsupported):

@@ -1,6 +1,6 @@
-"""The common interface of all scans: the rows as Arrow batches, each time from the first row.
+"""The common interface of all scans: the rows as Arrow batches. Every pass starts at the first row.
 
-``ArrowStream`` is the base of a scan of files or of a table. ``Batches`` is one pass over it.
+``ArrowStream`` is the base class of a scan of files or of a table. ``Batches`` is one pass over it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ArrowStream", "Batches", "limited"]
 
 
 class Batches:
-    """One pass over a scan: an iterator of record batches. ``metrics`` grows while it runs."""
+    """One pass over a scan: an iterator of record batches. The counts in ``metrics`` grow while it runs."""
 
     def __init__(self, batches: Generator[pa.RecordBatch, None, None], metrics: ScanMetrics) -> None:
         self.metrics = metrics
@@ -52,10 +52,10 @@ class Batches:
 
 
 class ArrowStream(Narrowing):
-    """Rows as record batches, by iterating, as a table, or through the Arrow stream interface.
+    """Rows as record batches (by iterating), as a table, or through the Arrow stream interface.
 
-    A subclass is a frozen dataclass with the field ``row_limit``. An iterator may be used by one thread only; the scan
-    may be shared.
+    A subclass is a frozen dataclass with the field ``row_limit``. An iterator may be used by one thread only. The scan
+    may be used by several threads.
     """
 
     @property
@@ -65,7 +65,7 @@ class ArrowStream(Narrowing):
 
     @abstractmethod
     def to_batches(self) -> Batches:
-        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``.
+        """An iterator over the batches. It has ``close()``, and ``metrics`` of its own pass.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class ArrowStream(Narrowing):
         return self._as_table(self.to_batches())
 
     def _as_table(self, batches: Batches | Generator[pa.RecordBatch, None, None]) -> pa.Table:
-        """The batches as one table. If there are no columns, the batches are not read: only the number of rows is
+        """The batches as one table. If there are no columns, no batches are read, because only the number of rows is
         needed."""
         found = []
         for batch in batches:
@@ -115,7 +115,7 @@ class ArrowStream(Narrowing):
         Parameters
         ----------
         n : int
-            At most so many rows.
+            The most rows.
 
         Returns
         -------
@@ -143,7 +143,8 @@ class ArrowStream(Narrowing):
         return pandas_frame(self.to_table(), options)
 
     def to_polars(self) -> pl.DataFrame:
-        """All rows as a Polars DataFrame. ``orcidx.scan_polars`` gives a LazyFrame, which reads only what it needs.
+        """All rows as a Polars DataFrame. ``orcidx.scan_polars`` gives a LazyFrame, which reads only the data that its
+        query needs.
 
         Returns
         -------
@@ -152,12 +153,12 @@ class ArrowStream(Narrowing):
         return polars_frame(self.to_table())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation. Over ``orcidx.dataset`` DuckDB pushes columns and filters down instead.
+        """All rows as a DuckDB relation. With ``orcidx.dataset`` instead, DuckDB can push columns and filters down.
 
         Parameters
         ----------
         connection : duckdb.DuckDBPyConnection, optional
-            None: DuckDB's own default connection.
+            None means DuckDB's default connection.
 
         Returns
         -------
@@ -173,7 +174,7 @@ class ArrowStream(Narrowing):
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first ``limit`` rows; all rows for None. No batch is requested after the limit is reached."""
+    """The first ``limit`` rows, or all rows if it is None. No batch is requested after the limit is reached."""
     left = limit
     for batch in batches if left != 0 else ():
         yield batch if left is None else batch.slice(0, left)

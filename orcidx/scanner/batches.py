@@ -10,7 +10,8 @@ __all__ = ["Joiner", "concatenated", "join_batches", "without_fields"]
 
 
 def without_fields(rows: int) -> pa.RecordBatch:
-    """A batch of ``rows`` rows without columns. It takes no memory, because a small file may claim 10^12 rows."""
+    """A batch of ``rows`` rows without columns. It takes no memory, which matters because a small file may claim 10^12
+    rows."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], 0, children=[]))
 
 
@@ -24,15 +25,15 @@ def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class Joiner:
-    """Takes batches and gives batches of at most ``batch_size`` rows, in the same order.
+    """Takes batches, and yields batches of at most ``batch_size`` rows in the same order.
 
     A batch that is at least half full, by rows or by bytes, is passed on unchanged, because joining would cost more
     than it saves. Smaller batches are collected until they fill a batch.
 
-    ``first``: the first batch is given after this many rows at the latest, and each later one after twice as many as
-    the one before. So a caller that stops early does not wait for a whole batch. ``large``: a batch of at least this
-    many rows is passed on unchanged, even after smaller ones; for callers to whom the number of batches does not
-    matter.
+    ``first``: the first batch is given after at most this many rows. Each later batch is given after at most twice as
+    many rows as the previous one. So a caller that stops early does not wait for a whole batch. ``large``: a batch of
+    at least this many rows is passed on unchanged, even after smaller ones. It is for callers that do not depend on the
+    number of batches.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Joiner:
         self._rows = self._size = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes a batch and yields those that are ready. The caller must exhaust the iterator."""
+        """Takes a batch, and yields the batches that are ready. The caller must exhaust the iterator."""
         for piece in (batch,) if batch.num_rows <= self._batch_size else _cut(batch, self._batch_size):
             if piece.num_rows == 0:
                 continue
@@ -77,12 +78,12 @@ class Joiner:
 
 
 SMALL = 64 << 10
-"""Batches of at most this many bytes are counted by their buffers."""
+"""The size of a batch of at most this many bytes is computed from its buffers."""
 
 
 def _size_of(batch: pa.RecordBatch) -> int:
     """Bytes of a batch's rows. For a small batch this is the size of its buffers, which takes a tenth of the time (1.5
-    us instead of 13 us for five columns). The size of the buffers is too high only for a slice."""
+    us instead of 13 us for five columns). This size is too high only for a slice."""
     size = int(batch.get_total_buffer_size())
     return size if size < SMALL else int(batch.nbytes)
 
@@ -95,7 +96,7 @@ def join_batches(
     first: int | None = None,
     large: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields batches of at most ``batch_size`` rows, in order; see ``Joiner``."""
+    """Yields batches of at most ``batch_size`` rows, in order. See ``Joiner``."""
     joiner = Joiner(batch_size=batch_size, batch_bytes=batch_bytes, first=first, large=large)
     for batch in batches:
         yield from joiner.add(batch)

@@ -1,10 +1,10 @@
-"""``Chains``: tasks that are shared by the caller and the threads of a pool. Forks wait for these threads.
+"""``Chains``: tasks that the caller shares with the threads of a pool. Forks wait for these threads.
 
-A fork waits until no thread of the pool is inside a task. Therefore no reader in the child is in the middle of a read,
-and the child can continue reading without the threads.
+A fork waits until no thread of the pool is inside a task. So no reader is in the middle of a read in the child, and the
+child can continue to read without the threads.
 
-An interrupt reaches the caller only inside a task or while it waits. The code between tasks is compiled, and other
-threads cannot run while it holds the interpreter's lock (``threads/waiting``). So the end of every started task is
+An interrupt reaches the caller only inside a task or while the caller waits. The code between tasks is compiled, and
+other threads cannot run while it holds the GIL (``threads/waiting``). So the end of every started task is always
 recorded.
 """
 
@@ -19,14 +19,14 @@ CHUNKS = 64
 """Bytes that a thread decompresses before a fork can interrupt it: a few milliseconds of work."""
 
 AWAY_SECONDS = 3e-4
-"""Other threads begin the caller's tasks only if the caller is away for at least this many seconds. A thread of the
-pool starts about 5e-5 s after it was notified."""
+"""Other threads take the caller's tasks only if the caller is away for at least this many seconds. A thread of the pool
+starts about 5e-5 s after it was notified."""
 
 POOL = Pool(1)
-"""The only pool on which columns are decoded. ``Chains`` determine how many threads it has."""
+"""The only pool on which columns are decoded. ``Chains`` set the number of its threads."""
 
 cdef long INSIDE = 0  # threads of the pool that are inside a task
-cdef long CLOSING = 0  # forks that wait for these threads, or are in progress
+cdef long CLOSING = 0  # forks that wait for these threads or are running
 cdef Waiters ENTERING = Waiters()
 cdef Waiters LEAVING = Waiters()
 
@@ -67,18 +67,18 @@ def _in_child():
     ENTERING, LEAVING = Waiters(), Waiters()
 
 
-if hasattr(os, "register_at_fork"):     # not on Windows, which has no fork
+if hasattr(os, "register_at_fork"):     # not on Windows, because it has no fork
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
 cdef class Round:
-    """Tasks of different chains whose results are wanted together. ``results``: the results of the finished tasks, in
+    """Tasks of different chains whose results are needed together. ``results``: the results of the finished tasks, in
     the order of the tasks. ``errors``: errors by the position of their task."""
 
     cdef readonly list results
     cdef readonly dict errors
     cdef list chains, tasks
-    cdef list begin  # positions of the tasks that have not begun, in the order in which they should
+    cdef list begin  # positions of the tasks that have not started, in the order in which they should start
     cdef Py_ssize_t left
 
     def __cinit__(self, list chains, list tasks, list begin):
@@ -89,15 +89,16 @@ cdef class Round:
 
 
 cdef class Chains:
-    """Chains of tasks: tasks of one chain run one after the other, tasks of different chains in parallel.
+    """Chains of tasks. The tasks of one chain run one after the other. Tasks of different chains run in parallel.
 
-    ``weights``: the weight of each chain. Tasks of heavy chains begin first, because the caller waits for the task that
-    ends last. Threads of the pool take tasks that can begin, those of older rounds first. In ``finish`` the caller also
-    runs tasks until its round is done. No task waits for another task. After an error a chain runs no further tasks.
+    ``weights``: the weight of each chain. Tasks of heavy chains start first, because the caller waits for the task that
+    ends last. Threads of the pool take tasks that can start, and those of older rounds first. In ``finish`` the caller
+    also runs tasks until its round is done. No task waits for another task. After an error a chain runs no further
+    tasks.
 
-    ``chunks``: the next chunks in the streams of the chains. Threads of the pool decompress these before they begin a
+    ``chunks``: the next chunks in the streams of the chains. Threads of the pool decompress these before they start a
     task. If there are chunks, or only one chain, the caller itself runs the tasks of its round. Other threads then
-    begin tasks of later rounds only if the caller spends ``AWAY_SECONDS`` or more between two rounds, because handing
+    start tasks of later rounds only if the caller spends at least ``AWAY_SECONDS`` between two rounds, because handing
     over a short task takes longer than running it.
     """
 
@@ -120,8 +121,8 @@ cdef class Chains:
         self.forks = forks()
 
     def add(self, chains, tasks, *, bint urgent=False):
-        """Appends a task to each of some chains, and returns the ``Round`` of these tasks. ``urgent``: they are wanted
-        before the tasks of other rounds. These other rounds must be of other chains."""
+        """Appends a task to each of some chains, and returns the ``Round`` of these tasks. Tasks that are ``urgent``
+        run before the tasks of other rounds. The chains of an urgent round must not be in those other rounds."""
         cdef list named = list(chains)
         begin = sorted(range(len(named)), key=lambda place: -self.weights[named[place]])
         added = Round(named, list(tasks), begin)
@@ -135,12 +136,12 @@ cdef class Chains:
         return self.inside or self.away >= <double> AWAY_SECONDS or not self.caller_first()
 
     def start_early(self):
-        """Must be called before the caller asks for a round that it does not begin itself."""
+        """Must be called before the caller requests a round that it does not start itself."""
         if not self.caller_first():
             self.start()
 
     cpdef start(self):
-        """Wakes one thread of the pool for each task that can begin."""
+        """Wakes one thread of the pool for each task that can start."""
         cdef set chains = set()
         cdef Round one
         if not self.may_help():
@@ -152,13 +153,13 @@ cdef class Chains:
         self.call(len(chains))
 
     def caller_is_back(self):
-        """Records how long the caller was away. Returns whether this was long enough for other threads to begin its
+        """Records how long the caller was away. Returns whether this was long enough for other threads to start its
         tasks."""
         self.away = <double> perf_counter() - self.left
         return self.away >= <double> AWAY_SECONDS
 
     def caller_leaves(self):
-        """Records the time at which the caller leaves with the results that it asked for."""
+        """Records the time at which the caller leaves with its results."""
         self.left = perf_counter()
 
     def ask(self, _):
@@ -169,7 +170,7 @@ cdef class Chains:
 
     cdef int call(self, Py_ssize_t most) except -1:
         cdef int wanted
-        if self.forks != forks():       # no thread of the pool exists in this process
+        if self.forks != forks():       # the threads of the pool do not exist in this process
             self.forks, self.helpers = forks(), 0
         wanted = <int> min(self.threads - 1, most) - self.helpers
         if wanted > 0:
@@ -182,7 +183,7 @@ cdef class Chains:
         return 0
 
     def finish(self, Round wanted not None):
-        """Runs tasks that have not begun, until all tasks of a round have ended. Errors are stored in the round."""
+        """Runs tasks that have not started, until all tasks of a round have ended. Errors are stored in the round."""
         cdef Round one
         cdef Py_ssize_t place
         self.caller_is_back()
@@ -212,7 +213,8 @@ cdef class Chains:
         self.start()  # tasks that became ready after this thread's last task
 
     def close(self):
-        """Drops all tasks that have not begun, and returns when no task is running. Failed chains can be used again."""
+        """Drops all tasks that have not started, and returns when no task is running. Chains that failed can be used
+        again."""
         cdef Round one
         for one in self.rounds:
             one.begin.clear()
@@ -222,7 +224,8 @@ cdef class Chains:
         self.rounds = []
 
     cdef Py_ssize_t pick(self, Round one) except -2:
-        # Returns the position of a task of the round that may begin, and marks it as begun; -1 if there is none.
+        # Returns the position of a task of the round that may start, and marks the task as started. Returns -1 if there
+        # is none.
         cdef Py_ssize_t at, place, chain
         for at in range(len(one.begin)):
             place = one.begin[at]
@@ -262,7 +265,7 @@ cdef class Chains:
         return 0
 
     def help(self):
-        """The loop of a thread of the pool."""
+        """The loop that a thread of the pool runs."""
         cdef Round one
         cdef Py_ssize_t place
         while True:

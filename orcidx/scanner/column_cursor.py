@@ -1,4 +1,5 @@
-"""``ColumnCursor``: the reader of one column and its current row. With it, columns are read independently."""
+"""``ColumnCursor``: the reader of one column, and the reader's current row. With cursors, columns are read
+independently."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ __all__ = ["ColumnCursor"]
 Work = tuple[int, int]
 
 LEAST_CHUNKS = 4
-"""At least this many chunks are decompressed ahead. With fewer, another thread would decompress the reader's next
-chunk."""
+"""At least this many chunks are decompressed ahead. With fewer chunks, another thread would decompress the very chunk
+that the reader needs next."""
 
 
 class ColumnCursor:
-    """Reads one column from any row. ``stripe`` must have limits for this column alone. Not thread-safe.
+    """Reads one column from any row. The limits of ``stripe`` must be for this column alone. Not thread-safe.
 
     ``windows``: the windows of the column. ``bounds``: the first rows of the row groups, then the number of rows of the
     stripe.
@@ -53,7 +54,7 @@ class ColumnCursor:
 
     @property
     def work(self) -> Work:
-        """Chunks and bytes that have been decompressed."""
+        """The number of chunks and bytes that have been decompressed."""
         chunks = size = 0
         for window in self._windows:
             chunks += window.chunks_decompressed
@@ -65,7 +66,8 @@ class ColumnCursor:
         return [window.ahead for window in self._windows if window.ahead is not None]
 
     def decompress_ahead(self, ask: Callable[[ChunksAhead], None], *, memory: int, whole: bool) -> None:
-        """Lets other threads, through ``ask``, decompress the next chunks, with at most so many bytes of memory.
+        """Passes the next chunks to ``ask``, so that other threads decompress them, with at most ``memory`` bytes of
+        memory.
 
         ``whole``: all rows of the stripe will be read.
         """
@@ -83,31 +85,31 @@ class ColumnCursor:
                 )
 
     def go_on(self) -> None:
-        """Permits decompressing the next chunks before they are read."""
+        """Permits other threads to decompress the next chunks before they are read."""
         for ahead in self.chunks_ahead:
             ahead.go_on()
 
     def close(self) -> None:
-        """Drops what is decompressed but not used."""
+        """Drops data that was decompressed but not used."""
         for window in self._windows:
             if window.ahead is not None:
                 window.ahead.close()
                 window.ahead = None
 
     def lose_place(self) -> None:
-        """Called after a read that failed halfway, or after rows that are not used: the next read seeks."""
+        """Makes the next read seek. It is called after a read that failed halfway, or after rows that were not used."""
         self._row = None
 
     def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:
-        """The rows from ``start`` on. ``claims`` counts their bytes together with those of the other columns."""
+        """Reads the rows from ``start``. ``claims`` counts their bytes together with those of the other columns."""
         self._begin(start, batch_bytes, claims)
         array = self._reader.read(rows)
         self._row = start + rows
         return array
 
     def read_kept(self, start: int, kept: KeptRows, batch_bytes: int | None, claims: Claims) -> KeptColumn:
-        """The kept rows among the next ones from ``start``. The bytes of all rows are claimed, not only of the kept
-        ones."""
+        """Reads the kept rows among the next rows from ``start``. The bytes of all these rows are claimed, not only
+        those of the kept rows."""
         self._begin(start, batch_bytes, claims)
         found = read_kept(self._reader, kept)
         self._row = start + len(kept)
@@ -117,7 +119,7 @@ class ColumnCursor:
         self._stripe.limits.begin(batch_bytes, claims)
         if start != self._row:
             self._seek(start)
-        self._row = None  # unknown until the read has ended
+        self._row = None  # unknown until the read ends
 
     def _seek(self, start: int) -> None:
         group = int(self._bounds.searchsorted(start, "right")) - 1

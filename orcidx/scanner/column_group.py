@@ -1,10 +1,10 @@
 """``ColumnGroup``: column readers of one stripe that are always at the same row.
 
-Going forward inside a row group skips values (by the headers of runs). Going further, or backwards, seeks to the start
-of the row group by the row index, if the stripe has a row index that can be trusted.
+To go forward inside a row group, the readers skip values by the headers of runs. To go further, or backwards, they seek
+to the start of the row group. This needs a row index that can be trusted.
 
-In a stripe of many rows each column has its own ``ColumnCursor``, so that threads can decode it before the other
-columns. ``read_groups`` then asks ``DecodeAhead`` for rows that may already be decoded.
+In a stripe of many rows each column has its own ``ColumnCursor``, so threads can decode the column before the other
+columns. ``read_groups`` then requests rows from ``DecodeAhead``, which may have decoded them already.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FEW_ROWS = 2048
 """Below this number of values, decoding columns in other threads takes longer than it saves."""
 
 MANY_ROWS = 1 << 15
-"""In a stripe of at least this many rows the columns have cursors of their own, whatever the number of threads."""
+"""In a stripe of at least this many rows the columns have their own cursors, for every number of threads."""
 
 
 class ColumnGroup:
@@ -83,14 +83,14 @@ class ColumnGroup:
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
 
     def narrow(self, decimals: Collection[int]) -> None:
-        """Makes these columns decode in 64 bits. They are ids of decimals of at most 18 digits."""
+        """Makes these columns decode in 64 bits. ``decimals``: ids of decimal columns of at most 18 digits."""
         for column, reader in zip(self.columns, self._readers):
             if column.id in decimals and isinstance(reader, Decimals):
                 reader.narrow()
 
     @property
     def row_bytes(self) -> float | None:
-        """Bytes that a row of all columns takes in Arrow; None if this does not follow from the types."""
+        """Bytes that a row of all columns takes in Arrow. None if this does not follow from the types."""
         sizes = [row_bytes(column) for column in self.columns]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -103,7 +103,7 @@ class ColumnGroup:
         return self.stripe.plan(self.columns, groups)
 
     def seek(self, row: int) -> None:
-        """Makes ``row`` the next one read."""
+        """Makes ``row`` the next row that is read."""
         if row == self.row or self.cursors or not self._readers:
             self.row = row
             return
@@ -130,7 +130,7 @@ class ColumnGroup:
             self._restart()
 
     def _restart(self) -> None:
-        """Goes to the first row of the stripe, which needs no index."""
+        """Goes to the first row of the stripe. This needs no index."""
         if self._root is not None:
             self._root.seek(PositionIterator.start())
         for reader in self._readers:
@@ -138,13 +138,13 @@ class ColumnGroup:
         self.row = 0
 
     def read(self, rows: int, ahead: DecodeAhead | None = None) -> list[pa.Array]:
-        """The next ``rows`` rows of every column; see ``read_groups``."""
+        """Reads the next ``rows`` rows of every column. See ``read_groups``."""
         return read_groups([self], rows, ahead)[0]
 
     def read_kept(self, kept: KeptRows, ahead: DecodeAhead | None = None) -> tuple[list[pa.Array], int]:
-        """The kept rows among the next rows of every column, and the bytes that all of the next rows take.
+        """The kept rows among the next rows of every column, and the bytes of all these next rows.
 
-        Raises ``BatchTooLarge`` by the bytes of all rows, like ``read``. The group then stays at its row.
+        Raises ``BatchTooLarge`` if all the next rows, kept or not, are too large. The group then stays at its row.
         """
         with self.located(row=self.row):
             try:
@@ -156,12 +156,12 @@ class ColumnGroup:
         return [array for array, _ in found], sum(size for _, size in found)
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
-        """The tasks that read the next rows of each column. They do not move the group: the caller sets its row."""
+        """The tasks that read the next rows of each column. They do not move the group, so the caller sets its row."""
         parent = None if self._root is None else self._root.read(rows)
         return [partial(reader.read, rows, parent) for reader in self._readers]
 
     def rewind(self) -> None:
-        """Goes back to ``row`` after a read that failed halfway."""
+        """Goes back to ``row`` after a read failed halfway."""
         if self.cursors:
             for cursor in self.cursors:
                 cursor.lose_place()
@@ -170,8 +170,7 @@ class ColumnGroup:
         self.seek(row)
 
     def read_in_order(self, rows: int, batch_bytes: int | None, claims: Claims) -> list[pa.Array]:
-        """Reads the next rows of one column after the other in this thread. ``claims`` are the claims of the whole
-        read."""
+        """Reads the next rows of one column after the other in this thread. ``claims`` belongs to the whole read."""
         return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
 
 
@@ -182,8 +181,8 @@ def read_groups(
     *,
     joint: Sequence[ColumnCursor] | None = None,
 ) -> list[list[pa.Array]]:
-    """The next ``rows`` rows of every column of some groups of one stripe. All groups must be at the same row. The
-    columns are decoded in parallel, or taken from ``ahead`` if it has them. ``joint``: the cursors of all groups
+    """Reads the next ``rows`` rows of every column of some groups of one stripe. All groups must be at the same row.
+    The columns are decoded in parallel, or taken from ``ahead`` if it has them. ``joint``: the cursors of all groups
     together, for ``ahead``.
 
     Raises ``BatchTooLarge`` if the rows have too many bytes for one batch. The groups then stay at their row. A single
@@ -220,7 +219,7 @@ def _read(
             return [[next(arrays) for _ in one.cursors] for one in groups]
         if found is not None:
             return found
-    # Reads in order, even after a failure in a thread, so that the first error in this order is raised.
+    # Reads in order, also after a failure in a thread. So the error that comes first in this order is raised.
     claims = Claims()
     return [one.read_in_order(rows, batch_bytes, claims) for one in groups]
 
@@ -233,7 +232,7 @@ def _read_kept(group: ColumnGroup, kept: KeptRows, ahead: DecodeAhead | None) ->
             return found[0]
         claims = Claims()  # in order, even after a failure in a thread, as in ``_read``
         return [cursor.read_kept(group.row, kept, group.batch_bytes, claims) for cursor in group.cursors]
-    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # there are few, and they stay in the cache
+    (arrays,) = _read_in_lockstep([group], rows, group.batch_bytes)  # these are few rows, and they stay in the cache
     sizes = [array_bytes(array) for array in arrays]
     return list(zip(picked(arrays, kept, owned=True), sizes))
 

@@ -1,15 +1,17 @@
 """``DecodeAhead``: decodes the columns of a stripe span by span in several threads.
 
-While the caller waits for a span or uses it, threads decode the following spans. A column is a chain, and a span is a
-round of tasks, one for each column, so columns do not wait for each other. Decoding ahead never changes the result,
-because spans are planned only from the rows before them (``stripe_reader``). If a task of a span fails, or if its
-columns together are too large, everything decoded ahead is dropped and the caller's thread reads the span in order.
+While the caller waits for a span or uses it, threads decode the following spans. A column is a chain of tasks. A span
+is a round, with one task for each column. So columns do not wait for each other. Decoding ahead never changes the
+result, because spans are planned only from the rows before them (``stripe_reader``). If a task of a span fails, or if
+its columns together are too large, everything that was decoded ahead is dropped, and the caller's thread reads the span
+in order.
 
-The columns behind the filter are begun as soon as it is known which of their rows survive (``begin``). They come before
-later spans of the predicate's columns, which are not needed yet.
+Other columns than those of the predicate start as soon as it is known which of their rows survive (``begin``). They
+have priority over later spans of the predicate's columns, which are not needed yet.
 
 If there are fewer columns than threads, the threads without a column first decompress the next chunks of the columns
-(``orc/chunks_ahead``). They begin a span only when no chunk is left, that is, when the caller is slower than they are.
+(``orc/chunks_ahead``). They start a span only when no chunk is left, which means that the caller is slower than these
+threads.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ __all__ = ["DecodeAhead"]
 
 SLACK = 2
 LEAST = 1 << 18
-"""Bytes that are reserved for a span: this factor times its expected bytes, but at least this minimum, because the
-sizes of few rows vary more. If a span takes more, it is read in order, and no further span of its stripe is decoded
-ahead."""
+"""The least number of bytes that are reserved for a span. Otherwise the reservation is ``SLACK`` times the expected
+bytes. Small spans get more, because the sizes of few rows vary more. If a span takes more than its reservation, it is
+read in order, and no further span of its stripe is decoded ahead."""
 
 FEW_VALUES = 1 << 16
-"""A last span of fewer values than this, which take less than a millisecond, is left to the caller."""
+"""A last span with fewer values than this takes less than a millisecond and is left to the caller."""
 
 CHUNK_BYTES = 4 << 20
-"""The part of the memory for decoding ahead that threads without a column may use for chunks. For texts 2 MiB are 2 %
+"""How much of the memory for decoding ahead the threads without a column may use for chunks. For texts 2 MiB are 2 %
 slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
 
 Columns = Sequence[ColumnCursor]
@@ -47,8 +49,8 @@ Columns = Sequence[ColumnCursor]
 
 @dataclass(eq=False)
 class _Span:
-    """Rows that are decoded or will be. ``reserved``: the most bytes that they may take. ``kept``: which of the rows
-    are kept; None means all."""
+    """Rows that are decoded now or later. ``reserved``: the most bytes that they may take. ``kept``: which of the rows
+    are kept. None means all."""
 
     columns: Columns
     start: int
@@ -62,7 +64,8 @@ class _Span:
 
 class DecodeAhead:
     """Decodes spans of a stripe's columns. ``most``: the most bytes that are decoded but not used yet, not counting one
-    span. ``batch_bytes``: the most bytes of one span. It is used by one thread, and must be closed before the file."""
+    span. ``batch_bytes``: the most bytes of one span. The object is used by one thread, and must be closed before the
+    file."""
 
     def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
         self._numbers = {cursor: number for number, cursor in enumerate(columns)}
@@ -77,10 +80,10 @@ class DecodeAhead:
         """Chunks and bytes that were decompressed but not used."""
 
     def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
-        """Announces the spans (start, stop) that ``take`` will ask for, the first of them immediately. Starts as many
-        spans as there is memory for.
+        """Announces the spans (start, stop) that ``take`` will request. ``take`` requests the first of them
+        immediately. Starts as many spans as fit into the memory.
 
-        ``row_bytes``: bytes that a row of these columns may take.
+        ``row_bytes``: the bytes that a row of these columns may take.
         """
         if not self._goes_on:
             self._goes_on = True
@@ -104,8 +107,8 @@ class DecodeAhead:
         self._chains.start_early()
 
     def begin(self, columns: Columns, start: int, kept: KeptRows, row_bytes: float) -> None:
-        """Begins decoding the kept rows of other columns than the ones that are decoded ahead, if there is memory for
-        them. ``take`` gives them later."""
+        """Starts decoding the kept rows of columns that are not in the announced spans, if there is memory for them.
+        ``take`` returns them later."""
         reserved = min(self._batch_bytes, _reserved(len(kept), row_bytes))
         if sum(span.reserved for span in self._behind) + reserved <= self._most and not self._is_alone:
             self._behind.append(self._begin(columns, start, len(kept), reserved, kept))
@@ -130,10 +133,10 @@ class DecodeAhead:
     def take(
         self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
     ) -> list[list[pa.Array | KeptColumn]] | None:
-        """The rows of all columns, by group. None if they must be read in order; then nothing is decoded ahead.
+        """The rows of all columns, by group. None if they must be read in order. In that case nothing is decoded ahead.
 
-        ``kept``: the wanted rows, returned as ``KeptColumn``. They are decoded now unless they were begun. Spans of
-        other columns stay decoded ahead."""
+        ``kept``: the wanted rows, which are returned as ``KeptColumn``. They are decoded now unless ``begin`` was
+        called for them. Spans of other columns stay decoded ahead."""
         if not (self._spans or self._behind) and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
         if not self._spans and self._is_alone and kept is None:
@@ -143,7 +146,7 @@ class DecodeAhead:
         for one in rounds:
             self._chains.finish(one)
         if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
-            self._most = 0  # the following spans would have to be read twice, too
+            self._most = 0  # otherwise the following spans would also be read twice
             self._spans.extend(parts)
             self.drop()
             return None
@@ -165,7 +168,8 @@ class DecodeAhead:
             self._chains.caller_leaves()
 
     def _of(self, columns: Columns, start: int, rows: int, kept: KeptRows | None) -> _Span:
-        """The span for these rows: the next announced one, or the one that was begun, or a new one that begins now."""
+        """The span for these rows: the next announced span, or the one from ``begin``, or a new span that starts
+        now."""
         for place, span in enumerate(self._behind):
             if kept is not None and span.kept is kept:
                 return self._behind.pop(place)
@@ -186,7 +190,7 @@ class DecodeAhead:
         tasks: list[Callable[[], pa.Array | KeptColumn]] = [
             partial(self._decode, span, place, cursor) for place, cursor in enumerate(columns)
         ]
-        urgent = kept is not None  # the caller waits for one of few columns, so the span begins before later spans
+        urgent = kept is not None  # the caller waits for few columns, so the span starts before later spans
         span.round = self._chains.add([self._numbers[cursor] for cursor in columns], tasks, urgent=urgent)
         self._spans.append(span)
         return span
@@ -203,14 +207,14 @@ class DecodeAhead:
             span.done[place] = after[0] - chunks, after[1] - size
 
     def drop(self) -> None:
-        """Waits until all running tasks have ended, and drops what is decoded ahead. The next reads seek."""
+        """Waits until all running tasks have ended, and drops what was decoded ahead. The next reads seek."""
         self._chains.close()
         for span in (*self._spans, *self._behind):
             chunks, size = self.wasted
             self.wasted = chunks + sum(one for one, _ in span.done), size + sum(one for _, one in span.done)
             if span.round is not None:
                 span.round.errors.clear()
-                span.round = None  # breaks the cycle: the chain holds the tasks, and the tasks hold the span
+                span.round = None  # breaks a reference cycle: the chain holds the tasks, and the tasks hold the span
         self._spans.clear()
         self._behind.clear()
         for cursor in self._numbers:

@@ -1,7 +1,7 @@
 """Runs tasks in parallel on the pool whose threads decode columns (``chains``).
 
-The pool has ``pyarrow.cpu_count()`` threads. It is not used inside a Spark task, because Spark gives the task one core
-and the other cores to other tasks.
+The pool has ``pyarrow.cpu_count()`` threads. It is not used inside a Spark task, because Spark assigns one core to the
+task and the other cores to other tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def _is_spark_task() -> bool:
-    # Looks for a module that Spark's workers import. The driver imports it too, but has no task.
+    # Looks for a module that Spark's workers import. The driver imports it too, but is not a task.
     module = sys.modules.get("pyspark.taskcontext")
     return module is not None and module.TaskContext.get() is not None
 
@@ -31,7 +31,8 @@ def thread_count(*, use_threads: bool) -> int:
 
 
 def run_all(tasks: Sequence[Callable[[], T]], *, use_threads: bool) -> list[T]:
-    """The results of all tasks in order. They run in parallel if asked for and useful, but not in a Spark task.
+    """The results of all tasks, in order. The tasks run in parallel if ``use_threads`` is set and there are several
+    threads, but not in a Spark task.
 
     If several tasks fail, the error of the first one is raised after all tasks have ended.
     """
@@ -42,7 +43,7 @@ def run_all(tasks: Sequence[Callable[[], T]], *, use_threads: bool) -> list[T]:
     one = chains.add(range(len(tasks)), tasks)
     try:
         chains.finish(one)
-    finally:  # also after an interrupt
+    finally:  # also runs after an interrupt
         chains.close()
     if one.errors:
         try:

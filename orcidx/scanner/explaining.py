@@ -1,4 +1,4 @@
-"""Explains a scan: makes an ``Explanation`` of its decisions from metadata and indexes alone."""
+"""Explains a scan: makes an ``Explanation`` of its decisions, only from metadata and indexes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["explain_file", "explain_files", "gone_file"]
 MOST_GROUPS = 20_000
 SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
 GROUP_BYTES = 1 << 10
-"""The most row groups of a file that are shown one by one. The limit is this number; or one row group for each 128
-bytes of the file, at most 250,000; or one for each KiB, if that is more. Each further stripe is shown as one row
-group."""
+"""The most row groups of a file that are shown one by one. The limit is the largest of three numbers: ``MOST_GROUPS``;
+one row group for each 128 bytes of the file, but at most 262,144; one row group for each KiB of the file. Each stripe
+beyond the limit is shown as one row group."""
 
 
 def _most_groups(size: int) -> int:
@@ -47,8 +47,8 @@ def explain_files(
     indexes: FileIndexes | None,
     order: tuple[SortKey, ...],
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
-    """What a scan would read of each of its files, and how much the ranges of their row groups overlap. ``order``: the
-    order of the first rows, for a scan that wants these."""
+    """What a scan would read of each of its files, and how much the ranges of the row groups overlap. ``order``: the
+    order of a scan for the first rows in an order."""
     ranges = GroupRanges()
     files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
@@ -88,19 +88,19 @@ def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanatio
 
 
 def gone_file(error: FileGone) -> FileExplanation:
-    """A file that was listed but is missing now, whose number of rows is unknown."""
+    """The explanation of a file that was listed but is missing now. Its number of rows is unknown."""
     return FileExplanation(error.file or "", 0, (), (Note("file", "gone", str(error)),))
 
 
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
-    """All files. Each remaining file is replaced by its explanation; both have the same order and sources."""
+    """All files. A file that is in ``left`` is taken from there. Both have the same order and sources."""
     found = deque(left)
     return tuple(found.popleft() if found and found[0].source == job.source else job for job in jobs)
 
 
 def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:
     """What the scan would read of its file. Stripes that the file's own evidence rules out are not examined. The ranges
-    of its row groups are added to ``ranges``."""
+    of the file's row groups are added to ``ranges``."""
     to_open = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
     left = _most_groups(scan.reader.tail.size)
@@ -132,16 +132,17 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 
 def _brought(scan: FileScan, stripe: int) -> int:
-    """Bytes of a stripe's data (dictionaries) that were read to decide on it, and are not read a second time."""
+    """Bytes of a stripe's data (dictionaries) that were already read to decide on the stripe. They are not read a
+    second time."""
     return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
 
 
 def _count_skipped(
     scan: FileScan, stripes: list[StripeExplanation], alive: set[int], storage: RangeReader
 ) -> tuple[Note, ...]:
-    """Sets the bytes of stripes that the file's own evidence rules out. A scan does not read the footers of these
-    stripes; they are read only for this count. For stripes with damaged footers the bytes of all columns are counted,
-    and a note says how many there are."""
+    """Sets the number of bytes of the stripes that the file's own evidence rules out. A scan does not read the footers
+    of these stripes; they are read only for this number. If a footer is damaged, the bytes of all columns of its stripe
+    are counted. A note says how many footers are damaged."""
     skipped = [number for number in range(len(stripes)) if number not in alive and stripes[number].rows]
     with suppress(OrcidxError):  # damaged footers are handled below
         run_value(scan.fetch_footers(skipped), storage)
@@ -160,11 +161,13 @@ def _count_skipped(
 def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
     """The notes on a file. ``lumped``: the number of row groups of each stripe that is shown as one row group."""
     if scan.reader.tail.size == 0:
-        return (Note("file", "absent", "the file is empty: zero bytes count as a file of no rows and no columns"),)
+        return (
+            Note("file", "absent", "the file is empty: a file of zero bytes counts as a file without rows and columns"),
+        )
     if lumped:
         stripes = f"{len(lumped):,} stripe{'s' if len(lumped) > 1 else ''}"
         text = f"{sum(lumped):,} of {stripes} are not shown one by one: each of these stripes counts as one row group"
-        most = f"at most {_most_groups(scan.reader.tail.size):,} are shown of a file of this size"
+        most = f"at most {_most_groups(scan.reader.tail.size):,} are shown for a file of this size"
         return (Note("row groups", "off", f"{text} ({most}); rows and bytes are exact"),)
     return ()
 

@@ -1,4 +1,4 @@
-"""``OrcFile``: an ORC file opened for its metadata, its statistics and scans; ``orcidx.open`` makes one."""
+"""``OrcFile``: an open ORC file, with its metadata, its statistics and its scans. ``orcidx.open`` makes one."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
 @dataclass(frozen=True)
 class Writer:
-    """The writer of a file: its ``kind`` such as "java" or "cpp", the ``version`` of its feature level, and its own
-    name for itself, ``software`` ("" if it gave none)."""
+    """The writer of a file: its ``kind`` such as "java" or "cpp", the ``version`` of its feature level, and the name
+    ``software`` that the writer gave itself ("" if none)."""
 
     kind: str
     version: int
@@ -51,28 +51,28 @@ class Writer:
 
 
 class OrcFile(AskedForKeys, FileShortcuts):
-    """An open ORC file. A context manager; a scan does not need it to stay open once it is made.
+    """An open ORC file. It is a context manager. Scans stay usable after the file was closed.
 
-    Iterating gives the batches of ``scan()``; ``pyarrow.table(file)`` and any other reader of Arrow streams takes its
-    rows. It pickles where its source does.
+    Iterating gives the batches of ``scan()``. ``pyarrow.table(file)`` and other readers of Arrow streams accept the
+    file. It can be pickled if its source can.
 
-    Reading starts with one request for the tail; everything else is read when it is asked for.
+    The first request reads the tail. Everything else is read when it is needed.
 
     Parameters
     ----------
     source : path, URL, bytes, file object or Source
         The file, as ``orcidx.open`` takes it.
     options : ReadOptions, optional
-        The options of scans that give no others.
+        The default options of its scans.
     expected : storage.Fingerprint, optional
-        The version of the file that must be found.
+        The version that the file must have.
 
     Raises
     ------
     CorruptFile
-        The bytes are no ORC file, or its tail is damaged.
+        The bytes are not an ORC file, or its tail is damaged.
     FileNotFoundError
-        There is no such file.
+        The file does not exist.
     StorageError
         The storage failed, or the file is not the expected version.
 
@@ -115,7 +115,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         self.close()
 
     def close(self) -> None:
-        """Closes the file. Metadata that was read stays usable, and so do scans that were made before.
+        """Closes the file. Metadata that was read and scans that were made before stay usable.
 
         A new scan raises ``InvalidQuery``.
         """
@@ -147,7 +147,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     @property
     def reader(self) -> OrcReader:
-        """The internal view of the file, for code that inspects it; its interface may change."""
+        """The internal view of the file, for code that inspects files. Its interface may change."""
         return self._reader
 
     @property
@@ -176,12 +176,12 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     @property
     def num_rows(self) -> int:
-        """Rows in the file."""
+        """The number of rows of the file."""
         return self.tail.footer.rows
 
     @property
     def stripes(self) -> tuple[StripeInformation, ...]:
-        """The position of each stripe and its number of rows."""
+        """The position and the number of rows of each stripe."""
         return self._reader.stripes
 
     @property
@@ -209,7 +209,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         Parameters
         ----------
         column : str, sequence of str, or int
-            Name, dotted path, path as a sequence of names, or the number of the column in the ORC schema.
+            A name, a dotted path, a path as a sequence of names, or the number of the column in the ORC schema.
         stripe : int, optional
             The number of the stripe, counted from 0. None: the whole file.
         row_group : int, optional
@@ -218,7 +218,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         Returns
         -------
         ColumnStatistics or None
-            None where the writer stored none.
+            None if the writer stored none.
 
         Raises
         ------
@@ -238,8 +238,8 @@ class OrcFile(AskedForKeys, FileShortcuts):
         Returns
         -------
         pyarrow.Table
-            One row for each column and file, stripe or row group. Row groups of a stripe without a usable index are
-            left out.
+            One row for each column of the file, of each stripe or of each row group. Row groups of a stripe without a
+            usable index are left out.
 
         Raises
         ------
@@ -273,27 +273,29 @@ class OrcFile(AskedForKeys, FileShortcuts):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> Scan:
-        """A scan of this file. Nothing is read until it is iterated.
+        """A scan of this file. Nothing is read before the scan is iterated.
 
         Parameters
         ----------
         columns : sequence of str or of sequences of str, optional
             Names, dotted paths, or paths as sequences of names. None: all columns.
         where : Predicate, str, pyarrow.compute.Expression or list of tuples, optional
-            Rows for which it is true: see ``orcidx.col``. A ``str`` is SQL, a list is in disjunctive normal form.
+            Returns only rows for which this condition is true: see ``orcidx.col``. A ``str`` is SQL. A list is in
+            disjunctive normal form.
         stripes : iterable of int, optional
             Only these stripes.
         row_range : tuple of int, optional
-            Only the rows from ``start`` up to ``stop``, counted from 0 in the file.
+            Only the rows from ``start`` up to, but not including, ``stop``, counted from 0 in the file.
         limit : int, optional
-            At most so many rows.
+            The most rows that are returned.
         top : sequence, optional
-            The first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction
-            ("asc"), place of nulls ("last"). NaN sorts above every number; of equal rows the earlier ones are returned.
-            Data that cannot have such rows is skipped, by a bound that becomes tighter while rows are read.
+            Returns the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``. An entry has a
+            column, a direction ("asc") and the place of nulls ("last"). NaN sorts above every number. Of equal rows the
+            earlier ones are returned. Data that cannot have such rows is skipped, by a bound that becomes tighter while
+            rows are read.
         row_numbers : bool or str
-            Adds the number of each row in the file as the last column, of type int64: ``row_number``, or the name
-            given.
+            Adds the number of each row in the file as the last column, of type int64. A ``str`` is the name of the
+            column, which is ``row_number`` otherwise.
         selection : iterable of int, bool mask or RowSelection, optional
             Only these rows.
         deletion_vector : paimon.DeletionVector or row numbers, optional
@@ -301,21 +303,22 @@ class OrcFile(AskedForKeys, FileShortcuts):
         file_index : paimon.FileIndex, bytes or path, optional
             A Paimon file index of this file.
         schema : pyarrow.Schema, optional
-            Read into this schema: columns by name, missing ones null, types widened.
+            The schema of the result. Columns are found by name, missing columns are null, and types are widened.
         options : ReadOptions, optional
-            In place of the file's.
+            Replaces the file's options.
         **option_overrides
             Single fields of ``ReadOptions`` by name.
 
         Returns
         -------
         Scan
-            Iterate it for record batches, or call ``to_table``, ``count_rows``, ``explain``.
+            It yields record batches when iterated, and has ``to_table``, ``count_rows`` and ``explain``.
 
         Raises
         ------
         InvalidQuery
-            For an unknown column, naming the nearest, and for a condition that does not fit its column's type.
+            For an unknown column (the message names the most similar one), and for a condition that does not fit the
+            type of its column.
         """
         self._open_storage()
         job = FileJob(
@@ -347,12 +350,12 @@ class OrcFile(AskedForKeys, FileShortcuts):
         where: Where | None = None,
         **arguments: Unpack[RowArguments],
     ) -> list[Split]:
-        """``scan(...)`` cut into tasks, for other processes and machines.
+        """Cuts ``scan(...)`` into tasks for other processes and machines.
 
         Parameters
         ----------
         target_bytes : int
-            Stored bytes of the columns read that a task has, approximately.
+            The approximate size of a task, in stored bytes of the columns that it reads.
         columns, where, **arguments
             As in ``scan``, except ``limit`` and ``top``.
 
@@ -363,7 +366,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         Raises
         ------
         InvalidQuery
-            As in ``scan``, and for a limit, which counts over all rows.
+            As in ``scan``. Also for a limit, because a limit counts the rows of all tasks.
         """
         return self.scan(columns, where, **arguments).splits(target_bytes)
 
@@ -390,7 +393,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         InvalidQuery
             As in ``scan``.
         CorruptFile
-            The bytes that are read break the format.
+            The bytes that are read violate the format.
         """
         return self.scan(columns, where, **arguments).to_table()
 
@@ -405,7 +408,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         return self.schema.__arrow_c_schema__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The file opened again; it must still be the same version."""
+        """Opens the file again in another process. It must still have the same version."""
         return OrcFile, (self.source, self.options, self._reader.fingerprint)
 
 
@@ -422,11 +425,11 @@ def make_scan(
     file_path: bool | str = False,
     top: Sequence[Any] | None = None,
 ) -> Scan:
-    """A scan from a caller's arguments; raises ``InvalidQuery`` for invalid ones."""
+    """Makes a scan from a caller's arguments. Raises ``InvalidQuery`` for invalid arguments."""
     if not isinstance(schema, pa.Schema | None):
         raise InvalidQuery(f"schema is {schema!r:.100}, of type {type(schema).__name__}: give a pyarrow.Schema")
     if where is not None and is_polars(where):
-        options = options.override(nan="largest")  # the expression itself determines how it compares
+        options = options.override(nan="largest")  # the expression itself says how NaN compares
     request = ScanRequest(
         columns=None if columns is None else asked_columns(columns, case_sensitive=options.case_sensitive),
         where=None if where is None else parse(where),
@@ -451,32 +454,32 @@ def open_file(
     options: ReadOptions | None = None,
     **option_overrides: Unpack[OptionsByName],
 ) -> OrcFile:
-    """Opens an ORC file. Its tail is read now, rows are read by scans.
+    """Opens an ORC file. This reads the tail of the file. Scans read the rows.
 
     Parameters
     ----------
     source : path, URL, bytes or binary file object
-        A path in ``filesystem`` where that is given. ``~`` is the home directory.
+        A path in ``filesystem`` if that is given. ``~`` is the home directory.
     storage_options : dict, optional
-        Given to fsspec for a URL.
+        Options for fsspec if ``source`` is a URL.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
-        ``source`` is a path in it.
+        The file system of the path ``source``.
     options : ReadOptions, optional
-        Defaults of the file's scans.
+        The default options of the file's scans.
     **option_overrides
         Single fields of ``ReadOptions`` by name.
 
     Returns
     -------
     OrcFile
-        A context manager. It may be used by several threads.
+        A context manager. Several threads may use it.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     CorruptFile
-        If the tail is damaged, or the file is no ORC file; the message says what it is instead.
+        If the tail is damaged, or the file is not an ORC file. The message says which format it has instead.
     StorageError
         If the storage fails.
     InvalidQuery

@@ -1,6 +1,7 @@
-"""Opens the files of a scan in order and ahead: while one file is read, the tails of the next ones are read and pruned.
+"""Opens the files of a scan in order and in advance. While one file is read, the tails of the next files are read and
+pruned.
 
-A file whose constant columns (Hive partitions) rule it out is never opened.
+A file is never opened if its constant columns (Hive partitions) rule it out.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from orcidx.threads.tasks import Task
 __all__ = ["FileQueue", "OpenFile", "open_job"]
 
 REMOTE_AHEAD = 8
-"""The most files that are opened before their turn. With half as many, small files take 1.5 times as long (decision
-0113). Local files are not opened ahead, because handing a file to a thread takes longer than opening it."""
+"""The most files that are opened in advance. With half as many, small files take 1.5 times as long (decision 0113).
+Local files are not opened in advance, because handing a file to a thread takes longer than opening it."""
 
 
 class OpenFile:
-    """A file of a scan, open, with its ``scan``; ``close`` adds its requests to the scan's metrics."""
+    """An open file of a scan, with its ``scan``. ``close`` adds its requests to the scan's metrics."""
 
     def __init__(self, storage: RangeReader, scan: FileScan) -> None:
         self.storage = storage
@@ -56,9 +57,9 @@ class OpenFile:
 
 
 def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
-    """Opens a file and reads what is needed before its stripes: the tail, and what ``prepare`` needs.
+    """Opens a file and reads what is needed before its stripes: the tail, and everything that ``prepare`` requests.
 
-    Raises ``FileGone`` where the file is missing: it existed when it was listed, or when the scan was split.
+    Raises ``FileGone`` if the file is missing, because it existed when it was listed or when the scan was split.
     """
     try:
         storage = job.source.open(request.options, expected=job.fingerprint)
@@ -69,7 +70,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
         if request.options.strings == "dictionary":
             run_value(scan.prepare(), storage)
         return OpenFile(storage, scan)
-    except FileNotFoundError as error:  # in a store the first read finds out
+    except FileNotFoundError as error:  # in an object store the first read raises it
         storage.close()
         raise gone(job.source.name) from error
     except BaseException:
@@ -78,7 +79,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
 
 
 def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OrcReader:
-    """The file, opened by a tail that is kept elsewhere, if there is one."""
+    """Opens the file, with a copy of its tail from another place if there is one."""
     limits = MetadataLimits.of(request.options)
     if job.tail is None or job.fingerprint is None or not hasattr(storage, "last"):
         return OrcReader(storage, limits)
@@ -86,12 +87,12 @@ def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: S
     remote.last.kept = partial(job.tail.read, metrics)
     try:
         return OrcReader(storage, limits)
-    except (CorruptFile, Unsupported):  # perhaps only the kept tail is damaged: the file's own tail is read
+    except (CorruptFile, Unsupported):  # only the copy may be damaged, so the file's own tail is read
         return OrcReader(storage, limits)
 
 
 def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
-    """A local file is opened in its turn; its remaining rows are computed when they are needed."""
+    """Opens a file and prunes it. For a local file the remaining rows are computed only when they are needed."""
     file = open_job(job, request, metrics)
     if file.storage.is_local:
         return file
@@ -104,11 +105,11 @@ def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) ->
 
 
 class FileQueue:
-    """Opens the files of ``jobs``; a context manager that closes all files that are still open.
+    """Opens the files of ``jobs``. It is a context manager, which closes all files that are still open.
 
-    ``open_all``: open also files that their constants rule out. ``tails_alone``: stripes are neither read nor counted
-    in the metrics. ``small``: the reader of small files, if the caller has tried it. ``counted``: whether stripes are
-    counted in the metrics.
+    ``open_all``: also opens files that their constants rule out. ``tails_alone``: stripes are neither read nor counted
+    in the metrics. ``small``: the reader of small files, if the caller has already used it. ``counted``: whether
+    stripes are counted in the metrics.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class FileQueue:
         self._in_use: list[OpenFile] = []
 
     def _left(self, jobs: Iterable[FileJob]) -> Iterator[FileJob]:
-        """The files that their constants do not rule out."""
+        """The files that are not ruled out by their constants."""
         where = self._bound()
         for job in jobs:
             self._metrics.files += 1
@@ -149,7 +150,7 @@ class FileQueue:
         return job.constants if name is None else {**job.constants, name: job.source.name}
 
     def _bound(self) -> BoundPredicate | None:
-        """The predicate over the wanted schema, in which constants have their types."""
+        """The predicate, bound to the wanted schema, in which constants have their types."""
         request = self._request
         if request.where is None or request.schema is None or self._open_all:
             return None
@@ -157,7 +158,8 @@ class FileQueue:
         return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
 
     def take_small(self) -> SmallRows | None:
-        """The rows of the next file if they can be read without opening it. None for any other file, and at the end."""
+        """The rows of the next file, if they can be read without opening it. None for any other file, and at the
+        end."""
         if self._opening or self._put_back is not None:
             return None
         job = next(self._jobs, None)
@@ -194,7 +196,7 @@ class FileQueue:
         return file
 
     def _fill(self) -> None:
-        """Starts opening the next files; the more files have been used, the more are opened ahead."""
+        """Starts opening the next files. The more files have been used, the more files are opened in advance."""
         if self._in_use and self._in_use[-1].storage.is_local:
             return
         while len(self._opening) < min(REMOTE_AHEAD, self._taken):
@@ -220,7 +222,7 @@ class FileQueue:
                 yield file
 
     def close(self) -> None:
-        """Closes every file, and waits for those that are being opened."""
+        """Closes every file, and waits for the files that are being opened."""
         opening = [future for future in self._opening if not future.cancel()]
         self._opening.clear()
         for future in opening:

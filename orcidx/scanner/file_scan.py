@@ -1,7 +1,8 @@
-"""One file in one pass of a scan: it is mapped to the wanted columns, pruned, and read stripe by stripe.
+"""``FileScan``: one file in one pass of a scan. The file is mapped to the wanted columns, pruned, and read stripe by
+stripe.
 
-A ``FileJob`` says what to read of a file; ``FileScan`` does it. Like ``stripe_reader`` it never waits
-for bytes itself: its generators yield ``Fetch`` requests.
+A ``FileJob`` says what to read of a file, and ``FileScan`` reads it. Like ``stripe_reader`` it never waits for bytes
+itself. Its generators yield ``Fetch`` requests.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class FileColumns:
 
     @cached_property
     def _values(self) -> Mapping[str, Any]:
-        """The file's constant columns by name."""
+        """The values of the file's constant columns, by name."""
         name = self.request.file_path
         return self.job.constants if name is None else {**self.job.constants, name: self.reader.name}
 
@@ -94,12 +95,12 @@ class FileColumns:
         return replace(source, value=self._values.get(source.field.name))
 
     def _wanted_constants(self) -> list[pa.Scalar | None]:
-        """For each wanted column the value that it has in the whole file; None where it is read."""
+        """For each wanted column the value that it has in the whole file. None if the column is read."""
         return [None if one.column is not None else self.valued(one).scalar for one in self.schema_plan.fields]
 
     @cached_property
     def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
-        """(name, value) of names in the predicate that are not columns of the file."""
+        """Pairs (name, value) for the names in the predicate that are not columns of the file."""
         if not self.schema_plan.asked_constants:
             return ()
         with located(file=self.reader.name):
@@ -107,7 +108,7 @@ class FileColumns:
             return tuple((name, source.scalar) for name, source in asked.items())
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Adds constants and missing columns, and widens, so that the batch has the wanted schema."""
+        """Adds constants and missing columns and widens types. The batch then has the wanted schema."""
         if self.schema_plan.is_complete:
             return batch
         arrays = []
@@ -126,8 +127,8 @@ class FileColumns:
 
 
 class FileScan:
-    """Reads one open file as a request asks. Its schema is known after ``prepare`` has run. ``is_plain``: whether only
-    the predicate excludes rows."""
+    """Reads one open file for a request. The schema is known after ``prepare`` has run. ``is_plain``: whether only the
+    predicate excludes rows."""
 
     def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> None:
         self.reader = reader
@@ -144,13 +145,13 @@ class FileScan:
         self.is_plain = not (limited or chosen or job.deleted is not None)
 
     def prepare(self) -> Requests:
-        """Reads what the schema depends on: with ``strings="dictionary"`` every stripe's footer."""
+        """Reads what the schema depends on. With ``strings="dictionary"`` this is the footer of every stripe."""
         if self.options.strings == "dictionary":
             yield from self.fetch_footers(range(len(self.reader.stripes)))
             self.columns.dictionaries = _dictionary_columns(self.reader)
 
     def fetch_footers(self, stripes: Any) -> Requests:
-        """Reads the missing footers of these stripes, in one request."""
+        """Reads the missing footers of these stripes in one request."""
         missing = [stripe for stripe in stripes if not self.reader.has_footer(stripe)]
         if missing:
             buffers = yield Fetch(tuple(map(self.reader.footer_range, missing)), "footer")
@@ -182,7 +183,7 @@ class FileScan:
 
     @cached_property
     def file_index(self) -> FileIndex | None:
-        """The file's Paimon indexes. None if there are none that can be used; ``index_notes`` say why."""
+        """The file's Paimon indexes. None if there are none that can be used. ``index_notes`` has the reasons."""
         if self.job.file_index is None:
             return None
         return opened_index(self.job.file_index, self.reader, self.index_notes, strict=self.options.strict_index)
@@ -194,9 +195,10 @@ class FileScan:
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
-        """The rows that the caller wants, before any predicate: its selection, range and stripes, without deleted rows.
+        """The rows that the caller wants, before any predicate: the selection, the range and the stripes, without
+        deleted rows.
 
-        Without a predicate a limit cuts them as well, so that rows after it are not fetched.
+        Without a predicate a limit also cuts these rows, so rows after the limit are not fetched.
         """
         if self.is_plain:
             return RowSelection.all(self.reader.tail.footer.rows)
@@ -208,18 +210,18 @@ class FileScan:
         return self.reader.tail.footer.rows if self.is_plain else self.wanted_rows.count
 
     def stripe_numbers(self) -> list[int]:
-        """The stripes that hold wanted rows and that the statistics of the file and of the stripes do not rule out."""
+        """The stripes that have wanted rows and that the statistics of the file and of the stripes do not rule out."""
         if self._alive is None:
             if self.takes_all:
                 with located(file=self.reader.name):
-                    self.columns.schema_plan.nodes  # noqa: B018  a column that is not there is an error now, as with a predicate
+                    self.columns.schema_plan.nodes  # noqa: B018  raises the error for a missing column now
                 self._alive = [number for number, stripe in enumerate(self.reader.stripes) if stripe.rows]
             else:
                 self._alive = self.pruner.stripes()
         return self._alive
 
     def decide(self, stripe: int) -> Generator[Fetch | Pending, Any, StripeDecision]:
-        """Prunes one stripe with all its indexes; reads no data."""
+        """Prunes one stripe with all its indexes. Does not read data."""
         if self.reader.storage.is_local:
             if self.reader.whole() is None:
                 yield from self.fetch_footers([stripe])
@@ -237,9 +239,10 @@ class FileScan:
         self, decision: StripeDecision, share: Share | None = None, count: Callable[[int], None] | None = None
     ) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
-        use; None means all of it. ``count``: receives numbers of rows instead of batches, for a request without
+        use. None means all of it. ``count``: receives numbers of rows instead of batches, for a request without
         columns."""
-        pruner: FilePruner | None = self.__dict__.get("pruner")  # a decision without a fetcher has fetched nothing
+        # Without a pruner the decision was made without a fetcher, and nothing was fetched for it.
+        pruner: FilePruner | None = self.__dict__.get("pruner")
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:
             return
@@ -290,14 +293,14 @@ class FileScan:
                     answer = yield item
                 else:
                     yield self.columns.complete(item)
-        finally:  # also when a pass ends early
+        finally:  # also runs if a pass ends early
             steps.close()
             stripe.close()
             _add_work(stripe, self.metrics)
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
-        """All rows of a stripe of a file that is in memory, if there is nothing to decide. None if there is something
-        to decide, or if column readers are needed."""
+        """All rows of a stripe of a file in memory, if no row needs a decision. None if some rows need one, or if
+        column readers are needed."""
         whole = self.reader.whole() if self.takes_all else None
         batch = None if whole is None else self._decoded(stripe, (0, whole))
         if batch is not None:
@@ -319,7 +322,7 @@ class FileScan:
 
 
 def _dictionary_columns(reader: OrcReader) -> frozenset[int]:
-    """Text columns with a dictionary in each stripe; all footers must have been read."""
+    """Text columns that have a dictionary in each stripe. All footers must have been read."""
     direct = {EncodingKind.DIRECT, EncodingKind.DIRECT_V2}
     texts = [node.id for node in reader.root.walk() if node.kind in STRING_KINDS]
     footers = [reader.footer(stripe) for stripe, info in enumerate(reader.stripes) if info.rows]
@@ -338,7 +341,7 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
 
 
 def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """The rows of a stripe to read. If each row must be tested, none of them counts as proved."""
+    """The rows of a stripe to read. If each row must be tested, no row counts as proved."""
     rows = decision.rows
     if not request.tests_each or request.where is None:
         return rows

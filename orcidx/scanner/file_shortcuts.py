@@ -20,7 +20,7 @@ Columns = Sequence[str | Sequence[str]] | None
 
 
 class FileShortcuts:
-    """Each method is one call of ``scan``; each property is another name for a property of the file."""
+    """Each method is one call of ``scan``. Each property is another name for a property of the file."""
 
     if TYPE_CHECKING:
         scan: Any
@@ -34,7 +34,7 @@ class FileShortcuts:
 
     @property
     def nrows(self) -> int:
-        """``num_rows``, by pyarrow's name."""
+        """``num_rows``, under pyarrow's name."""
         return self.num_rows
 
     @property
@@ -44,7 +44,7 @@ class FileShortcuts:
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        """``user_metadata``, by pyarrow's name."""
+        """``user_metadata``, under pyarrow's name."""
         return self.user_metadata
 
     def head(self, n: int = 5, columns: Columns = None) -> pa.Table:
@@ -53,7 +53,7 @@ class FileShortcuts:
         Parameters
         ----------
         n : int
-            At most so many rows.
+            The most rows.
         columns : sequence of str or of sequences of str, optional
             As in ``scan``.
 
@@ -92,7 +92,7 @@ class FileShortcuts:
         return batches
 
     def read_stripe(self, n: int, columns: Columns = None) -> pa.RecordBatch:
-        """The rows of one stripe as one batch; ``scan(stripes=[n])`` gives smaller ones.
+        """The rows of one stripe as one batch. ``scan(stripes=[n])`` gives smaller batches.
 
         Parameters
         ----------
@@ -108,9 +108,9 @@ class FileShortcuts:
         Raises
         ------
         InvalidQuery
-            There is no such stripe.
+            The stripe does not exist.
         Unsupported
-            The stripe's values exceed one batch.
+            The values of the stripe are too large for one batch.
         """
         table = self.scan(columns, stripes=[n]).to_table()
         batches = table.combine_chunks().to_batches()
@@ -143,10 +143,10 @@ class FileShortcuts:
         frame: pl.DataFrame = self.scan().to_polars()
         return frame
 
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they find misspelt names
+    if not TYPE_CHECKING:  # hidden from type checkers, so they can find misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property that failed: raises the property's own error
+            if hasattr(type(self), name):  # the property exists but failed: raises its own error
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"an {type(self).__name__}", name, FILE)
 

@@ -1,4 +1,4 @@
-"""The rows of a scan as a data frame of pandas, Polars or DuckDB; these libraries are imported when they are used."""
+"""The rows of a scan as a data frame of pandas, Polars or DuckDB. These libraries are imported when they are used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _library(name: str) -> ModuleType:
 
 
 def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:
-    """A pandas DataFrame; ``options`` are those of ``pyarrow.Table.to_pandas``."""
+    """A pandas DataFrame. ``options`` are those of ``pyarrow.Table.to_pandas``."""
     _library("pandas")
     refuse_unions(table.schema, "pandas")
     if options.get("ignore_metadata") or not table.schema.metadata:
@@ -34,12 +34,12 @@ def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:
     try:
         return as_given(table).to_pandas(**options)
     except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError, pa.ArrowException):
-        # pandas' metadata may be damaged in any way; if it is not the cause, the same error is raised again
+        # pandas' metadata may be damaged in any way. If it is not the cause, the same error is raised again here.
         return table.replace_schema_metadata(None).to_pandas(**options)
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:
-    """A Polars DataFrame, without a copy where Polars has the type."""
+    """A Polars DataFrame. Columns are not copied if Polars has their type."""
     library = _library("polars")
     refuse_unions(table.schema, "Polars")
     frame: pl.DataFrame = library.from_arrow(table)
@@ -47,7 +47,8 @@ def polars_frame(table: pa.Table) -> pl.DataFrame:
 
 
 def refuse_unions(schema: pa.Schema, library: str) -> None:
-    """Raises ``Unsupported`` that names a column with a union, for which neither pandas nor Polars has a type."""
+    """Raises ``Unsupported`` for a column with a union, and names the column. pandas and Polars have no type for
+    unions."""
     for field in schema:
         if _has_union(field.type):
             raise Unsupported(
@@ -63,5 +64,5 @@ def _has_union(kind: Any) -> bool:
 
 
 def duckdb_relation(table: pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """A DuckDB relation over the table, in ``connection`` or in DuckDB's own default one."""
+    """A DuckDB relation over the table, in ``connection`` or in DuckDB's default connection."""
     return (connection or _library("duckdb")).from_arrow(table)

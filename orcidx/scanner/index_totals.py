@@ -1,8 +1,8 @@
-"""Totals of exactly the matching rows of one file, from its Paimon indexes, without reading the data.
+"""Computes totals of exactly the matching rows of one file from its Paimon indexes, without reading the data.
 
 A bitmap index gives the groups of ``by`` and the totals of its column. A BSI index gives sums, minima, maxima and
-quantiles, a range-bitmap minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if it has as many
-rows as the file and the type of the file's column. Then its values are those that a scan reads.
+quantiles. A range-bitmap gives minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if it has
+as many rows as the file and the type of the file's column. Then its values are the values that a scan reads.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class UnitColumn:
-    """The source of a column of the aggregates in one file: a constant, or a node of the file's schema whose statistics
-    may be used as values. It is neither of these if the column must be decoded."""
+    """The source of a column of the aggregates in one file. It is a constant, or a node of the file's schema whose
+    statistics may be used as values. If it is neither, the column must be decoded."""
 
     constant: pa.Scalar | None = None
     node: OrcType | None = None
@@ -54,7 +54,7 @@ class UnitColumn:
 
 @dataclass(frozen=True)
 class IndexedGroups:
-    """What the indexes of a file answer. ``by``: for each column of the key its values and the rows of each value; None
+    """What the indexes of a file give. ``by``: for each column of the key its values and the rows of each value. None
     in place of rows means all rows. ``totals``: the totals of each aggregated column that is not a constant. ``kinds``:
     the kinds of the indexes that are used."""
 
@@ -70,7 +70,7 @@ class IndexedGroups:
         return f"Paimon {' and '.join(sorted(self.kinds))} {'index' if len(self.kinds) == 1 else 'indexes'}"
 
     def add(self, rows: RowSelection, groups: GroupTotals, constants: Mapping[str, pa.Scalar]) -> int:
-        """Adds the totals of some rows of the file, and returns the number of these rows."""
+        """Adds the totals of some rows of the file. Returns the number of these rows."""
         if rows.is_empty:
             return 0
         chosen = None if rows.is_all else BitMap(rows.bitmap())
@@ -118,7 +118,7 @@ def _add(column: ColumnTotals, known: IndexTotals, rows: BitMap | None) -> None:
         column.ranks.add_index(known.order(rows))
 
 
-# ---------------------------------------------------------------------- which indexes answer
+# ---------------------------------------------------------------------- which indexes are used
 
 
 class IndexedFile:
@@ -132,7 +132,7 @@ class IndexedFile:
         self._kinds: set[str] = set()
 
     def groups(self, by: Sequence[str], wanted: Mapping[str, Wanted]) -> IndexedGroups | None:
-        """The wanted groups and totals, if constants and indexes give all of them."""
+        """The wanted groups and totals. None unless constants and indexes give all of them."""
         keys: list[Sequence[tuple[Form, BitMap | None]]] = []
         combined = 1
         for name in by:
@@ -194,12 +194,12 @@ class IndexedFile:
         if found is None or found.rows is None or not _has_values_of(node, found.data_type, self._scan):
             return None
         if found.rows != rows:
-            raise CorruptFile(f"the index has {found.rows} rows and the file {rows}")
+            raise CorruptFile(f"the index has {found.rows} rows, but the file has {rows}")
         return totals_of(found)
 
 
 def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
-    """Whether an index of this type has the values of a column as they are read."""
+    """Whether an index of this type has the same values of a column as a scan reads."""
     options: ReadOptions = scan.options
     facts: FileFacts = scan.reader.facts
     if reads_as_timestamp(node, options) or (node.kind is TypeKind.DATE and facts.hybrid_calendar):

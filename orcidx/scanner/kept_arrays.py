@@ -1,8 +1,8 @@
 """Filters arrays by a mask, with one compiled pass over each array (``kept_values``).
 
 pyarrow filters by runs or row numbers, which takes longer if the surviving rows are scattered. A pass that writes every
-value takes the same time for every mask (decision 0379). Types without such a pass, for example nested ones, are
-filtered by pyarrow. ``ENABLED`` is False in some tests: pyarrow then filters everything.
+value takes the same time for every mask (decision 0379). pyarrow filters types without such a pass, for example nested
+types. Some tests set ``ENABLED`` to False, and pyarrow then filters everything.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ ENABLED = True
 
 MOST_RUNS = 8
 """If the survivors of a span form at most this many runs, the other columns skip and read run by run. With more runs
-they read all rows and filter. Limits from 1 to 32 take equally long; 128 takes twice as long if survivors are scattered
-(decision 0113)."""
+they read all rows and filter them. Limits from 1 to 32 take equally long. 128 takes twice as long if survivors are
+scattered (decision 0113)."""
 
 MERGED = 0.9
-"""If at least this share of the rows is kept, strings are copied in runs; below it, finding the ends of runs takes
-longer. Also, values of a fixed width are then moved inside the memory into which they were decoded, because little of
+"""If at least this share of the rows is kept, strings are copied in runs. Below it, finding the ends of runs takes
+longer. Values of a fixed width are then also moved inside the memory into which they were decoded, because little of
 this memory is wasted."""
 
 WIDTHS = (1, 2, 4, 8, 16)
 """Widths in bytes of the values that the passes can move."""
 
 SPARE = 32
-"""Unused bytes after copied strings; see ``kept_values``."""
+"""Unused bytes after copied strings. See ``kept_values``."""
 
 Bools = npt.NDArray[np.bool_]
 
 
 class KeptRows:
-    """The rows of a span that are kept. Their numbers and runs are computed when they are first needed.
+    """The kept rows of a span. Their numbers and runs are computed when they are first needed.
 
-    ``mask``: a bool for each row of the span; ``count``: how many are True.
+    ``mask``: a bool for each row of the span. ``count``: how many are True.
     """
 
     __slots__ = ("_numbers", "_runs", "_stop", "count", "mask")
@@ -59,7 +59,7 @@ class KeptRows:
 
     @property
     def numbers(self) -> npt.NDArray[np.integer[Any]]:
-        """The numbers of the rows that are kept."""
+        """The numbers of the kept rows."""
         if self._numbers is None:
             if not ENABLED or len(self.mask) >= 1 << 31:
                 self._numbers = np.flatnonzero(self.mask)
@@ -69,7 +69,7 @@ class KeptRows:
         return self._numbers
 
     def runs(self) -> list[list[int]]:
-        """The first runs [start, stop] of kept rows, at most ``MOST_RUNS`` + 1."""
+        """The first runs [start, stop] of kept rows, at most ``MOST_RUNS`` + 1 of them."""
         if self._runs is None:
             if not ENABLED:
                 edges = np.flatnonzero(np.diff(self.mask.view(np.int8), prepend=0, append=0)).reshape(-1, 2)
@@ -87,12 +87,12 @@ class KeptRows:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The first kept row, and the row after the last one."""
+        """The first kept row, and the row after the last kept row."""
         runs = self.runs()
         return (runs[0][0] if runs else 0), self._stop
 
     def narrowed(self) -> KeptRows:
-        """The same rows, for the span that ends after the last of them."""
+        """The same rows, for a shorter span that ends after the last kept row."""
         first, stop = self.reach
         if stop - first == len(self.mask):
             return self
@@ -123,7 +123,7 @@ def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.Dictionary
 
 
 def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False) -> pa.Array | None:
-    """The kept rows of an array by the compiled passes; None for types that these do not support. ``owned``: neither
+    """The kept rows of an array, by the compiled passes. None for types that these do not support. ``owned``: neither
     the array nor its buffers are used afterwards, so values may be moved within their memory."""
     kind = array.type
     if not ENABLED or not len(array):
@@ -152,7 +152,7 @@ def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False)
 
 
 def _width_of(kind: pa.DataType) -> int | None:
-    """Bytes of a value; 0 for bits, negative for the offsets of strings, None for types without a pass."""
+    """Bytes of a value. 0 for bits, negative for the offsets of strings, None for types without a pass."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
         return width if width == 0 or width in WIDTHS else None

@@ -1,4 +1,4 @@
-"""``read_kept``: reads the kept rows of a column, and counts the bytes that all rows take."""
+"""``read_kept`` reads the kept rows of a column and counts the bytes of all rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orcidx.scanner.survivors import picked
 __all__ = ["KeptColumn", "array_bytes", "read_kept"]
 
 KeptColumn = tuple[pa.Array, int]
-"""The kept rows of a column, and the bytes of all rows from which they were chosen."""
+"""The kept rows of a column, and the bytes of all rows from which they were selected."""
 
 
 def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
@@ -29,7 +29,7 @@ def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
 
 
 def array_bytes(array: pa.Array) -> int:
-    """Bytes of the rows. A dictionary is shared by batches, so each of its rows counts as an entry of average size."""
+    """Bytes of the rows. Batches share a dictionary, so each of its rows counts as an entry of average size."""
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
     entries = array.dictionary

@@ -13,7 +13,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* The same within the values themselves, of which nearly all are kept. */
+    /* Moves the kept values to the front of the same buffer. It is meant for masks that keep nearly all values. */
     #define ORCIDX_KEEP_HERE(NAME, T) \\
     static void NAME(void* of, const uint8_t* mask, int64_t rows) { \\
         T* values = (T*)of; \\
@@ -37,8 +37,8 @@ cdef extern from *:
     ORCIDX_KEEP_HERE(orcidx_keep_here8, uint64_t)
     ORCIDX_KEEP_HERE(orcidx_keep_here16, orcidx_pair)
 
-    /* The numbers of the rows that are kept, of which there are few: 32 others are passed over at once. Returns how
-       many there are, up to one more than there is room for. */
+    /* Writes the numbers of the kept rows. It is meant for masks that keep few rows: 32 rows that are not kept are
+       skipped at once. Returns the number of kept rows, but at most room + 1. */
     static int64_t orcidx_rows(const uint8_t* mask, int64_t rows, int64_t room, int32_t* out) {
         int64_t i = 0, k = 0;
         for (; i + 32 <= rows; i += 32) {
@@ -58,7 +58,7 @@ cdef extern from *:
         return k;
     }
 
-    /* The first row from i on that is kept (or, with `flip` of all ones, that is not). */
+    /* The first row from i on that is kept. If `flip` is all ones, the first row that is not kept. */
     static inline int64_t orcidx_next(const uint8_t* mask, int64_t i, int64_t rows, uint64_t flip) {
         for (; i + 32 <= rows; i += 32)
             if ((orcidx_eight(mask + i) ^ flip) | (orcidx_eight(mask + i + 8) ^ flip) |
@@ -72,8 +72,8 @@ cdef extern from *:
         return i;
     }
 
-    /* The runs of kept rows, (start, stop), as many as there is room for. Returns how many there are, up to one more;
-       *stop is the row behind the last one that is kept. */
+    /* Writes the runs (start, stop) of kept rows, at most as many as `room`. Returns the number of runs, but at most
+       room + 1. *stop becomes the row after the last kept row. */
     static int64_t orcidx_runs(const uint8_t* mask, int64_t rows, int64_t room, int64_t* out, int64_t* stop) {
         int64_t found = 0, i = 0;
         *stop = rows;
@@ -96,7 +96,7 @@ cdef extern from *:
         return room + 1;
     }
 
-    /* Values by the numbers of their rows; which of those is the first that there is no value of. */
+    /* Copies values by the numbers of their rows. Returns the position of the first number that has no value. */
     #define ORCIDX_TAKE(NAME, T) \\
     static int64_t NAME(const void* from, int64_t size, const int32_t* rows, int64_t count, void* to) { \\
         const T* values = (const T*)from; \\
@@ -114,7 +114,8 @@ cdef extern from *:
     ORCIDX_TAKE(orcidx_take8, uint64_t)
     ORCIDX_TAKE(orcidx_take16, orcidx_pair)
 
-    /* Where kept strings begin, and where they end when they lie together. Both have room for one more. */
+    /* Writes where kept strings begin, and where they end when they lie together. Both arrays have room for one more
+       entry. */
     #define ORCIDX_PLACES(NAME, T) \\
     static void NAME(const void* from, const uint8_t* mask, int64_t rows, void* to, void* ends) { \\
         const T* offsets = (const T*)from; \\
@@ -133,7 +134,7 @@ cdef extern from *:
     ORCIDX_PLACES(orcidx_places4, int32_t)
     ORCIDX_PLACES(orcidx_places8, int64_t)
 
-    /* How long all strings are; -1 where that differs. In blocks, so that it ends early. */
+    /* The length of all strings, or -1 if their lengths differ. It compares in blocks, to end early. */
     #define ORCIDX_LENGTH(NAME, T, U) \\
     static int64_t NAME(const void* of, int64_t rows) { \\
         const T* offsets = (const T*)of; \\
@@ -180,7 +181,7 @@ ctypedef fused offset_t:
 
 
 def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
-    """The numbers of the rows that a mask keeps, as many as ``out`` has room for."""
+    """The numbers of the rows that a mask keeps, as many as ``out`` can hold."""
     cdef int64_t rows = mask.shape[0], room = out.shape[0], found = 0
     if rows > 2147483647:
         raise ValueError("more rows than 32 bits can number")
@@ -188,15 +189,15 @@ def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
         with nogil:
             found = rows_of(&mask[0], rows, room, &out[0])
     if found != room:
-        raise ValueError(f"{room} rows, but the mask keeps another number")
+        raise ValueError(f"there is room for {room} rows, but the mask keeps a different number")
 
 
 def runs_of(const uint8_t[::1] mask not None, int64_t[:, ::1] out not None):
-    """The runs (start, stop) of rows that a mask keeps, at most as many as ``out`` has room for. Returns the number of
-    runs, at most one more than there is room for, and the row after the last kept one."""
+    """The runs (start, stop) of rows that a mask keeps, as many as ``out`` can hold. Returns the number of runs, at
+    most one more than ``out`` can hold, and the row after the last kept row."""
     cdef int64_t rows = mask.shape[0], room = out.shape[0], found = 0, stop = 0
     if room < 1 or out.shape[1] != 2:
-        raise ValueError("room for a run of two numbers at least")
+        raise ValueError("out must have room for at least one run of two numbers")
     if rows:
         with nogil:
             found = runs_in(&mask[0], rows, room, &out[0, 0], &stop)
@@ -205,15 +206,15 @@ def runs_of(const uint8_t[::1] mask not None, int64_t[:, ::1] out not None):
 
 def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1] rows not None,
                uint8_t[::1] out not None):
-    """The values of ``width`` bytes of some rows, by their numbers."""
+    """Copies the values of some rows by the numbers of the rows. A value has ``width`` bytes."""
     cdef int64_t count = rows.shape[0], size, done = 0
     cdef const void* source
     cdef void* target
     if width not in (1, 2, 4, 8, 16):
-        raise ValueError(f"values of {width} bytes")
+        raise ValueError(f"values of {width} bytes are not supported")
     size = values.shape[0] // width
     if out.shape[0] // width < count:
-        raise ValueError("no room for the values")
+        raise ValueError("out has no room for the values")
     if not count:
         return
     if size:
@@ -230,19 +231,20 @@ def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1]
             else:
                 done = take16(source, size, &rows[0], count, target)
     if done != count:
-        raise ValueError(f"row {rows[done]} of {size} values")
+        raise ValueError(f"row {rows[done]} does not exist: there are {size} values")
 
 
 def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count,
                uint8_t[::1] out not None):
-    """The values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes. ``out`` has room for one more."""
+    """Copies the values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes. ``out`` must have room for
+    one value more."""
     cdef int64_t rows = mask.shape[0]
     cdef const void* source
     cdef void* target
     if width not in (1, 2, 4, 8, 16):
-        raise ValueError(f"values of {width} bytes")
+        raise ValueError(f"values of {width} bytes are not supported")
     if rows > values.shape[0] // width or count < 0 or count >= out.shape[0] // width:
-        raise ValueError("as many values as rows, and room for one more than are kept")
+        raise ValueError("there must be as many values as rows, and room for one value more than are kept")
     check_mask(mask, count)
     if not rows:
         return
@@ -252,13 +254,14 @@ def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1]
 
 
 def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count):
-    """Moves the values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes, to the front."""
+    """Moves the values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes, to the front of
+    ``values``."""
     cdef int64_t rows = mask.shape[0]
     cdef void* of
     if width not in (1, 2, 4, 8, 16):
-        raise ValueError(f"values of {width} bytes")
+        raise ValueError(f"values of {width} bytes are not supported")
     if rows > values.shape[0] // width:
-        raise ValueError("as many values as rows")
+        raise ValueError("there must be as many values as rows")
     check_mask(mask, count)
     if not rows:
         return
@@ -278,11 +281,12 @@ def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask n
 
 def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask not None, int64_t count,
                  offset_t[::1] starts not None, offset_t[::1] places not None):
-    """Writes the start of each of the ``count`` kept strings into ``starts``, and into ``places`` their offsets after
-    the strings have been copied together. Both have room for one more. Returns the bytes of the strings."""
+    """Writes the start of each of the ``count`` kept strings into ``starts``. Writes into ``places`` the offsets that
+    the strings have after they were copied together. Both arrays must have room for one more entry. Returns the bytes
+    of the strings."""
     cdef int64_t rows = mask.shape[0]
     if offsets.shape[0] != rows + 1 or count < 0 or starts.shape[0] <= count or places.shape[0] <= count + 1:
-        raise ValueError("one offset more than rows, and room for one more than are kept")
+        raise ValueError("there must be one offset more than rows, and room for one entry more than are kept")
     check_mask(mask, count)
     with nogil:
         if not rows:
@@ -295,21 +299,21 @@ def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask n
 
 
 def equal_length(const offset_t[::1] offsets not None):
-    """The length of all strings, of which there must be at least one; -1 if their lengths differ."""
+    """The length of all strings, or -1 if their lengths differ. There must be at least one string."""
     cdef int64_t rows = offsets.shape[0] - 1, length = -1
     if rows < 1:
-        raise ValueError("the offsets of a string at least")
+        raise ValueError("there must be the offsets of at least one string")
     with nogil:
         length = length4(&offsets[0], rows) if offset_t is int32_t else length8(&offsets[0], rows)
     return length
 
 
 def fill_offsets(offset_t[::1] out not None, int64_t length):
-    """Offsets of strings that all have this length, from 0."""
+    """Writes offsets, from 0, of strings that all have this length."""
     cdef int64_t i, count = out.shape[0]
     cdef int64_t most = <int64_t> ((<uint64_t> 1 << (8 * sizeof(offset_t) - 1)) - 1)
     if length < 0 or length > most // max(count - 1, <int64_t> 1):
-        raise ValueError(f"{count - 1} strings of {length} bytes")
+        raise ValueError(f"{count - 1} strings of {length} bytes are too long for the offsets")
     with nogil:
         for i in range(count):
             out[i] = <offset_t> (i * length)
@@ -317,14 +321,14 @@ def fill_offsets(offset_t[::1] out not None, int64_t length):
 
 def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not None,
                const offset_t[::1] places not None, int64_t count, bint merged, uint8_t[::1] out not None):
-    """Copies the bytes of ``count`` strings; ``out`` has ``SPARE_BYTES`` bytes more. ``merged``: many of them are
-    adjacent."""
+    """Copies the bytes of ``count`` strings. ``out`` must have ``SPARE_BYTES`` bytes more. ``merged``: many of the
+    strings are adjacent."""
     cdef int64_t k = 0, last, size, begin, to, length = data.shape[0], room = out.shape[0]
     cdef bint fits = True
     if count < 0 or starts.shape[0] < count or places.shape[0] <= count or places[0] != 0:
-        raise ValueError("a start of each string, and one offset more")
+        raise ValueError("there must be a start of each string, and one offset more")
     if places[count] < 0 or room < SPARE_BYTES or places[count] > room - SPARE_BYTES:
-        raise ValueError("no room for the strings")
+        raise ValueError("out has no room for the strings")
     if not count:
         return
     with nogil:
@@ -345,4 +349,4 @@ def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not 
                 memcpy(&out[to], &data[begin], size)
             k = last
     if not fits:
-        raise ValueError("strings outside the data")
+        raise ValueError("some strings are outside the data")

@@ -1,9 +1,9 @@
-"""Finds out, from metadata and indexes alone, which of many keys a file may hold.
+"""Finds out which of many keys a file may contain, only from metadata and indexes.
 
-All keys are searched together, from coarse to fine: in the file's statistics, its Paimon index and the statistics of
-the stripes; then, stripe by stripe, in row groups, bloom filters and the dictionary. Each level is asked only about the
-keys that the levels above did not rule out. A key that may be in one stripe is not searched in the next ones. So each
-index is read at most once for any number of keys.
+All keys are searched together, from coarse to fine evidence. First come the file's statistics, its Paimon index and the
+statistics of the stripes. Then each stripe is searched: its row groups, bloom filters and dictionary. Each level is
+searched only for the keys that the previous levels did not rule out. A key that may be in one stripe is not searched in
+later stripes. So each index is read at most once for any number of keys.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ _FILE, _STRIPES, _GROUPS, _BLOOM, _DICTIONARY = range(5)
 _TEXTS = {
     _STRIPES: "outside the minimum and maximum of each stripe (stripe statistics)",
     _GROUPS: "outside the minimum and maximum of each row group (row-group statistics)",
-    _BLOOM: "no filter of the row groups that statistics leave holds it (bloom filter)",
-    _DICTIONARY: "no dictionary of the stripes that are left has it (dictionary)",
+    _BLOOM: "no bloom filter of the row groups that statistics do not rule out contains it (bloom filter)",
+    _DICTIONARY: "no dictionary of the remaining stripes contains it (dictionary)",
 }
 _DOUBTS = ("damaged", "stale")
 
 
 @dataclass(frozen=True)
 class KeyAnswers:
-    """Which keys a file may hold, and why. Made by ``OrcFile.explain_keys``.
+    """Which keys a file may contain, and why. ``OrcFile.explain_keys`` makes it.
 
-    ``may_contain``: a bool for each key, False if no row holds it. ``reasons``: for each key, what rules it out or
-    where it may be. ``notes``: what could not answer, such as a damaged index.
+    ``may_contain``: a bool for each key, False if no row has it. ``reasons``: for each key, what rules it out or where
+    it may be. ``notes``: evidence that could not be used, such as a damaged index.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class AskedForKeys(ABC):
 
     @abstractmethod
     def _open_storage(self) -> RangeReader:
-        """The file's storage; raises ``InvalidQuery`` when it was closed."""
+        """Opens the file's storage. Raises ``InvalidQuery`` if the file was closed."""
 
     @lists_options(ReadOptions)
     def may_contain(
@@ -109,33 +109,34 @@ class AskedForKeys(ABC):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> pa.BooleanArray:
-        """Which keys a column may hold, by statistics, bloom filters, dictionaries and a Paimon index; reads no rows.
+        """Which keys a column may contain, by statistics, bloom filters, dictionaries and a Paimon index. Rows are not
+        read.
 
-        Each index is read at most once, however many keys there are. A damaged one rules nothing out.
+        Each index is read at most once for any number of keys. A damaged index rules nothing out.
 
         Parameters
         ----------
         column : str or sequence of str
-            Name, dotted path or sequence of names.
+            A name, a dotted path or a sequence of names.
         keys : iterable
-            Any number of values, converted like the literals of ``where``. None asks whether a row may be null, NaN
-            whether a value may be NaN, whatever the option ``nan`` is.
+            Any number of values, which are converted like the literals of ``where``. The key None stands for nulls. The
+            key NaN stands for NaN values, for every value of the option ``nan``.
         file_index : paimon.FileIndex, bytes or path, optional
             A Paimon file index of this file.
         options : ReadOptions, optional
-            In place of the file's.
+            Replaces the file's options.
         **option_overrides
             Options of ``ReadOptions`` by name.
 
         Returns
         -------
         pyarrow.BooleanArray
-            One bool a key: False where no row of the file holds the key, True where a row may.
+            One bool for each key. False: no row of the file has the key. True: a row may have it.
 
         Raises
         ------
         InvalidQuery
-            For a column that cannot be asked, and a key that cannot be of its type.
+            For a column that cannot be searched, and for a key that cannot have the type of the column.
 
         Examples
         --------
@@ -157,18 +158,18 @@ class AskedForKeys(ABC):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> KeyAnswers:
-        """``may_contain(...)`` with the reason for each key, and notes on what could not answer.
+        """``may_contain(...)`` with the reason for each key, and notes on evidence that could not be used.
 
         Parameters
         ----------
         column : str or sequence of str
-            Name, dotted path or sequence of names.
+            A name, a dotted path or a sequence of names.
         keys : iterable
             Any number of values, as in ``may_contain``.
         file_index : paimon.FileIndex, bytes or path, optional
             A Paimon file index of this file.
         options : ReadOptions, optional
-            In place of the file's.
+            Replaces the file's options.
         **option_overrides
             Options of ``ReadOptions`` by name.
 
@@ -179,7 +180,7 @@ class AskedForKeys(ABC):
         Raises
         ------
         InvalidQuery
-            For a column that cannot be asked, and a key that cannot be of its type.
+            For a column that cannot be searched, and for a key that cannot have the type of the column.
         """
         self._open_storage()
         job = FileJob(self.source, file_index=file_index)
@@ -189,7 +190,7 @@ class AskedForKeys(ABC):
 def search_keys(
     reader: OrcReader, job: FileJob, column: str | Sequence[str], keys: Iterable[Any], options: ReadOptions
 ) -> KeyAnswers:
-    """Asks an open file for keys of a column; see ``OrcFile.may_contain``."""
+    """Searches an open file for keys of a column. See ``OrcFile.may_contain``."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise InvalidQuery(f"keys is {keys!r:.100}: give a list of keys")
     path = column_path(column)
@@ -215,7 +216,7 @@ def _scan(reader: OrcReader, job: FileJob, where: Leaf, options: ReadOptions) ->
 
 
 class _Answers:
-    """The answers for the keys, by their positions."""
+    """The results for the keys, by the positions of the keys."""
 
     def __init__(self, places: Int64s, text: str) -> None:
         self._places = places
@@ -223,13 +224,14 @@ class _Answers:
         self._reasons = np.full(len(places), text, object)
 
     def put(self, place: int, scan: FileScan) -> tuple[Note, ...]:
-        """Asks whether some row may match the scan's predicate, for keys that are no literals (null and NaN)."""
+        """Finds out whether some row may match the scan's predicate. It is used for keys that are not literals (null
+        and NaN)."""
         these = self._places == place
         what = "is null" if place == NULL_KEY else "is NaN"
         outcome = scan.pruner.outcome
         assert outcome is not None
         told = outcome.reasons(0, scan.reader.tail.footer.rows)
-        reason = "; ".join(map(str, told)) or f"no row {what}, by what the stripes say"
+        reason = "; ".join(map(str, told)) or f"no row {what}, according to the stripes"
         notes: tuple[Note, ...] = ()
         for stripe in scan.stripe_numbers():
             decision = run_value(scan.decide(stripe), scan.reader.storage)
@@ -242,7 +244,7 @@ class _Answers:
         return outcome.notes + notes
 
     def put_found(self, search: _Search) -> None:
-        """The answers of a search, for the keys that are literals."""
+        """Takes the results of a search for the keys that are literals."""
         these = self._places >= 0
         places = self._places[these]
         self._may[these] = search.found[places]
@@ -256,7 +258,7 @@ class _Answers:
 
 
 def _doubts(notes: Iterable[Note]) -> str:
-    """The end of a reason: what was damaged, stale or not trusted."""
+    """The end of a reason. It says which evidence was damaged, stale or not trusted."""
     texts = dict.fromkeys(f"{one.source} {one.kind}: {one.text}" for one in notes if one.kind in _DOUBTS)
     return f" ({'; '.join(texts)})" if texts else ""
 
@@ -264,9 +266,9 @@ def _doubts(notes: Iterable[Note]) -> str:
 class _Search:
     """The search for the literals of one leaf. All arrays have an entry for each literal.
 
-    ``found``: the literal may be in the file. ``_alive``: nothing has ruled it out for the whole file. ``_level``: the
-    finest level that ruled it out in a stripe. ``_texts``: what ruled it out for the whole file, if this was not a
-    level.
+    ``found``: the literal may be in the file. ``_alive``: the literal was not ruled out for the whole file. ``_level``:
+    the finest level that ruled it out in a stripe. ``_texts``: the reason for the whole file, if it was not one of the
+    levels.
     """
 
     def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
@@ -286,7 +288,7 @@ class _Search:
         return self._statistics.notes
 
     def run(self) -> Steps:
-        """Asks everything that can answer."""
+        """Searches all evidence."""
         reader = self._scan.reader
         rows = reader.tail.footer.rows
         if not rows:
@@ -320,7 +322,7 @@ class _Search:
                 stripe, group = self._places[place].tolist()
                 where = f"stripe {stripe}" + (f", row group {group}" if group >= 0 else "")
                 doubts = _doubts(one for one in self.notes if one.stripe in (None, stripe))
-                texts.append(f"{where} may hold it{doubts}")
+                texts.append(f"{where} may contain it{doubts}")
             else:
                 texts.append(self._texts.get(place) or _TEXTS[int(self._level[place])])
         return texts
@@ -340,7 +342,8 @@ class _Search:
         self._rule_out(~_united(starts, stops, len(self.found)), f"{text} (file statistics)")
 
     def _ask_indexes(self, rows: int) -> None:
-        """Asks the Paimon indexes about all keys, and about each key separately if some row may hold one of them."""
+        """Searches the Paimon indexes for all keys together. If some row may have one of them, each key is searched
+        separately."""
         every = RowSelection.all(rows)
         for index in self._scan.pruner.beforehand:
             left = np.flatnonzero(self._alive)
@@ -348,13 +351,13 @@ class _Search:
                 break
             finding = index.test(replace(self._leaf, literals=self._literals(left)), every)
             if finding is not None and finding.may.is_empty:
-                self._rule_out(self._alive.copy(), f"the index has no row of it ({index.name})")
+                self._rule_out(self._alive.copy(), f"the index has no row with it ({index.name})")
             elif finding is not None:
                 out = np.zeros(len(self.found), np.bool_)
                 for place in left.tolist():
                     one = index.test(replace(self._leaf, op=Op.EQ, literals=(self._leaf.literals[place],)), every)
                     out[place] = one is not None and one.may.is_empty
-                self._rule_out(out, f"the index has no row of it ({index.name})")
+                self._rule_out(out, f"the index has no row with it ({index.name})")
             self.notes.extend(index.notes)
 
     def _literals(self, places: Int64s) -> tuple[Any, ...]:
@@ -363,9 +366,9 @@ class _Search:
     # ------------------------------------------------------------------ a stripe
 
     def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
-        """Asks a stripe's own evidence for the wanted keys."""
+        """Searches the evidence of a stripe for the wanted keys."""
         reader, node = self._scan.reader, self._statistics.node
-        # bound again, now that the writer's zone is known
+        # The leaf is bound again, because the writer's zone is known now.
         if self._options.row_index and node.kind is TypeKind.TIMESTAMP:
             column = self._statistics.of_stripe(stripe)
             if column is not None:
@@ -428,7 +431,7 @@ class _Search:
         return self._left(wanted, may, _BLOOM)
 
     def _ask_dictionary(self, stripe: int, wanted: Bools) -> Generator[Fetch, Any, Bools]:
-        """Asks the dictionary of a text column, if there is one that is small enough to be read for this."""
+        """Searches the dictionary of a text column, if it is small enough to be read for this."""
         node, columns = self._statistics.node, self._statistics.columns
         if node.kind not in STRING_KINDS or not 0 < columns.dictionary_bytes(stripe, node) <= LARGEST_DICTIONARY:
             return wanted
@@ -448,7 +451,7 @@ class _Search:
 
 
 def _united(starts: Int64s, stops: Int64s, count: int) -> Bools:
-    """Which of ``count`` keys lie in one of the ranges."""
+    """Which of ``count`` keys are in one of the ranges."""
     edges = np.zeros(count + 1, np.int64)
     np.add.at(edges, starts, 1)
     np.add.at(edges, stops, -1)

@@ -1,4 +1,4 @@
-"""``KeyStatistics``: what the statistics of one column say about keys, from the file down to its row groups."""
+"""``KeyStatistics``: the statistics of one column that are compared with keys, from the file down to its row groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["KeyStatistics"]
 
 
 class KeyStatistics:
-    """The statistics of the column of a leaf, and notes on those that are damaged or not trusted."""
+    """The statistics of the column of a leaf. Notes say which statistics are damaged or not trusted."""
 
     def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
         pruner = scan.pruner
@@ -31,26 +31,26 @@ class KeyStatistics:
 
     @property
     def node(self) -> OrcType:
-        assert self._node is not None  # the file has the column, or binding has raised
+        assert self._node is not None  # the file has the column; otherwise binding would have raised an error
         return self._node
 
     def note(self, source: str, kind: NoteKind, text: str, stripe: int | None = None) -> None:
         self.notes.append(Note(source, kind, text, self._leaf.column, stripe))
 
     def of_file(self) -> StatisticsColumn | None:
-        """Those of the file; None where they are damaged, as of all others."""
+        """The statistics of the file. None if they are damaged. This is the same in the other methods."""
         return self._known(
             "file statistics", lambda: self.columns.bounded(self.node, file_statistics(self._tail, self.node))
         )
 
     def of_stripes(self) -> StatisticsColumn | None:
-        """Those of all stripes, without the zones of their writers."""
+        """The statistics of all stripes, without the zones of their writers."""
         return self._known(
             "stripe statistics", lambda: self.columns.bounded(self.node, stripe_statistics(self._tail, self.node))
         )
 
     def of_stripe(self, stripe: int) -> StatisticsColumn | None:
-        """Those of one stripe, whose footer was read, in the zone of its writer."""
+        """The statistics of one stripe, in the zone of its writer. Its footer must have been read."""
 
         def read() -> StatisticsColumn:
             raw = stripe_statistics(self._tail, self.node, stripes=[stripe])
@@ -59,7 +59,7 @@ class KeyStatistics:
         return self._known("stripe statistics", read)
 
     def of_groups(self, stripe: int, index: RowIndex) -> StatisticsColumn | None:
-        """Those of the row groups of a stripe."""
+        """The statistics of the row groups of a stripe."""
         node = self.node
         if node.id in index.columns:
             return self.columns.bounded(node, index.columns[node.id].statistics, self.columns.zone(stripe))

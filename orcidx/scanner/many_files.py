@@ -20,10 +20,10 @@ def partition_values(
 ) -> list[dict[str, pa.Scalar]]:
     """The ``key=value`` directories of each file as typed constants. All files get the same keys.
 
-    Keys that differ only in case are one key if the options ignore case; it is spelled as in the first file. A key
-    takes its name and type from the column in ``schema``, compared without regard to case if the options say so.
-    Without such a column its type is int64 if all values are integers, and string otherwise. The constant is null if a
-    file has no such directory. Raises ``InvalidQuery`` for a value that does not have the type of the schema.
+    Keys that differ only in case are one key if the options ignore case. It is spelled as in the first file. A key
+    takes its name and type from the column in ``schema``, which is compared without regard to case if the options say
+    so. Without such a column its type is int64 if all values are integers, and string otherwise. The constant is null
+    if a file has no such directory. Raises ``InvalidQuery`` for a value that does not have the type of the schema.
     """
     partitions = [source.partition for source in files]
     if not case_sensitive:
@@ -64,5 +64,5 @@ def _typed(text: str | None, kind: pa.DataType, key: str, source: Source) -> pa.
     try:
         return pa.scalar(text, pa.string()).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        message = f"the partition {key}={text} is no {kind}: {error}"
+        message = f"the partition {key}={text} is not a valid {kind}: {error}"
         raise InvalidQuery(message, file=source.name, column=key) from None

@@ -1,4 +1,4 @@
-"""``ScanMetrics``: the work that one pass over a scan did."""
+"""``ScanMetrics``: counts of the work of one pass over a scan."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Decodes and compares decimals of a predicate in 64 bits, which takes half the memory. Only surviving values are
 widened to 128 bits.
 
-This is done for decimals of at most 18 digits, which fit 64 bits. ``ENABLED`` is False in some tests: decimals are then
-decoded in 128 bits.
+This applies to decimals of at most 18 digits, which fit into 64 bits. Some tests set ``ENABLED`` to False, and decimals
+are then decoded in 128 bits.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["narrow_columns", "widened"]
 ENABLED = hasattr(pa, "decimal64")  # the type was added in pyarrow 19
 
 MOST_DIGITS = 18
-"""Digits that 64 bits hold."""
+"""The most decimal digits that always fit into 64 bits."""
 
 
 def narrow_columns(
     columns: Sequence[OrcType], options: Sequence[ReadOptions], where: BoundPredicate | None
 ) -> frozenset[int]:
     """Ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
-    because that part is bound to the type of 128 bits."""
+    because that part is bound to the 128-bit type."""
     if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
     return frozenset(
@@ -45,7 +45,7 @@ def narrow_columns(
 def widened(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], narrow: Collection[int]
 ) -> list[pa.Array | None]:
-    """The arrays of columns. Those of the columns in ``narrow`` are widened to 128 bits; None stays None."""
+    """The arrays of columns. Arrays of the columns in ``narrow`` are widened to 128 bits. None stays None."""
     return [
         array if array is None or column.id not in narrow else _wide(array)
         for column, array in zip(columns, arrays, strict=True)

@@ -1,4 +1,4 @@
-"""Scans made of scans: ``filter``, ``select`` and ``limit``, as data frames have them, and ``count``."""
+"""Scans made from other scans, as data frames have them: ``filter``, ``select``, ``limit``, and also ``count``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Narrowing(ABC):
 
     @abstractmethod
     def count_rows(self) -> int:
-        """The number of rows. Metadata and indexes alone are read if they prove it.
+        """The number of rows. Only metadata and indexes are read if they prove it.
 
         Returns
         -------
@@ -39,7 +39,7 @@ class Narrowing(ABC):
         """
 
     def count(self) -> int:
-        """``count_rows()``, by Spark's name.
+        """``count_rows()``, under Spark's name.
 
         Returns
         -------
@@ -48,12 +48,12 @@ class Narrowing(ABC):
         return self.count_rows()
 
     def limit(self, n: int) -> Self:
-        """A scan of the first rows of this one.
+        """A scan of the first rows of this scan.
 
         Parameters
         ----------
         n : int
-            At most so many rows.
+            The most rows.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class Narrowing(ABC):
         return self._with(row_limit=n if self.row_limit is None else min(n, self.row_limit))
 
     def filter(self, where: Where) -> Self:
-        """A scan of the rows of this one for which a predicate is true.
+        """A scan of the rows of this scan for which a predicate is true.
 
         Parameters
         ----------
@@ -82,22 +82,22 @@ class Narrowing(ABC):
         Raises
         ------
         InvalidQuery
-            This scan has a limit, and the order of filter and limit would be unclear.
+            This scan has a limit, so the order of filter and limit would be unclear.
         """
         if self.row_limit is not None:
-            raise InvalidQuery("a scan with a limit takes no filter: call filter(...) first, then limit(n)")
+            raise InvalidQuery("a scan with a limit cannot be filtered: call filter(...) first, then limit(n)")
         asked = self._asked
         old, more = asked.where, parse(where)
         options = asked.options.override(nan="largest") if is_polars(where) else asked.options
         return self._asking(where=more if old is None else all_of(old, more), options=options)
 
     def select(self, *columns: str | Sequence[Any]) -> Self:
-        """A scan of some columns of this one.
+        """A scan of some columns of this scan.
 
         Parameters
         ----------
         *columns : str, or one list
-            Names one by one, or one list of names and paths.
+            Several names, or one list of names and paths.
 
         Returns
         -------
@@ -106,7 +106,7 @@ class Narrowing(ABC):
         Raises
         ------
         InvalidQuery
-            This scan does not have such a column. A scan of all columns raises the error when it is read.
+            This scan does not have such a column. A scan of all columns raises the error only when it is read.
         """
         names: Any = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else list(columns)
         return self._selecting(names)
@@ -122,10 +122,10 @@ class Narrowing(ABC):
         changed: Any = replace(self, **changes)  # type: ignore[type-var]
         return changed  # type: ignore[no-any-return]
 
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they find misspelt names
+    if not TYPE_CHECKING:  # hidden from type checkers, so they can find misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # a property that failed: raises the property's own error
+            if hasattr(type(self), name):  # the property exists but failed: raises its own error
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"a {type(self).__name__}", name, SCAN)
 
@@ -136,7 +136,7 @@ class Narrowing(ABC):
 
 
 class RequestNarrowing(Narrowing):
-    """Methods of a scan with a ``ScanRequest`` in the field ``request``."""
+    """Methods of a scan that has a ``ScanRequest`` in the field ``request``."""
 
     request: Any
 
@@ -148,12 +148,12 @@ class RequestNarrowing(Narrowing):
         return self._with(request=replace(self.request, **changes))
 
     def _selecting(self, names: Sequence[Any]) -> Self:
-        """The names of added columns (not of the files), which come last."""
+        """The names of added columns, which are not columns of the files and come last."""
         request = self.request
         added = [name for name in (request.row_numbers, request.file_path) if name is not None]
         kept = [name for name in names if name in added]
         if list(names[len(names) - len(kept) :]) != [name for name in added if name in kept]:
-            raise InvalidQuery(f"{' and '.join(map(repr, added))} come last: name them behind the other columns")
+            raise InvalidQuery(f"{' and '.join(map(repr, added))} must come last: name them after the other columns")
         scan = super()._selecting(names[: len(names) - len(kept)])
         left = {
             field: getattr(request, field) if getattr(request, field) in kept else None

@@ -1,4 +1,4 @@
-"""The ranges of row groups of a scan's files, for ``explain``: see ``explain/overlap``."""
+"""The value ranges of the row groups of a scan's files, for ``explain``. See ``explain/overlap``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GroupRanges"]
 
 MOST_COLUMNS = 64
 MOST_GROUPS = 20_000
-"""The most columns, and the most row groups of all files, whose ranges are shown."""
+"""The most row groups of all files whose ranges are shown, and the most columns."""
 
 
 @dataclass
@@ -33,7 +33,8 @@ class _Ranges:
 
 
 class GroupRanges:
-    """Collects the ranges of the predicate's columns, or of all columns that are read if there is no predicate."""
+    """Collects the ranges of the predicate's columns. Without a predicate it collects those of all columns that are
+    read."""
 
     def __init__(self) -> None:
         self._columns: dict[str, _Ranges] = {}
@@ -41,7 +42,7 @@ class GroupRanges:
         self._unread = 0
 
     def add(self, scan: FileScan) -> None:
-        """Reads the row indexes of a file. A damaged or missing index has no ranges."""
+        """Reads the row indexes of a file. A damaged or missing index gives no ranges."""
         nodes = list(_asked_nodes(scan))
         for stripe, info in enumerate(scan.reader.stripes):
             if not nodes or not info.rows:
@@ -51,7 +52,7 @@ class GroupRanges:
                 continue
             try:
                 index = read_row_index(scan.reader, stripe, nodes)
-            except OrcidxError:  # the explanation reports the damage where it decides on the stripe
+            except OrcidxError:  # the explanation of the stripe reports the damage
                 return
             self._groups += index.groups
             zone = zone_of_statistics(scan.reader.footer(stripe).writer_timezone)

@@ -1,8 +1,8 @@
-"""Finds the stripes and row groups of a file in which all rows or no rows are in a range of numbers. It uses only
-minima and maxima.
+"""Finds the stripes and row groups of a file in which all rows, or no rows, are in a range of numbers. Only minima and
+maxima are used.
 
-The general way (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and keeps the
-reasons. A condition that compares numbers and dates with literals needs less: only statistics are evidence for it, and
+The general way (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and records reasons.
+A condition that compares numbers and dates with literals needs less, because only statistics are evidence for it, and
 they decide on whole units. An aggregation needs no reasons. So two masks of units are enough, which takes a third of
 the calls (decision 0152). Both ways use the same table of bounds (``pruning/bounds``), under the same conditions.
 """
@@ -40,10 +40,10 @@ __all__ = ["RangeUnits"]
 
 Bools = npt.NDArray[np.bool_]
 Masks = tuple[Bools, Bools]
-"""For each unit: whether some row may match, and whether every row does."""
+"""For each unit: whether some row may match, and whether every row matches."""
 
 FEW_RUNS = 8
-"""If at most this many row groups of a stripe remain, each is read by itself."""
+"""If at most this many row groups of a stripe remain, each run of row groups is read by itself."""
 
 _RANGES = (Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 _KINDS = frozenset(
@@ -73,7 +73,7 @@ class RangeUnits:
 
     @classmethod
     def of(cls, scan: FileScan) -> RangeUnits | None:
-        """None if there may be evidence other than minima and maxima, or if rows are also chosen in other ways."""
+        """None if evidence other than minima and maxima may exist, or if rows are also selected in other ways."""
         if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
             return None
         if not (scan.options.row_index and scan.reader.storage.is_local):
@@ -94,17 +94,17 @@ class RangeUnits:
         return cls(scan, where, places)
 
     def stripes(self) -> Masks | None:
-        """The masks for the stripes; None where their statistics contradict themselves."""
+        """The masks for the stripes. None if their statistics contradict each other."""
         tail = self.scan.reader.tail
         return self._masks(lambda node: stripe_statistics(tail, node))
 
     def groups(self, index: RowIndex) -> Masks | None:
-        """The masks for the row groups of a stripe, from the result of ``index``; None if their statistics contradict
-        themselves."""
+        """The masks for the row groups of a stripe, from the result of ``index``. None if their statistics contradict
+        each other."""
         return self._masks(lambda node: index.columns[node.id].statistics)
 
     def index(self, stripe: int) -> RowIndex | None:
-        """The row index of all columns that are read; None if it cannot be used for every one of them."""
+        """The row index of all columns that are read. None if one of them has no usable index."""
         scan = self.scan
         scan.reader.footer(stripe)
         nodes = scan.columns.schema_plan.nodes
@@ -115,10 +115,10 @@ class RangeUnits:
         return index
 
     def batches(self, stripe: int, index: RowIndex, groups: Bools) -> Iterator[pa.RecordBatch] | None:
-        """The matching rows of these row groups, if there are few of them and their size is known; else None.
+        """The matching rows of these row groups. None unless there are few row groups and their size is known.
 
-        All columns are read at once for each run of groups. Only the two ends of a range remain, and for them the
-        planning of ``stripe_reader`` (spans, threads, late columns) would take longer than it saves.
+        All columns are read at once for each run of groups. Only the two ends of a range remain. For these the planning
+        of ``stripe_reader`` (spans, threads, late columns) would take longer than it saves.
         """
         plan, reader = self.scan.columns.plan, self.scan.reader
         columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]
@@ -129,7 +129,7 @@ class RangeUnits:
             return None
         if most * sum(size or 0 for size in sizes) > self.scan.options.batch_bytes // 2:
             return None
-        if (0, StreamKind.PRESENT) in reader.extents(stripe):  # rows of the root may be null
+        if (0, StreamKind.PRESENT) in reader.extents(stripe):  # rows of the root column may be null
             return None
         return self._read(stripe, index, columns, runs, groups)
 
@@ -172,7 +172,7 @@ class RangeUnits:
 
 
 def _read_run(readers: Sequence[ColumnReader], index: RowIndex, start: int, stop: int, *, file: str) -> list[pa.Array]:
-    """The rows of a run of row groups."""
+    """Reads the rows of a run of row groups."""
     group = int(index.bounds.searchsorted(start, "right")) - 1
     with located(file=file, stripe=index.stripe, row_group=group):
         for reader in readers:

@@ -1,4 +1,4 @@
-"""A limit on the rows of all stripes and files of a scan that are read one after the other."""
+"""A limit on the rows of all stripes and files of a scan, which are read one after the other."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["RowsLeft", "limit_note", "open_in_turn"]
 
 
 class RowsLeft:
-    """The number of rows that the stripes of a pass may still give. If a stripe is read again, its rows are given back
-    first."""
+    """The number of rows that the stripes of a pass may still return. If a stripe is read again, its rows are added
+    back first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -30,7 +30,7 @@ class RowsLeft:
         return self._limit - sum(self._taken.values())
 
     def of(self, stripe: object, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches of a stripe, cut at the limit."""
+        """The batches of a stripe, cut off at the limit."""
         self._taken[stripe] = 0
         for batch in limited(batches, self.rows):
             self._taken[stripe] += batch.num_rows
@@ -45,11 +45,10 @@ def open_in_turn(
     to_the_end: bool,
     gone: Callable[[FileGone], object] | None = None,
 ) -> Generator[OpenFile, None, None]:
-    """The files of a scan without a predicate, one after the other, each with the part of the limit that is left for
-    it.
+    """The files of a scan without a predicate, one after the other. Each has the rest of the limit that it may use.
 
-    ``to_the_end``: also give the files after the limit. ``gone`` is called for missing files; without it they raise an
-    error. A file is closed when the next one is requested.
+    ``to_the_end``: the files after the limit are also returned. ``gone`` is called for missing files. Without it a
+    missing file raises an error. A file is closed when the next file is requested.
     """
     left = limit
     for number, job in enumerate(jobs):
@@ -68,7 +67,7 @@ def open_in_turn(
 
 
 def limit_note(limit: int, request: ScanRequest) -> Note:
-    """The note on a limit in an explanation."""
+    """The note about a limit, for an explanation."""
     if request.where is None:
         return Note("limit", "off", f"rows after the first {limit} are not read")
     text = (

@@ -1,4 +1,4 @@
-"""``RowWidth``: how many bytes the rows of a stripe take, and so how many rows are read at once."""
+"""``RowWidth``: how many bytes the rows of a stripe take, and therefore how many rows are read at once."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ __all__ = ["RowWidth"]
 
 @dataclass
 class RowWidth:
-    """Determines how many rows to read at once. This follows from the bytes of a row: from the types if these determine
-    them, else from the rows that each column group has read so far."""
+    """Determines how many rows to read at once, from the bytes of a row. The types give these bytes if they have a
+    fixed size. Otherwise the rows that each column group has read so far give them."""
 
     options: ReadOptions
     share: float = 0.75
-    """The share of ``batch_bytes`` for which a read is planned. It is below 1 because rows differ, and a read that is
-    too large must be repeated."""
+    """The share of ``batch_bytes`` for which a read is planned. It is below 1 because rows differ in size, and a read
+    that is too large must be repeated."""
     seen: dict[ColumnGroup, tuple[int, float]] = field(default_factory=dict)
     known: bool = False
 
     def learn(self, groups: Sequence[ColumnGroup]) -> None:
-        """Takes the bytes of a row from the types, where these determine them for every column group."""
+        """Computes the bytes of a row from the types, if these determine them for every column group."""
         sizes = {group: group.row_bytes for group in groups}
         if None not in sizes.values():
             self.known = True
             self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
 
     def next_rows(self, *groups: ColumnGroup) -> int:
-        """How many rows fit a batch, for some column groups or for all that were read."""
+        """How many rows fit into a batch, for some column groups or for all groups that were read."""
         seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
         if not seen:
             return min(FIRST_ROWS, self.options.batch_size)
@@ -48,7 +48,7 @@ class RowWidth:
         return size / rows if rows else None
 
     def fits(self, group: ColumnGroup, rows: int) -> bool:
-        """Whether so many rows are expected to fit ``batch_bytes``; one row always does."""
+        """Whether this many rows are expected to fit into ``batch_bytes``. One row always fits."""
         size = self.row_bytes(group)
         return rows <= 1 or size is None or rows * size <= self.options.batch_bytes * (1 + self.share) / 2
 
@@ -57,7 +57,7 @@ class RowWidth:
             self.saw_bytes(group, sum(map(array_bytes, arrays)), rows)
 
     def saw_bytes(self, group: ColumnGroup, size: int, rows: int) -> None:
-        """Records that so many rows of a group took so many bytes."""
+        """Records that this many rows of a group took this many bytes."""
         if not self.known:
             before, seen = self.seen.get(group, (0, 0))
             self.seen[group] = before + rows, seen + size

@@ -1,7 +1,8 @@
-"""``Scan``: one pass, or many, over the rows of one or many ORC files.
+"""``Scan``: the rows of one or many ORC files, for one or many passes.
 
-A ``Scan`` is a value: it holds no open file, may be iterated any number of times and pickles. Each iteration opens the
-files in order, prunes their stripes by all indexes, and reads what is left; see ``file_scan`` and ``stripe_reader``.
+A ``Scan`` is a value. It has no open file, may be iterated any number of times, and can be pickled. Each iteration
+opens the files in order, prunes their stripes by all indexes, and reads the remaining rows. See ``file_scan`` and
+``stripe_reader``.
 """
 
 from __future__ import annotations
@@ -64,24 +65,24 @@ _LONGEST = 150
 """The most characters of a value in the repr of a scan."""
 
 TABLE_ROWS = 1 << 20
-"""Rows that are decoded at once for a table, whose chunks need not be small. Half as many take up to 20 % longer. Twice
-as many make strings and lists slow, because Arrow's pool is too small to reuse their buffers."""
+"""Rows that are decoded at once for a table, because the chunks of a table need not be small. Half as many take up to
+20 % longer. Twice as many make strings and lists slow, because Arrow's pool is too small to reuse their buffers."""
 
 TESTED_ROWS = 1 << 18
 """Rows that are decoded at once for a table if there is a condition. A filter is faster on values that are still in the
-cache: with a million rows it takes up to 10 % longer."""
+cache. With a million rows it takes up to 10 % longer."""
 
 LARGE_CHUNK = 1 << 15
-"""A batch of at least this many rows becomes a chunk of a table without being joined with others. With a condition,
+"""A batch of at least this many rows becomes a chunk of a table and is not joined with others. With a condition,
 joining batches would copy all rows."""
 
 
 @dataclass(frozen=True, repr=False)
 class Scan(RequestNarrowing, ArrowStream):
-    """Rows of files, as record batches. Made by ``OrcFile.scan`` and ``orcidx.scan``.
+    """Rows of files, as record batches. ``OrcFile.scan`` and ``orcidx.scan`` make scans.
 
-    Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows; remainders are joined across row
-    groups and stripes. One iterator belongs to one thread; the scan itself may be shared.
+    Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows. Remainders are joined across row
+    groups and stripes. An iterator belongs to one thread. Several threads may use the scan.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class Scan(RequestNarrowing, ArrowStream):
 
     @property
     def options(self) -> ReadOptions:
-        """The options that the scan reads with."""
+        """The options of the scan."""
         return self.request.options
 
     def __repr__(self) -> str:
@@ -117,7 +118,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return f"<Scan of {of}{columns}{where}{top}{'' if self.row_limit is None else f', limit {self.row_limit}'}>"
 
     def _repr_html_(self) -> str:
-        """Describes the scan without opening anything."""
+        """Describes the scan without opening a file."""
         columns = self.request.columns
         names = ["all"] if columns is None else [one if isinstance(one, str) else ".".join(one) for one in columns]
         facts = {
@@ -133,12 +134,12 @@ class Scan(RequestNarrowing, ArrowStream):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the batches; reads the first file's tail, unless a schema was given."""
+        """The schema of the batches. Reads the tail of the first file, unless a schema was given."""
         return self._known("_known_schema", self._find_schema)
 
     @property
     def resolved(self) -> ScanRequest:
-        """The request for every file: without a given schema, many files are read into that of the first."""
+        """The request for every file. Without a given schema, many files are read with the schema of the first file."""
         if self.request.schema is not None or len(self.jobs) < 2:
             return self.request
         return self._known("_known_request", self._resolve)
@@ -173,7 +174,7 @@ class Scan(RequestNarrowing, ArrowStream):
             return file.scan.columns.schema
 
     def learn_schema(self, find: Callable[[], pa.Schema]) -> None:
-        """Takes the schema from a file of the scan, which spares opening it once more.
+        """Takes the schema from a file of the scan, so that the file need not be opened again.
 
         Parameters
         ----------
@@ -198,7 +199,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
     def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> Sequence[FileJob]:
-        """Asks the indexes beside the files now; returns the files that these do not rule out."""
+        """Uses the indexes beside the files now. Returns the files that these do not rule out."""
         jobs = self.jobs
         if self.indexes is not None and request.where is not None:
             with metrics.stage("open"):
@@ -207,7 +208,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return jobs
 
     def to_batches(self) -> Batches:
-        """An iterator over the batches, with ``.metrics`` of its own pass and ``.close()``.
+        """An iterator over the batches. It has ``close()``, and ``metrics`` of its own pass.
 
         Returns
         -------
@@ -217,7 +218,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return Batches(self._batches(self._limited, metrics), metrics)
 
     def to_early_batches(self) -> Batches:
-        """``to_batches`` for an engine that may stop early: the first rows come at once, in smaller batches.
+        """``to_batches`` for an engine that may stop early. The first rows come at once, in smaller batches.
 
         Returns
         -------
@@ -229,7 +230,7 @@ class Scan(RequestNarrowing, ArrowStream):
     def _batches(
         self, request: ScanRequest, metrics: ScanMetrics, *, first: int | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
-        """One pass; ``request``: that of this scan, with the options of the pass."""
+        """One pass. ``request``: the request of this scan, with the options of the pass."""
         if self.row_limit == 0:
             return
         options = request.options
@@ -243,7 +244,7 @@ class Scan(RequestNarrowing, ArrowStream):
         size, most = options.batch_size, options.batch_bytes
         join = partial(join_batches, batch_size=size, batch_bytes=most, first=first, large=large)
         small = None
-        if len(self.jobs) == 1 and self.indexes is None:  # this avoids the queue, turns and joining
+        if len(self.jobs) == 1 and self.indexes is None:  # this avoids the queue, the turns and joining
             small = SmallFiles(request, metrics, tails_alone=False)
             found = small.take(self.jobs[0])
             if found is not None:
@@ -260,7 +261,7 @@ class Scan(RequestNarrowing, ArrowStream):
             yield from join(results if self.row_limit is None else limited(results, self.row_limit))
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """An asynchronous iterator over the batches: ranges are awaited, decoding runs in another thread."""
+        """An asynchronous iterator over the batches. Ranges are awaited, and decoding runs in another thread."""
         left = self.row_limit
         if left == 0:
             return
@@ -270,7 +271,7 @@ class Scan(RequestNarrowing, ArrowStream):
             return
         joiner = Joiner(batch_size=self.options.batch_size, batch_bytes=self.options.batch_bytes)
         metrics = ScanMetrics()
-        files = await off_loop(lambda: self._queue(self._limited, metrics))  # may open a file, and ask indexes
+        files = await off_loop(lambda: self._queue(self._limited, metrics))  # may open a file and use indexes
         try:
             async with aclosing(arun_in_turn(self._turns(files), stage=metrics.stage)) as results:
                 async for batch in results:
@@ -285,15 +286,16 @@ class Scan(RequestNarrowing, ArrowStream):
             for joined in await off_loop(lambda: list(joiner.rest())):
                 yield joined
         finally:
-            await off_loop(files.close)  # waits for files that are just being opened
+            await off_loop(files.close)  # waits for files that are being opened
 
     def stripes(self) -> Iterator[StripeScan]:
-        """Stripe by stripe: each has its ``decision`` and iterates over its own batches, never joined with others'.
+        """The stripes one after the other. Each has its ``decision``, and iterates over its own batches, which are
+        never joined with those of other stripes.
 
         Stripes without a wanted or possibly matching row are included, without batches, so that every decision can be
-        seen; stripes of files that their partition rules out are not. With a limit they end with the stripe, or the
-        file, in which it is reached; rows count in the order in which they are read. Iterate a stripe before going on
-        to the next file, because its file is closed then.
+        seen. Stripes of files that their partition rules out are not included. With a limit the stripes end with the
+        stripe, or the file, in which it is reached. Rows count in the order in which they are read. Iterate a stripe
+        before going on to the next file, because the stripe's file is closed then.
 
         Yields
         ------
@@ -302,10 +304,10 @@ class Scan(RequestNarrowing, ArrowStream):
         Raises
         ------
         InvalidQuery
-            The scan has ``top``, whose rows come from stripes in any order. It is raised at the first stripe.
+            The scan has ``top``, whose rows come from stripes in any order. The error is raised at the first stripe.
         """
         if self.top:
-            raise InvalidQuery("the first rows in an order come from stripes in any order: leave top out of stripes()")
+            raise InvalidQuery("the first rows in an order come from stripes in any order: leave out top for stripes()")
         left = None if self.row_limit is None else RowsLeft(self.row_limit)
         with closing(self._files_of_stripes()) as files:
             for file in files:
@@ -333,7 +335,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return self._as_table(self._batches(request, ScanMetrics()))
 
     def count_rows(self) -> int:
-        """The number of rows; from metadata and indexes alone where those prove it.
+        """The number of rows. Only metadata and indexes are read if they prove it.
 
         Returns
         -------
@@ -342,7 +344,7 @@ class Scan(RequestNarrowing, ArrowStream):
         request = self.resolved.counting
         tails_alone = request.where is None
         if not tails_alone and self.row_limit is None and request.options.batch_size >= ReadOptions.batch_size:
-            request = request.as_table(TESTED_ROWS)  # but a smaller batch size that the caller gave is kept
+            request = request.as_table(TESTED_ROWS)  # a smaller batch size of the caller is kept
         metrics = ScanMetrics()
         known = asked_of_indexes(self.indexes, self.jobs, request, COUNT_ALONE, metrics)
         total = sum(unit.rows for unit in known.units)
@@ -360,24 +362,24 @@ class Scan(RequestNarrowing, ArrowStream):
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
-        """Totals of the rows, from statistics where those prove them.
+        """Totals of the rows, from statistics if those prove them.
 
         Parameters
         ----------
         aggregates : dict of str to str
-            A column of the result and what it holds, such as ``"sum(price)"``; see ``orcidx.aggregate``.
+            For each column of the result the aggregate, such as ``"sum(price)"``. See ``orcidx.aggregate``.
         by : str or sequence of str, optional
             Columns to group by.
 
         Returns
         -------
         pyarrow.Table
-            One row a group, sorted by its key. One row in all where there is no ``by``.
+            One row for each group, sorted by the key of the group. Without ``by`` there is one row.
 
         Raises
         ------
         InvalidQuery
-            The scan has a limit, a function or column is unknown, or the column's type does not have the function.
+            The scan has a limit, a function or column is unknown, or the function does not accept the column's type.
         ValueOutOfRange
             A sum has more than 38 digits.
         """
@@ -393,14 +395,14 @@ class Scan(RequestNarrowing, ArrowStream):
         return aggregate_files(self.jobs, known, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
-        """Cuts the scan into tasks. Their rows together, in order, are those of the scan.
+        """Cuts the scan into tasks. The rows of all tasks, in order, are the rows of the scan.
 
-        Files and stripes that their statistics rule out are in no task.
+        Files and stripes that statistics rule out are in no task.
 
         Parameters
         ----------
         target_bytes : int
-            Stored bytes of the columns read that a task has, approximately.
+            The approximate size of a task, in stored bytes of the columns that it reads.
 
         Returns
         -------
@@ -409,17 +411,17 @@ class Scan(RequestNarrowing, ArrowStream):
         Raises
         ------
         InvalidQuery
-            The scan has a limit, which counts over all rows.
+            The scan has a limit. A limit counts the rows of all tasks.
         """
         if self.row_limit is not None:
-            raise InvalidQuery("a scan with a limit cannot be split: the limit counts over all rows")
+            raise InvalidQuery("a scan with a limit cannot be split: the limit counts the rows of all tasks")
         request = self.resolved
         with self._queue(request, ScanMetrics()) as files:
             parts = list(plan_parts(files, target_bytes))
         return [Split(part.job, request, part.rows, part.estimated_bytes) for part in parts]
 
     def explain(self) -> Explanation:
-        """What the scan will read and why it can skip the rest; reads metadata and indexes only.
+        """What the scan will read, and why it can skip the rest. Only metadata and indexes are read.
 
         Returns
         -------
@@ -433,7 +435,7 @@ class Scan(RequestNarrowing, ArrowStream):
                 files, depths = explain_files(
                     scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
-                columns = tuple(scan.schema.names)  # after the loop over the files, so that their tails are counted
+                columns = tuple(scan.schema.names)  # after the files were read, so their tails are counted
                 break
             except FileGone as error:  # the first file determines the columns
                 gone.append(gone_file(error))
@@ -471,16 +473,17 @@ def _count_stripe(file: OpenFile, number: int) -> int:
         return rows.may.count
     counts: list[int] = []
     for _ in run(file.scan.read(decision, count=counts.append), file.storage):
-        raise AssertionError("a count gave a batch")
+        raise AssertionError("a count returned a batch")
     return sum(counts)
 
 
 @dataclass(frozen=True)
 class Split:
-    """A task of a scan, for any machine that reaches the storage: some stripes of one file, or a part of a large one.
+    """A task of a scan, for any machine that can access the storage: some stripes of one file, or a part of a large
+    stripe.
 
-    Made by ``Scan.splits``. Pickles, and goes through JSON. ``rows``: those of its span, before any predicate.
-    ``estimated_bytes``: stored bytes of the columns that it reads.
+    ``Scan.splits`` makes splits. They can be pickled, and converted to JSON and back. ``rows``: the rows of the span,
+    before any predicate. ``estimated_bytes``: the stored bytes of the columns that the task reads.
 
     Examples
     --------
@@ -507,7 +510,7 @@ class Split:
     def scan(self, *, storage_options: Mapping[str, Any] | None = None) -> Scan:
         """A scan of the rows of the split.
 
-        Iterating it raises ``StorageError`` when the file is not the version that was split.
+        Iterating it raises ``StorageError`` if the file is not the version that was split.
 
         Parameters
         ----------
@@ -536,7 +539,7 @@ class Split:
         Raises
         ------
         InvalidQuery
-            The source has no path or URL that works elsewhere.
+            The source has no path or URL that other machines can use.
         """
         request = request_to_json(self.request)
         sizes = {"rows": self.rows, "estimated_bytes": self.estimated_bytes}
@@ -544,10 +547,10 @@ class Split:
 
     @staticmethod
     def from_json(text: str | bytes, *, within: str | None = None) -> Split:
-        """The split from the JSON of ``to_json``.
+        """Makes a split from the JSON of ``to_json``.
 
-        A split names the file that it reads, and the file is read with this process's credentials. For a split from
-        somebody else give ``within``.
+        A split names the file that it reads, and the file is read with this process's credentials. If the split comes
+        from an untrusted source, give ``within``.
 
         Parameters
         ----------
@@ -563,16 +566,16 @@ class Split:
         Raises
         ------
         InvalidQuery
-            The text is not the JSON of a split, or names a file outside ``within``.
+            The text is not the JSON of a split, or the split names a file outside ``within``.
         """
         try:
             data = json.loads(text)
             version, rows, size = (data[name] for name in ("orcidx_split", "rows", "estimated_bytes"))
             job, request = data["job"], data["request"]
         except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise InvalidQuery(f"this is no split in JSON: {error}") from error
+            raise InvalidQuery(f"this is not the JSON of a split: {error}") from error
         if type(version) is not int or version != 1:
-            raise InvalidQuery(f"a split of version {version!r:.50}; this orcidx reads version 1")
+            raise InvalidQuery(f"the split has version {version!r:.50}, but this orcidx reads only version 1")
         found = job_from_json(job)
         if within is not None:
             refuse_outside(found, within)
@@ -582,7 +585,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class StripeScan:
-    """One stripe of a scan: ``decision`` says what is skipped and why; iterating reads the rest."""
+    """One stripe of a scan. ``decision`` says what is skipped and why. Iterating reads the rest."""
 
     file: OpenFile
     decision: StripeDecision
@@ -592,7 +595,7 @@ class StripeScan:
         scan = self.file.scan
         if not self.file.is_open:
             raise InvalidQuery(
-                "the file of this stripe is closed: iterate a stripe within the loop over stripes(), before the next",
+                "the file of this stripe is closed: iterate a stripe inside the loop over stripes()",
                 file=scan.reader.name,
                 stripe=self.decision.stripe,
             )

@@ -1,4 +1,4 @@
-"""``read_schema`` and ``read_metadata``: one call each, with the names that pyarrow uses."""
+"""``read_schema`` and ``read_metadata``: one call for each, under the names that pyarrow uses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["FileMetadata", "read_metadata", "read_schema"]
 class FileMetadata:
     """The metadata in the tail of an ORC file, which ``read_metadata`` returns.
 
-    ``num_columns``: how many top-level columns. ``orc_schema``: the schema as Hive writes it. ``size``: that of the
-    file in bytes. The other fields are those of ``OrcFile``.
+    ``num_columns``: the number of top-level columns. ``orc_schema``: the schema as Hive writes it. ``size``: the size
+    of the file in bytes. The other fields are those of ``OrcFile``.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def read_metadata(
     Parameters
     ----------
     source, storage_options, filesystem
-        As of ``orcidx.open``.
+        As in ``orcidx.open``.
 
     Returns
     -------
@@ -95,17 +95,17 @@ def read_metadata(
 def read_schema(
     source: OneSource, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> pa.Schema:
-    """The Arrow schema of a file. Its tail alone is read.
+    """The Arrow schema of a file. Only the tail of the file is read.
 
     Parameters
     ----------
     source, storage_options, filesystem
-        As of ``orcidx.open``.
+        As in ``orcidx.open``.
 
     Returns
     -------
     pyarrow.Schema
-        The columns as ``orcidx.open(source).schema`` has them.
+        The same schema as ``orcidx.open(source).schema``.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""Reads each small local file of a known schema with one call. Plain files are also decoded with one call.
+"""Reads each small local file of a known schema with one call. If the file is plain, one more call decodes it.
 
-Opening a file makes a reader, a tail, a scan and a pruner, and then its turns and steps take as much time again. In all
-this takes ten times as long as decoding a hundred rows. In a directory of small files only the first one is opened. For
-each of the others ``take`` gives the rows (possibly none), or None if the file must be opened and pruned.
+Opening a file creates a reader, a tail, a scan and a pruner. The turns and steps of the scan then take as much time
+again. In all this takes ten times as long as decoding a hundred rows. So in a directory of small files only the first
+file is opened. For each other file ``take`` returns the rows (possibly none), or None if the file must be opened and
+pruned.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ TAIL_BYTES = 16 << 10
 
 TRIES_IN_VAIN = 8
 TRIES_A_SUCCESS = 4
-"""How many files may be tried without success before no more are tried, and how many more failures each success allows.
-Reading the tail of a small file takes 25 us, and opening the file takes 150 us."""
+"""How many files may be tried without success before no more files are tried. Each success allows this many more
+failures. Reading the tail of a small file takes 25 us, and opening the file takes 150 us."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallRows:
-    """The ``rows`` of a file, with ``batches`` unless they are only counted. ``schema``: gives the schema of the
-    batches. ``stored``: the number of all rows of the file, even if none can match."""
+    """The rows of a file. ``batches``: the rows themselves, unless they are only counted. ``schema``: returns the
+    schema of the batches. ``stored``: the number of all rows of the file, even if none of them can match."""
 
     rows: int
     batches: list[pa.RecordBatch]
@@ -69,7 +70,7 @@ class SmallFiles:
         self._tries = TRIES_IN_VAIN if usable else 0
 
     def take(self, job: FileJob) -> SmallRows | None:
-        """The rows of the file; None where it must be opened."""
+        """The rows of the file. None if the file must be opened."""
         if not self._tries or job.source.kind != "path" or not _is_all(job):
             return None
         self._tries -= 1
@@ -79,7 +80,7 @@ class SmallFiles:
             return None
         try:
             found = self._rows(file, job)
-        except OrcidxError:  # opening the file raises the error again, with its place
+        except OrcidxError:  # opening the file raises the error again, with its position
             return None
         if found is not None:
             self._tries += 1 + TRIES_A_SUCCESS
@@ -88,7 +89,7 @@ class SmallFiles:
         return found
 
     def give_up(self) -> None:
-        """Tries no further files."""
+        """Stops trying files."""
         self._tries = 0
 
     def _read(self, job: FileJob) -> SmallFile | None:
@@ -146,7 +147,8 @@ class SmallFiles:
         return self._plan[1]
 
     def _filtered(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
-        """The matching rows; None where the file must be opened. The next file is then read whole from the start."""
+        """The matching rows. None if the file must be opened, for example because only its tail was read. The next file
+        is then read completely."""
         if self._filter is None or self._filter[0] is not plan:
             self._filter = plan, small_filter(plan)
         under = self._filter[1]
@@ -167,7 +169,7 @@ class SmallFiles:
         return [batch] if batch.num_rows else []
 
     def _decoded(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
-        """All rows, a batch for each stripe; None where one of them needs column readers."""
+        """All rows, as a batch for each stripe. None if one of the stripes needs column readers."""
         options = self._request.options
         if not plan.is_complete or len(file.data) != file.size:
             return None
@@ -192,7 +194,7 @@ class SmallFiles:
 
 def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
     """The rows of a file that the caller has opened, if its bytes are in memory and its tail is known. None for any
-    other file, and if the file at the path is no longer the opened one."""
+    other file, and if the file at the path is no longer the opened file."""
     reader = None if job.opened is None else job.opened()
     if reader is None or job.fingerprint is None or reader.tail.footer.encryption is not None:
         return None
@@ -203,7 +205,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
         if (status.st_size, status.st_mtime_ns) != (known.size, known.mtime):
             return None
         data = reader.whole()
-    except (OSError, OrcidxError):  # closed or missing: opening it raises the error
+    except (OSError, OrcidxError):  # closed or missing: opening the file raises the error
         return None
     if data is None or limits.for_file(tail.size) is not limits:
         return None
@@ -213,7 +215,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether the request alone decides which rows of a file are wanted, and all its columns are in the file. A split
-    may name stripes; these are checked against the stripes of the file."""
+    """Whether only the request decides which rows of a file are wanted, and the file has all its columns. A split may
+    name stripes, which are checked against the stripes of the file."""
     chosen = job.selection is not None or job.row_range is not None
     return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

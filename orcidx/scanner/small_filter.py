@@ -1,10 +1,10 @@
-"""``SmallFilter``: decodes small files that are in memory at once under a condition.
+"""``SmallFilter``: decodes small files in memory, each with one call, under a condition.
 
-The predicate's columns are decoded first, and the others only if rows survive, as in ``stripe_reader``. But no readers,
-windows and row indexes are made, because they take ten times as long as a thousand rows. So a file must have only one
-row group: then an index cannot rule out more than the file's statistics.
+The predicate's columns are decoded first. The other columns are decoded only if rows survive, as in ``stripe_reader``.
+But no readers, windows and row indexes are made, because they take ten times as long as a thousand rows. So the file
+must have only one row group, and then an index cannot rule out more than the file's statistics.
 
-``ENABLED`` is False in some tests: the files are then opened, and the results are the same.
+Some tests set ``ENABLED`` to False. The files are then opened, with the same results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 @dataclass(frozen=True, eq=False)
 class SmallFilter:
-    """What is decoded from each file of one schema. ``rest``: outputs that are not columns of the predicate."""
+    """What is decoded from each file of one schema. ``rest``: output columns that are not columns of the predicate."""
 
     columns: ColumnPlan
     asked: AtOnce
@@ -53,8 +53,8 @@ class SmallFilter:
     def rows_of(
         self, file: SmallFile, footer: StripeFooter, held: Held, *, request: ScanRequest, metrics: ScanMetrics
     ) -> pa.RecordBatch | None:
-        """The matching rows of a file. None if column readers are needed, or if a bloom filter might rule the rows
-        out."""
+        """The matching rows of a file. None if column readers are needed, or if a bloom filter might rule out the
+        rows."""
         stripe, where, facts = file.stripes[0], self.columns.where, file.kind.facts
         assert where is not None
         blooms = request.options.bloom_filters and self._has_blooms(footer)
@@ -87,10 +87,10 @@ class SmallFilter:
 
 
 def small_filter(plan: SchemaPlan) -> SmallFilter | None:
-    """How files of this schema are decoded at once under the plan's predicate; None where they must be opened.
+    """How files of this schema are decoded with one call under the plan's predicate. None if the files must be opened.
 
-    They must be opened if the predicate uses a name that is not a column of the file, or timestamps, because the type
-    of timestamps depends on the file's statistics.
+    They must be opened if the predicate uses a name that is not a column of the file. They must also be opened if it
+    uses timestamps, because the type of timestamps depends on the file's statistics.
     """
     if not ENABLED or plan.where is None or plan.request.row_numbers is not None or not plan.is_complete:
         return None

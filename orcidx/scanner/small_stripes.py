@@ -1,5 +1,5 @@
 """Reads local stripes of few rows, if all rows are wanted. A stripe is read by one call, or by one call for each
-column, and decoded in one call if its columns are plain."""
+column. If its columns are plain, one call decodes them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from orcidx.storage.local_file import LocalFile
 __all__ = ["AtOnce", "Held", "arrays_at_once", "held_stripe", "is_for_one_call", "read_at_once"]
 
 Found = tuple[list[pa.Array], int, int]
-"""Arrays, and how many chunks and bytes were decompressed for them."""
+"""Arrays, and the number of chunks and bytes that were decompressed for them."""
 
 Held = tuple[int, memoryview]
-"""(offset in the file, bytes) of all streams of a stripe."""
+"""The bytes of all streams of a stripe, and their offset in the file: (offset, bytes)."""
 
 
 @dataclass(frozen=True, eq=False)
 class AtOnce:
-    """Columns of small stripes that are read at once, with their readers and options. ``dictionaries``: ids of columns
-    that are read as Arrow dictionaries."""
+    """Columns of small stripes that are read by one call, with their readers and options. ``dictionaries``: ids of
+    columns that are read as Arrow dictionaries."""
 
     recipe: Recipe
     columns: Sequence[OrcType]
@@ -51,19 +51,19 @@ class AtOnce:
 
 
 SMALL_STRIPE = 1 << 20
-"""The most bytes of a local stripe that is read by one call, instead of one read for each stream. This is done only if
+"""The most bytes of a local stripe that is read by one call instead of one read for each stream. This is done only if
 the whole stripe is wanted."""
 
 PARTS = 4
-"""The number of shares for each thread into which a stripe is divided. It is more than one because the columns of one
-share may take longer than those of another."""
+"""For each thread a stripe is divided into this many shares. More than one is used, because some columns take longer
+than others."""
 
 
 def held_stripe(
     reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
 ) -> Generator[Fetch, list[memoryview], Held | None]:
-    """A small local stripe read by one call, if all of it is wanted: (offset in the file, bytes). None for any other
-    stripe."""
+    """A small local stripe that is read by one call, if all of it is wanted: (offset in the file, bytes). None for any
+    other stripe."""
     information = reader.stripes[decision.stripe]
     size = information.footer_offset - information.offset
     if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and reader.storage.is_local):
@@ -75,7 +75,7 @@ def held_stripe(
 
 
 def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:
-    """Whether the stripe's columns and rows allow ``read_at_once``. It may still return None."""
+    """Whether the columns and the rows of the stripe allow ``read_at_once``, which may still return None."""
     return plan.recipe is not None and stripe.rows <= min(MOST_ROWS, options.batch_size)
 
 
@@ -89,8 +89,8 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All rows of a small stripe that is in memory. Columns that are not plain are decoded by readers. If all are
-    plain, threads share them. None for a stripe that must be read piece by piece."""
+    """All rows of a small stripe in memory. Readers decode the columns that are not plain. If all columns are plain,
+    threads share them. None for a stripe that must be read piece by piece."""
     recipe = plan.recipe
     if recipe is None:
         return None
@@ -110,7 +110,7 @@ def arrays_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> list[pa.Array] | None:
-    """All rows of these columns of such a stripe; see ``read_at_once``."""
+    """All rows of these columns of a small stripe in memory. See ``read_at_once``."""
     recipe = wanted.recipe
     if (0, StreamKind.PRESENT) in footer.streams:
         return None
@@ -155,7 +155,7 @@ def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found |
             open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)
             for place in wanted.recipe.others
         ]
-    # the normal reader of the stripe raises the error, or reads fewer rows at once
+    # The normal reader of the stripe raises the error, or reads fewer rows at once.
     except (OrcidxError, BatchTooLarge):
         return None
     windows = stripe.windows

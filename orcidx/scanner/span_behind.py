@@ -1,9 +1,10 @@
-"""Decodes the other columns of a span while the next span is filtered. ``SpanBehind`` holds the earlier span,
-``OtherColumns`` the columns behind the filter.
+"""Decodes the other columns of a span while the next span is filtered. ``SpanBehind`` holds the earlier span.
+``OtherColumns`` holds the columns that are not columns of the predicate.
 
-As soon as it is known which rows of a span survive, threads begin with the columns behind the filter, while the caller
-decodes and filters the predicate's columns of the next span. Therefore the batches of a span are given one span later.
-This is also done with one thread, so that batches, and what is given before an error, do not depend on threads.
+As soon as it is known which rows of a span survive, threads start decoding the other columns. Meanwhile the caller
+decodes and filters the predicate's columns of the next span. So the batches of a span are returned one span later. This
+is also done with one thread: the batches, and the rows that are returned before an error, must not depend on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["OtherColumns", "SpanBehind"]
 
 @dataclass
 class OtherColumns:
-    """``alone``: there is no predicate, so these columns themselves are decoded ahead, with all their rows."""
+    """The other columns of a stripe. ``alone``: there is no predicate, so these columns themselves are decoded ahead,
+    with all their rows."""
 
     group: ColumnGroup
     width: RowWidth
@@ -31,7 +33,7 @@ class OtherColumns:
     alone: bool
 
     def begin(self, found: Survivors) -> None:
-        """Lets threads begin decoding the rows, if it is worthwhile and there is memory for them."""
+        """Lets threads start decoding the rows, if this saves time and there is memory for them."""
         size = self.width.row_bytes(self.group)
         if self.ahead is None or size is None or found.reach is None or self.alone or not self.group.cursors:
             return
@@ -72,15 +74,15 @@ class OtherColumns:
 
 @dataclass
 class SpanBehind:
-    """``batches``: makes the batches of a span. It reads the other columns unless a thread has read them."""
+    """``batches`` makes the batches of a span. It reads the other columns unless a thread has read them."""
 
     others: OtherColumns
     batches: Callable[[Survivors], Iterator[pa.RecordBatch]]
     waiting: Survivors | None = None
 
     def after(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """The batches of the span before. If the other columns of the next span are not read in one pass, its batches
-        follow; else these columns are begun, before the caller uses the batches."""
+        """The batches of the previous span. If the other columns of this span are not read in one pass, its batches
+        follow immediately. Otherwise these columns are started before the caller uses the batches."""
         before = list(self.rest())
         if found.others is None and found.reach is not None:
             self.others.begin(found)
@@ -90,13 +92,14 @@ class SpanBehind:
             yield from self.batches(found)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The batches that were not given yet."""
+        """The batches that were not returned yet."""
         before, self.waiting = self.waiting, None
         if before is not None:
             yield from self.batches(before)
 
     def before_an_error(self, filtered: Iterator[Survivors]) -> Iterator[Survivors | pa.RecordBatch]:
-        """The same spans. If filtering them fails, the batches of the span before are given first."""
+        """The same spans. If filtering a span fails, the batches of the previous span are returned before the error is
+        raised."""
         try:
             yield from filtered
         except Exception:

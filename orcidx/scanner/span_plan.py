@@ -1,8 +1,9 @@
-"""``SpanPlan``: plans which rows of a stripe are read at once, some spans in advance.
+"""``SpanPlan``: plans which rows of a stripe are read at once, several spans in advance.
 
-The bytes of a span are known only after it was decoded, and later spans are cut accordingly. Threads can decode ahead
-only spans that are already cut. So the next spans are cut before the current one is read. The further the scan has
-come, the more spans are cut in advance. The number of threads has no influence, because batches must not depend on it.
+The bytes of a span are known only after it was decoded, and the size of later spans depends on them. But threads can
+decode ahead only spans whose rows are already fixed. So the next spans are fixed before the current span is read. The
+further the scan has come, the more spans are fixed in advance. The number of threads has no influence, because batches
+must not depend on it.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from orcidx.pruning.selection import RowSelection
 __all__ = ["FIRST_ROWS", "SpanPlan"]
 
 FIRST_ROWS = 4096
-"""Rows of the first read of a stripe whose row width is not known yet. This number limits memory; it does not change
+"""Rows of the first read of a stripe whose row width is not known yet. This number limits memory. It does not change
 the time (decision 0113)."""
 
 GROWTH = 8
-"""The factor by which reads may grow until it is decided whether the other columns are read in parallel. Few threads
-work on these reads."""
+"""The factor by which reads may grow until it is decided whether the other columns are read in parallel. Only few
+threads work on these reads."""
 
 DEPTH = 8
-"""The most spans that are cut before the current one is read. With more, the plan would react late to growing rows."""
+"""The most spans that are fixed before the current span is read. With more spans, the plan would react too late to
+growing rows."""
 
 Span = tuple[int, int]
 
 
 class SpanPlan:
-    """Spans (start, stop) inside runs of living row groups, cut to the wanted rows.
+    """Spans (start, stop) inside runs of the remaining row groups, cut to the wanted rows.
 
     ``most``: the most rows of the first span. The limit of each later span is ``GROWTH`` times as large.
     """
@@ -45,17 +47,17 @@ class SpanPlan:
         self._planned: deque[Span] = deque()
         self._before: deque[tuple[int, int, int]] = deque()
         self.taken = 0
-        """Spans that were read."""
+        """The number of spans that were read."""
 
     def plan(self, rows: int, *, dense: bool) -> list[Span]:
-        """The next spans that are already cut; none at the end. New spans get at most ``rows`` rows."""
+        """The next spans that are already fixed. Empty at the end. New spans get at most ``rows`` rows."""
         wanted = 1 + min(self.taken, DEPTH)
         while len(self._planned) < wanted and self._run < len(self._runs):
             self._cut(rows if dense else min(rows, self._most))
         return list(self._planned)
 
     def take(self) -> Span:
-        """The next span, which is read now."""
+        """The next span. It is read now."""
         self.taken += 1
         self._before.popleft()
         return self._planned.popleft()
@@ -87,8 +89,8 @@ class SpanPlan:
         self._before.append(before)
 
     def _jump(self, rows: int) -> None:
-        """Goes directly to the span that holds the next wanted row. Going through the spans of a billion rows one by
-        one would take seconds."""
+        """Goes directly to the span that has the next wanted row. Going through the spans of a billion rows one by one
+        would take seconds."""
         wanted = self._rows.may.runs()
         while self._run < len(self._runs):
             after = int(np.searchsorted(wanted[:, 1], self._row, "right"))

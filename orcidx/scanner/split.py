@@ -48,7 +48,8 @@ BITMAP_ROWS = 1 << 32
 
 @dataclass(frozen=True)
 class Part:
-    """A task: ``rows`` in its span before any predicate, and ``estimated_bytes``, the stored bytes of its columns."""
+    """A task. ``rows``: the rows of its span before any predicate. ``estimated_bytes``: the stored bytes of its
+    columns."""
 
     job: FileJob
     rows: int
@@ -58,10 +59,10 @@ class Part:
 def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[Part]:
     """The parts of all files in order, of about ``target_bytes`` each. Data that statistics rule out is in no part.
 
-    Reads tails, and stripe footers where only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
+    Reads tails, and also stripe footers if only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
     """
     if target_bytes < 1:
-        raise InvalidQuery(f"target_bytes must be at least 1, and is {target_bytes}")
+        raise InvalidQuery(f"target_bytes is {target_bytes}, but must be at least 1")
     for file in files:
         yield from _parts_of(file, target_bytes)
 
@@ -84,7 +85,7 @@ def _parts_of(file: OpenFile, target: int) -> Iterator[Part]:
 
 
 def _stripe_sizes(file: OpenFile) -> dict[int, int]:
-    """Stored bytes of the columns that are read, for every living stripe."""
+    """For every remaining stripe, the stored bytes of the columns that are read."""
     scan = file.scan
     stripes = scan.stripe_numbers()
     columns = {
@@ -147,7 +148,7 @@ def job_to_json(job: FileJob) -> dict[str, Any]:
     """A value for ``json.dumps``. Raises ``InvalidQuery`` for a source or an index that cannot be written as text."""
     if job.deleted is not None or not isinstance(job.selection, RowSelection | None):
         raise InvalidQuery(
-            "a selection can be written as JSON only after the scan was cut into splits", file=job.source.name
+            "a selection cannot be written as JSON before the scan was cut into splits", file=job.source.name
         )
     return {
         "source": job.source.to_dict(),
@@ -161,7 +162,7 @@ def job_to_json(job: FileJob) -> dict[str, Any]:
 
 
 def job_from_json(data: Any) -> FileJob:
-    """The job from the value of ``job_to_json``. Raises ``InvalidQuery`` for any other value."""
+    """Makes a job from the value of ``job_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
         fingerprint, stripes, row_range = data["fingerprint"], data["stripes"], data["row_range"]
         return FileJob(
@@ -178,7 +179,7 @@ def job_from_json(data: Any) -> FileJob:
 
 
 def refuse_outside(job: FileJob, within: str) -> None:
-    """Raises ``InvalidQuery`` where the file or its index is not in ``within``, a directory or URL prefix."""
+    """Raises ``InvalidQuery`` if the file or its index is not inside ``within``, which is a directory or URL prefix."""
     index = job.file_index.data if isinstance(job.file_index, StoredIndex) else job.file_index
     index = index.location if isinstance(index, Source) else index
     for place in [job.source.location, *([index] if isinstance(index, str) else [])]:
@@ -187,27 +188,27 @@ def refuse_outside(job: FileJob, within: str) -> None:
 
 
 def count_from_json(value: object, name: str) -> int:
-    """A whole number from 0 on. Raises ``InvalidQuery`` for anything else."""
+    """A non-negative integer. Raises ``InvalidQuery`` for anything else."""
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise InvalidQuery(f"this is no split in JSON: {name} is {value!r:.100}, and no count")
+        raise InvalidQuery(f"this is not the JSON of a split: {name} is {value!r:.100}, not a count")
     return value
 
 
 def _numbers(values: Any, name: str) -> tuple[int, ...]:
     if not isinstance(values, list):
-        raise InvalidQuery(f"this is no split in JSON: {name} is {values!r:.100}, and no list of numbers")
+        raise InvalidQuery(f"this is not the JSON of a split: {name} is {values!r:.100}, not a list of numbers")
     found = tuple(count_from_json(value, name) for value in values)
     if any(first >= second for first, second in pairwise(found)):
-        raise InvalidQuery(f"this is no split in JSON: {name} do not go up: {values!r:.100}")
+        raise InvalidQuery(f"this is not the JSON of a split: {name} are not ascending: {values!r:.100}")
     return found
 
 
 def _row_range(values: Any) -> tuple[int, int]:
     if not isinstance(values, list) or len(values) != 2:
-        raise InvalidQuery(f"this is no split in JSON: row_range is {values!r:.100}, and no (start, stop)")
+        raise InvalidQuery(f"this is not the JSON of a split: row_range is {values!r:.100}, not (start, stop)")
     start, stop = (count_from_json(value, "row_range") for value in values)
     if start > stop:
-        raise InvalidQuery(f"this is no split in JSON: row_range ends before it begins: {values!r:.100}")
+        raise InvalidQuery(f"this is not the JSON of a split: row_range ends before it begins: {values!r:.100}")
     return start, stop
 
 
@@ -215,13 +216,13 @@ def _given(value: Any, kind: type, name: str, *, optional: bool = False) -> Any:
     """The value, if it has its type."""
     if (value is None and optional) or type(value) is kind:
         return value
-    raise InvalidQuery(f"this is no split in JSON: {name} is {value!r:.100}, and no {kind.__name__}")
+    raise InvalidQuery(f"this is not the JSON of a split: {name} is {value!r:.100}, not a {kind.__name__}")
 
 
 def _source_from_json(data: Any) -> Source:
     for name in ("name", "location"):
         if not _given(data[name], str, name):
-            raise InvalidQuery(f"this is no split in JSON: its file has no {name}")
+            raise InvalidQuery(f"this is not the JSON of a split: its file has no {name}")
     _given(data["root"], str, "root", optional=True)
     return Source.from_dict(data)
 
@@ -240,7 +241,7 @@ def _columns_from_json(columns: Any) -> tuple[str | tuple[str, ...], ...]:
 
 
 def request_to_json(request: ScanRequest) -> dict[str, Any]:
-    """A value for ``json.dumps``; options with their default are left out."""
+    """A value for ``json.dumps``. Options that have their default are left out."""
     defaults = asdict(ReadOptions())
     columns = request.columns
     return {
@@ -255,7 +256,7 @@ def request_to_json(request: ScanRequest) -> dict[str, Any]:
 
 
 def request_from_json(data: Any) -> ScanRequest:
-    """The request from the value of ``request_to_json``. Raises ``InvalidQuery`` for any other value."""
+    """Makes a request from the value of ``request_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
         columns, where, schema = data["columns"], data["where"], data["schema"]
         options: Any = {
@@ -276,7 +277,9 @@ def request_from_json(data: Any) -> ScanRequest:
 
 def _match_from_json(value: Any) -> Any:
     if value not in ("name", "position", "field_id"):
-        raise InvalidQuery(f"this is no split in JSON: match is {value!r:.100}, not 'name', 'position' or 'field_id'")
+        raise InvalidQuery(
+            f"this is not the JSON of a split: match is {value!r:.100}, not 'name', 'position' or 'field_id'"
+        )
     return value
 
 
@@ -293,7 +296,7 @@ _NOT_JSON_OF_OURS = (
 
 
 def _not_a_split(error: Exception) -> InvalidQuery:
-    return error if isinstance(error, InvalidQuery) else InvalidQuery(f"this is no split in JSON: {error!r}")
+    return error if isinstance(error, InvalidQuery) else InvalidQuery(f"this is not the JSON of a split: {error!r}")
 
 
 def _text(data: Any) -> str:
@@ -305,7 +308,7 @@ def _bytes(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise InvalidQuery(f"this is no split in JSON: {error}") from error
+        raise InvalidQuery(f"this is not the JSON of a split: {error}") from error
 
 
 def _selection_to_json(selection: RowSelection) -> dict[str, Any]:
@@ -326,7 +329,7 @@ def _index_to_json(index: Any, name: str) -> dict[str, Any]:
         return {"path": os.fsdecode(index)}
     if isinstance(index, (bytes, bytearray, memoryview)):
         return {"bytes": _text(index)}
-    raise InvalidQuery("a file index goes into JSON as its path or its bytes", file=name)
+    raise InvalidQuery("a file index cannot be written as JSON: give its path or its bytes", file=name)
 
 
 def _index_from_json(data: Any) -> str | bytes | StoredIndex:
@@ -359,5 +362,5 @@ def _constants_from_json(data: str | None) -> dict[str, pa.Scalar]:
     batch = pa.ipc.open_stream(_bytes(data)).read_next_batch()
     batch.validate(full=True)
     if batch.num_rows != 1:
-        raise InvalidQuery(f"this is no split in JSON: its constants have {batch.num_rows} values each, not one")
+        raise InvalidQuery(f"this is not the JSON of a split: its constants have {batch.num_rows} values each, not one")
     return {name: batch.column(i)[0] for i, name in enumerate(batch.schema.names)}

@@ -1,4 +1,4 @@
-"""``StripeFilter``: finds which rows of a span of one stripe are wanted, by the results of the indexes and by the
+"""``StripeFilter``: finds the wanted rows of a span of one stripe, by the results of the indexes and by the
 predicate."""
 
 from __future__ import annotations
@@ -21,42 +21,43 @@ Constants = Sequence[tuple[str, pa.Scalar]]
 
 @dataclass
 class StripeFilter:
-    """``constants``: (name, value) of names in the predicate that are not columns of the file."""
+    """``constants``: pairs (name, value) for the names in the predicate that are not columns of the file."""
 
     columns: ColumnPlan
     rows: StripeRows
     constants: Constants
     answers: DictionaryAnswers = field(default_factory=DictionaryAnswers)
-    """Of the stripe's dictionaries."""
+    """The results of the predicate for the entries of the stripe's dictionaries."""
 
     def __post_init__(self) -> None:
         self.tests = self.columns.where is not None and not self.rows.may.issubset(self.rows.must)
         """Whether the predicate is evaluated for any row."""
         wanted = {shared for shared in self.columns.shared if shared is not None}
         self.returned = [index in wanted for index in range(len(self.columns.predicate))]
-        """For each of the predicate's columns whether an output column comes from it."""
+        """For each column of the predicate, whether an output column is made from it."""
 
     def wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
-        """Which rows of a span may match (None: all), and how many."""
+        """Which rows of a span may match (None: all rows), and how many."""
         if self.rows.may.is_all:
             return None, stop - start
         wanted = self.rows.may.slice(start, stop)
         return (None if wanted.is_all else wanted.mask()), wanted.count
 
     def asks(self, start: int, stop: int) -> bool:
-        """Whether the predicate is evaluated for rows of a span, because the indexes have not proved all of them."""
+        """Whether the predicate is evaluated for rows of a span. It is not if the indexes have proved all these
+        rows."""
         must = self.rows.must
         proved = not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
         return self.tests and not proved
 
     def reads(self, start: int, stop: int) -> bool:
-        """Whether the predicate's columns are decoded for a span, and the predicate is evaluated: for proved rows,
-        columns that no output needs are not. A predicate of constants alone, such as ``p + 0 = 2``, has no columns to
-        decode, and is evaluated all the same."""
+        """Whether the predicate's columns are decoded for a span, and the predicate is evaluated. For proved rows,
+        columns that no output needs are not decoded. A predicate of constants alone, such as ``p + 0 = 2``, has no
+        columns to decode, but is still evaluated."""
         return any(self.returned) or self.asks(start, stop)
 
     def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
-        """Which rows of a span match, from the predicate's columns; None means all."""
+        """Which rows of a span match, from the predicate's columns. None means all."""
         mask, _ = self.wanted(start, stop)
         if self.asks(start, stop):
             matches = self._matches(arrays, stop - start)

@@ -1,13 +1,13 @@
-"""Scans one stripe: decodes the predicate's columns first, and the others only where rows survive.
+"""Scans one stripe. The predicate's columns are decoded first. The other columns are decoded only for surviving rows.
 
 The scan of a stripe is a generator that never reads by itself. It yields ``Fetch`` requests, whose bytes are sent back
-to it, and record batches. The loop that runs it does the I/O: in the caller's thread, asynchronously, or ahead
-(``fetching``).
+to the generator, and record batches. The loop that runs the generator does the I/O in the caller's thread,
+asynchronously, or ahead (``fetching``).
 
-Late materialisation: the predicate's columns are decoded for the row groups that the indexes left alive, and filtered.
-Survivors are collected until they fill a batch. Then the other columns are planned for the row groups that hold
-survivors, and read. If most row groups have survivors, this delay only takes time, so the scan reads all columns
-together. If most rows survive, it also decodes them at the same time.
+Late materialisation: the predicate's columns are decoded for the row groups that the indexes do not rule out, and
+filtered. Survivors are collected until they fill a batch. Then the other columns are planned and read for the row
+groups that have survivors. If most row groups have survivors, this delay only takes time, so the scan reads all columns
+together. If most rows survive, the scan also decodes all columns at the same time.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 __all__ = ["Step", "read_stripe"]
 
 DENSE = 0.5
-"""If at least this share of row groups has survivors, all columns are read together (decision 0113)."""
+"""If at least this share of the row groups has survivors, all columns are read together (decision 0113)."""
 
 IN_VAIN = 3
-"""After this many examined spans of a stripe, decoding ahead begins even if no batch was given yet. The first spans are
+"""After this many spans of a stripe, decoding ahead starts even if no batch was returned yet. The first spans are
 short."""
 
 Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None]
 
 
 class StripeGroups:
-    """The opened columns of a stripe. ``first``: the predicate's columns, ``rest``: the others, ``both``: the cursors
-    of all. ``coded``: strings of the predicate that are read as dictionary codes. ``narrow``: its decimals that are
-    read in 64 bits. ``width``: the bytes of their rows, as far as they are known."""
+    """The opened columns of a stripe. ``first``: the predicate's columns. ``rest``: the other columns. ``both``: the
+    cursors of all columns. ``coded``: strings of the predicate that are read as dictionary codes. ``narrow``: decimals
+    of the predicate that are read in 64 bits. ``width``: the bytes of their rows, as far as they are known."""
 
     def __init__(
         self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
@@ -81,9 +81,9 @@ class StripeGroups:
 
 @dataclass
 class StripeReader:
-    """The state of one stripe's scan; ``read_stripe`` runs it.
+    """The state of the scan of one stripe. ``read_stripe`` runs it.
 
-    ``fetches``: fetches what was planned. ``goes_on``: whether the caller has taken a batch and asked for another one.
+    ``fetches``: fetches what was planned. ``goes_on``: whether the caller has taken a batch and requested another one.
     Before that nothing is decoded ahead, unless several spans had no survivors. ``count``: receives the number of rows
     of each span instead of batches.
     """
@@ -165,7 +165,8 @@ class StripeReader:
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
-        """Announces what will be read next: all columns if they are decoded at the same time, else the predicate's."""
+        """Announces what will be read next: all columns if they are decoded at the same time, otherwise the predicate's
+        columns."""
         groups = [self.groups.first] if self.filter.tests or self.groups.first.columns else [self.groups.rest]
         columns = groups[0].cursors
         if self.filter.tests and self._is_joint:
@@ -202,7 +203,7 @@ class StripeReader:
         self.spans.drop()
 
     def _filter(self, start: int, stop: int) -> Survivors | None:
-        """Decodes the predicate's columns over a span and says which rows survive."""
+        """Decodes the predicate's columns over a span and finds the surviving rows."""
         if not self.filter.reads(start, stop):
             mask, count = self.filter.wanted(start, stop)
             return Survivors(start, stop, None if mask is None else KeptRows(mask, count), [], count)
@@ -223,8 +224,8 @@ class StripeReader:
         return Survivors(start, stop, kept, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
-        """Decodes the predicate's columns. Also decodes the others if, judging by the previous span, their rows are
-        likely to survive."""
+        """Decodes the predicate's columns. Also decodes the other columns if the previous span suggests that their rows
+        are likely to survive."""
         self.groups.first.seek(start)
         if not self._is_joint:
             arrays = self.groups.first.read(rows, self.ahead)
@@ -240,7 +241,8 @@ class StripeReader:
     # ------------------------------------------------------------------ policy
 
     def _is_dense(self, examined: int) -> bool:
-        """Whether so many of the examined row groups have survivors that late reading is not worth it."""
+        """Whether so many of the examined row groups have survivors that reading the other columns later saves
+        nothing."""
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE * int(looked.sum()))
@@ -253,7 +255,7 @@ class StripeReader:
         return bool(held >= self.options.batch_bytes // 2)
 
     def _turn_dense(self) -> Step:
-        """Plans the other columns for all living row groups from the first waiting row on, and reads on."""
+        """Plans the other columns for all remaining row groups from the first waiting row on, and continues to read."""
         self.dense = True
         first = self.waiting[0].start
         groups = self.alive & (self.rows.bounds[1:] > first)
@@ -277,7 +279,7 @@ class StripeReader:
     # ------------------------------------------------------------------ batches
 
     def _batches(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """The survivors as a batch, or as several batches if the other columns have too many bytes for one."""
+        """The survivors as a batch, or as several batches if the other columns have too many bytes for one batch."""
         if found.others is not None:
             yield as_batch(self.columns, found, found.others, self.rows.first_row)
             return
@@ -305,11 +307,11 @@ def read_stripe(
     goes_on: Callable[[], bool] = bool,
     count: Callable[[int], None] | None = None,
 ) -> Step:
-    """The batches of one stripe; see the module's docstring. Batches are no larger than ``options.batch_size`` rows.
+    """The batches of one stripe. See the docstring of the module. A batch has at most ``options.batch_size`` rows.
 
-    ``requests``: how many requests its data may take on remote storage. ``share``: the part of the scan's memory that
-    the stripe may use. ``count``: receives the numbers of matching rows instead of batches; the plan then has no
-    output.
+    ``requests``: how many requests the data of the stripe may take on remote storage. ``share``: the part of the scan's
+    memory that the stripe may use. ``count``: receives the numbers of matching rows instead of batches. The plan then
+    has no output.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()

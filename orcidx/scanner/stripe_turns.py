@@ -1,4 +1,4 @@
-"""The living stripes of a scan's files as turns. ``fetching/drive`` runs the turns one after the other."""
+"""The remaining stripes of a scan's files, as turns. ``fetching/drive`` runs the turns one after the other."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["StripeTurns"]
 
 
 class StripeTurns:
-    """The living stripes of all files, as turns. Each file is closed after its last turn.
+    """The remaining stripes of all files, as turns. Each file is closed after its last turn.
 
-    ``together``: how many batches of small files are given in one turn, if all are wanted. A turn for each takes a
-    tenth of the time of such a file. ``io_bytes``: the most bytes that may be fetched ahead. ``learn_schema``: called
-    with a function that finds the schema of a file."""
+    ``together``: how many batches of small files are returned in one turn, if all are wanted. A turn for each file
+    takes a tenth of the file's time. ``io_bytes``: the most bytes that may be fetched in advance. ``learn_schema``: is
+    called with a function that finds the schema of a file."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class StripeTurns:
 
 
 def _no_steps() -> Generator[Any, Any, Any]:
-    """The batches of a turn that needs no more steps."""
+    """The steps of a turn that needs no more steps."""
     yield from ()
 
 

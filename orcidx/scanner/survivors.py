@@ -19,19 +19,20 @@ __all__ = ["Survivors", "as_batch", "groups_of", "picked"]
 Bools = npt.NDArray[np.bool_]
 
 ROWS_PER_TAKEN = 16
-"""If at most one row in this many is kept, rows are taken by number, which does not read the others."""
+"""If at most one row in this many is kept, rows are taken by number. This does not read the other rows."""
 
 LONG_RUNS = 16
-"""With at least this many rows in a run of survivors, pyarrow's filter is faster than taking rows by number. Of 262,144
-random rows of int64 with 2, 14, 50 and 98 % kept, a filter took 0.4, 2.1, 9.6 and 1.1 ns a row, ``take`` 0.1, 0.6, 1.3
-and 2.2, and 1.1 to 1.4 for the numbers, once for all columns (decision 0148)."""
+"""With at least this many rows in a run of survivors, pyarrow's filter is faster than taking rows by number. The times
+for 262,144 random rows of int64 with 2, 14, 50 and 98 % kept: a filter took 0.4, 2.1, 9.6 and 1.1 ns a row; ``take``
+took 0.1, 0.6, 1.3 and 2.2 ns a row. Finding the numbers took another 1.1 to 1.4 ns a row, once for all columns
+(decision 0148)."""
 
 
 @dataclass
 class Survivors:
     """The matching rows of one span. They have the filtered arrays of the predicate's columns (None for a column that
-    is in no output), and of the ``others`` if these were decoded at the same time. ``kept``: None if all rows of the
-    span matched."""
+    is in no output). They also have the arrays of the ``others``, if these were decoded at the same time. ``kept``:
+    None if all rows of the span matched."""
 
     start: int
     stop: int
@@ -42,8 +43,8 @@ class Survivors:
 
     @cached_property
     def reach(self) -> tuple[int, KeptRows] | None:
-        """The first kept row, and which rows are kept from it to the last one. None if all rows are kept, or if the
-        other columns read them run by run."""
+        """The first kept row, and the kept rows from there to the last one. None if all rows are kept, or if the other
+        columns read the kept rows run by run."""
         if self.kept is None:
             return None
         first, last = self.kept.reach
@@ -52,7 +53,7 @@ class Survivors:
         return self.start + first, self.kept.narrowed()
 
     def halves(self) -> Iterator[Survivors]:
-        """The halves of the span, without those that have no rows."""
+        """The halves of the span. A half without rows is left out."""
         middle = (self.stop - self.start) // 2
         mask = None if self.kept is None else self.kept.mask
         before = middle if mask is None else int(np.count_nonzero(mask[:middle]))
@@ -67,7 +68,7 @@ class Survivors:
 
 
 def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = False) -> list[pa.Array | None]:
-    """The kept rows of each array; None stays None. ``owned``: the arrays' buffers are not used afterwards."""
+    """The kept rows of each array. None stays None. ``owned``: the arrays' buffers are not used afterwards."""
     few = kept.count * ROWS_PER_TAKEN < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
@@ -84,7 +85,7 @@ def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = F
 
 
 def _by_pyarrow(kept: KeptRows) -> Callable[[pa.Array], pa.Array]:
-    """Filters with pyarrow: if few rows of an array are kept, and for types without a compiled pass."""
+    """Filters with pyarrow, if few rows of an array are kept, and for types without a compiled pass."""
     rows, mask = kept.numbers, kept.mask
     if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > kept.count:
         chosen = pa.array(rows)
@@ -94,12 +95,12 @@ def _by_pyarrow(kept: KeptRows) -> Callable[[pa.Array], pa.Array]:
 
 
 def _as_arrow(mask: Bools) -> pa.BooleanArray:
-    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))  # a twentieth of the time of pa.array(mask)
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))  # takes a twentieth of the time of pa.array(mask)
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, bits], 0)
 
 
 def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Numbers of the row groups that hold waiting survivors."""
+    """The numbers of the row groups that have waiting survivors."""
     touched = np.zeros(len(bounds) - 1, np.bool_)
     for found in waiting:
         first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()
@@ -112,7 +113,7 @@ def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> np
 
 
 def as_batch(plan: ColumnPlan, found: Survivors, others: list[pa.Array], first_row: int) -> pa.RecordBatch:
-    """The survivors as a batch. ``first_row``: the number, in the file, of the stripe's first row."""
+    """The survivors as a batch. ``first_row``: the number of the stripe's first row in the file."""
     rest = iter(others)
     arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
     if plan.row_number is not None:

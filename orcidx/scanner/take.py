@@ -1,4 +1,4 @@
-"""Takes rows of a scan by their number in its result. Finds the file of each row, and its number there."""
+"""Takes rows of a scan by their number in the result. For each row the file and the row's number in it are found."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ __all__ = ["row_numbers_of", "scan_of_rows"]
 
 
 def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
-    """The numbers, from a list or an array of NumPy or pyarrow. Raises ``InvalidQuery`` for anything else."""
+    """The numbers from a list, or from an array of NumPy or pyarrow. Raises ``InvalidQuery`` for anything else."""
     given = np.asarray(indices)
     if given.ndim != 1:
-        raise InvalidQuery(f"rows are taken by a list of their numbers, not by {type(indices).__name__}")
+        raise InvalidQuery(f"rows must be given as a list of row numbers, not as {type(indices).__name__}")
     if given.size == 0:
         return np.empty(0, np.int64)
     if given.dtype.kind not in "iu":
-        raise InvalidQuery(f"rows are taken by whole numbers without nulls, not by values of {given.dtype}")
+        raise InvalidQuery(f"rows must be given as integers without nulls, not as values of {given.dtype}")
     if (lowest := int(given.min())) < 0:
-        raise InvalidQuery(f"row {lowest}: rows are numbered from 0; count from the end with count_rows()")
+        raise InvalidQuery(
+            f"there is no row {lowest}: rows are numbered from 0; to count from the end, use count_rows()"
+        )
     return given.astype(np.int64)
 
 
@@ -34,7 +36,7 @@ def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
     """A scan of only these rows, in the order of the given scan, which must have no predicate and no limit. ``numbers``
     must be ascending.
 
-    Opens the files up to the last row. Raises ``InvalidQuery`` for a number without a row.
+    Opens the files up to the last of the rows. Raises ``InvalidQuery`` for a number without a row.
     """
     request = scan.resolved
     jobs = []
@@ -52,5 +54,5 @@ def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
                 jobs.append(replace(job, selection=wanted.and_then(chosen)))
             seen, done = seen + wanted.count, end
     if done < len(numbers):
-        raise InvalidQuery(f"there is no row {numbers[done]}: the result has {seen}, numbered from 0")
+        raise InvalidQuery(f"there is no row {numbers[done]}: the result has {seen} rows, numbered from 0")
     return Scan(tuple(jobs), request, scan.row_limit)

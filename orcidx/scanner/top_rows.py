@@ -1,4 +1,4 @@
-"""The first rows in an order by several columns, each with its direction and the place of its nulls."""
+"""The first rows in an order by several columns. Each column has a direction and a place of its nulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FirstRows", "SortKey", "first_rows", "parse_order", "sorts"]
 
 @dataclass(frozen=True)
 class SortKey:
-    """A column to sort by. NaN is above every number; -0.0 equals 0.0; text sorts by its UTF-8 bytes."""
+    """A column to sort by. NaN is above every number. -0.0 equals 0.0. Text is sorted by its UTF-8 bytes."""
 
     column: str
     descending: bool
@@ -24,13 +24,13 @@ class SortKey:
 
 
 def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
-    """The keys from ``[("score", "desc", "last"), ...]``. The direction ("asc") and the place of nulls ("last") may be
-    left out.
+    """Makes the keys from ``[("score", "desc", "last"), ...]``. The direction ("asc") and the place of nulls ("last")
+    may be left out.
 
     Raises ``InvalidQuery``.
     """
     if isinstance(top, str):
-        raise InvalidQuery(f"top is a list: give [{top!r}]")
+        raise InvalidQuery(f"top must be a list: give [{top!r}]")
     if not isinstance(top, Iterable):
         raise InvalidQuery(f"top is {top!r}, of type {type(top).__name__}: give a list of columns")
     keys = []
@@ -39,17 +39,17 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
         column, direction, nulls = (*given, *("", "asc", "last")[len(given) :])[:3]
         known = isinstance(column, str) and direction in ("asc", "desc") and nulls in ("first", "last")
         if not known or len(given) > 3:
-            raise InvalidQuery(f'top has {entry!r}, where ("column", "asc" or "desc", "first" or "last") is meant')
+            raise InvalidQuery(f'an entry of top is {entry!r}: give ("column", "asc" or "desc", "first" or "last")')
         keys.append(SortKey(column, direction == "desc", nulls == "first"))
     if not keys:
-        raise InvalidQuery("top names no column")
+        raise InvalidQuery("top names no column: name a column to sort by")
     return tuple(keys)
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Sequence[SortKey], k: int) -> pa.Table:
     """The first ``k`` rows of all batches in the order of ``keys``, sorted. Of equal rows the earlier ones are kept.
 
-    It holds at most ``k`` rows and about ``k`` more rows, or one more batch if that is larger.
+    Memory holds at most ``k`` rows and about ``k`` more rows, or one more batch if that is larger.
     """
     first = FirstRows(schema, keys, k)
     for batch in batches:
@@ -68,7 +68,7 @@ class FirstRows:
         self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows. They are sorted only when there are as many new rows as kept ones. So even for a large ``k`` each
+        """Adds rows. They are sorted only when there are as many new rows as kept rows. So even for a large ``k`` each
         row is sorted only a few times."""
         if self._k and batch.num_rows:
             self._waiting.append(pa.table(batch))
@@ -77,15 +77,15 @@ class FirstRows:
                 self.table()
 
     def table(self) -> pa.Table:
-        """The first rows of those added so far, sorted."""
+        """The first of the rows that were added so far, sorted."""
         if self._waiting:
             self._best = _first(pa.concat_tables([self._best, *self._waiting]), self._keys, self._k)
             self._waiting, self._rows = [], 0
         return self._best
 
     def last(self) -> dict[str, pa.Scalar] | None:
-        """The last of the first ``k`` rows, by column. A row that sorts after it cannot be among them. None if there
-        are fewer rows."""
+        """The last of the first ``k`` rows, by column. A row that sorts after it cannot be among the first rows. None
+        if there are fewer rows."""
         table = self.table()
         if table.num_rows < self._k:
             return None
@@ -93,7 +93,7 @@ class FirstRows:
 
 
 def sorts(kind: pa.DataType) -> bool:
-    """Whether columns of this type have an order here: numbers, truth values, text, bytes, dates and times."""
+    """Whether columns of this type can be sorted here: numbers, booleans, text, bytes, dates and times."""
     if pa.types.is_dictionary(kind):
         return sorts(kind.value_type)
     return not (pa.types.is_nested(kind) or pa.types.is_null(kind) or isinstance(kind, pa.BaseExtensionType))

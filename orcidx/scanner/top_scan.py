@@ -1,11 +1,11 @@
-"""The first rows of a scan in an order. The most promising data is read first, and a bound that gets tighter rules out
-the rest.
+"""The first rows of a scan in an order. The data that is most likely to have them is read first. A bound that becomes
+tighter rules out the rest.
 
 Stripes are read in the order of the best value that their statistics allow. The row groups of a stripe are read in the
 same order, few at first and twice as many each time. Once there are as many rows as are wanted, the last of them is a
-bound: later rows must not sort after it. The bound is added to the condition on the files. So statistics, indexes and
-rows are examined by the same code as for any ``where``. The order of reading is only a guess from statistics, but no
-row is lost, because rows are excluded only by the condition.
+bound: later rows must not sort after it. The bound is added to the condition on the files. So the same code as for any
+``where`` examines statistics, indexes and rows. The order of reading is only a guess from statistics, but no row is
+lost, because only the condition excludes rows.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Rank = tuple[int, Any]
 
 
 def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
-    """The keys as the schema spells them. Raises ``InvalidQuery`` for an unknown column, and for one whose type has no
-    order."""
+    """The keys with the schema's spelling. Raises ``InvalidQuery`` for an unknown column, and for a column whose type
+    cannot be sorted."""
     asked = replace(request, columns=tuple(dict.fromkeys((key.column,) for key in order)), row_numbers=None)
     schema = asked.wanted_schema
     if schema is None:
@@ -58,32 +58,32 @@ def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: S
         path, kind = resolve_column((key.column,), schema, case_sensitive=request.options.case_sensitive)
         if len(path) > 1 or not sorts(kind):
             raise InvalidQuery(
-                f"top sorts by whole columns with one value a row: {key.column!r} is {kind}", column=key.column
+                f"top can only sort by columns with one value a row: {key.column!r} is {kind}", column=key.column
             )
         keys.append(replace(key, column=path[0]))
     return tuple(keys)
 
 
 def top_note(order: Sequence[SortKey], limit: int) -> Note:
-    """The note on an order in an explanation."""
+    """The note about an order, for an explanation."""
     keys = ", ".join(
         f"{key.column} {'descending' if key.descending else 'ascending'}{', nulls first' if key.nulls_first else ''}"
         for key in order
     )
     text = (
-        f"the first {limit} rows by {keys}: data that may hold the best values of {order[0].column} is read first, "
-        "and data that cannot have rows before the last one found so far is skipped; how much that is depends on the "
-        "data, so this is the most"
+        f"the first {limit} rows by {keys}: data that may have the best values of {order[0].column} is read first, "
+        "and data that cannot have rows before the last one found so far is skipped; how much is skipped depends on "
+        "the data, so this is the most that the scan may read"
     )
     return Note("top", "silent", text)
 
 
 def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Predicate | None:
-    """A condition that is true for every row that sorts before ``last`` by this key or is equal to it. None if any row
-    may do so.
+    """A condition that is true for every row that sorts before ``last`` by this key or is equal to it. None if this can
+    be any row.
 
     ``strictly``: the condition is true only for rows that sort before ``last``. ``last`` is a value as it was read. If
-    reading rounds, different stored values can become equal; the condition then includes all of them.
+    reading rounds values, different stored values can become equal. The condition then includes all of them.
     """
     path = (key.column,)
     null = Leaf(path, Op.IS_NULL)
@@ -94,7 +94,7 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
         return ~null if strictly else None
     value = last.value if isinstance(last, pa.DictionaryScalar) else last
     if pa.types.is_boolean(value.type):
-        return None  # two values are no bound
+        return None  # a bool has only two values, which give no useful bound
     if pa.types.is_floating(value.type):
         nan = Leaf(path, Op.IS_NAN)
         if bool(np.isnan(value.as_py())):  # NaN sorts above every number
@@ -112,7 +112,7 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
 
 
 def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
-    """The value, or one beyond all stored values that reading rounds to it. None if there is no such value."""
+    """The value, or a value beyond all stored values that reading rounds to it. None if there is no such value."""
     kind = value.type
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
         step = pa.scalar(1 if up else -1, pa.duration(kind.unit))
@@ -130,7 +130,8 @@ def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
 
 @dataclass(frozen=True)
 class _Stripe:
-    """A stripe that may hold rows: the number of its file, its own number, and the number of its first row."""
+    """A stripe that may have some of the rows: the number of its file, its own number, and the number of its first
+    row."""
 
     file: int
     number: int
@@ -140,14 +141,14 @@ class _Stripe:
 
 class TopPass:
     """One pass over files for the first ``k`` rows of a request in an order. Of equal rows the earlier ones in the
-    files are kept, no matter which were read first, so that indexes do not change the result."""
+    files are kept, in whatever order they were read, so indexes do not change the result."""
 
     def __init__(
         self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
     ) -> None:
         self._jobs = tuple(jobs)
         self._order = tuple(order)
-        # Arrow can neither sort nor take views, so views are made from the few remaining rows.
+        # Arrow can neither sort nor take views, so views are made only from the few remaining rows.
         self._options = (
             request.options.override(strings="string") if request.options.strings == "view" else request.options
         )
@@ -161,10 +162,10 @@ class TopPass:
         self._k = k
         self._first: FirstRows | None = None
         self._chars: frozenset[str] = frozenset()
-        """Keys that are CHAR in a file. They are compared without trailing spaces."""
+        """Keys that have type CHAR in a file. They are compared without trailing spaces."""
         self._open: tuple[int, OpenFile] | None = None
         self._step = k
-        """Rows of the row groups that are read next, before the bound is checked again."""
+        """The number of rows of the row groups that are read next, before the bound is checked again."""
 
     def _columns(self, request: ScanRequest) -> tuple[str | tuple[str, ...], ...] | None:
         """The wanted columns and the sort keys."""
@@ -174,7 +175,7 @@ class TopPass:
         return (*request.columns, *((key.column,) for key in self._order if (key.column,) not in there))
 
     def rows(self, schema: pa.Schema) -> pa.Table:
-        """The rows, in their order. ``schema``: the schema of the result."""
+        """The rows, sorted. ``schema``: the schema of the result."""
         try:
             for stripe in self._stripes():
                 self._read(self._opened(stripe.file), stripe)
@@ -191,8 +192,8 @@ class TopPass:
     # ------------------------------------------------------------------ what to read first
 
     def _stripes(self) -> list[_Stripe]:
-        """The stripes that the files' statistics do not rule out, the most promising first. Reads the tail of every
-        file."""
+        """The stripes that the files' statistics do not rule out. Those with the best possible values come first. Reads
+        the tail of every file."""
         found: list[_Stripe] = []
         numbers = {id(job): number for number, job in enumerate(self._jobs)}
         with FileQueue(self._jobs, self._request, self._metrics) as files:
@@ -217,7 +218,7 @@ class TopPass:
         return [(0, None)] * count
 
     def _node(self, scan: FileScan) -> OrcType | None:
-        """The file's column of the first key; None where it has none."""
+        """The file's column of the first key. None if the file has no such column."""
         name = self._order[0].column
         sources = scan.columns.schema_plan.fields
         return next((one.column for one in sources if one.field.name == name), None)
@@ -246,7 +247,7 @@ class TopPass:
             self._open = None
 
     def _read(self, file: OpenFile, stripe: _Stripe) -> None:
-        """The rows of a stripe that may be among the first."""
+        """Adds the rows of a stripe that may be among the first."""
         decided = self._decide(file, stripe, None, stripe.first_row)
         if decided is None:
             return
@@ -270,11 +271,11 @@ class TopPass:
     def _decide(
         self, file: OpenFile, stripe: _Stripe, rows: RowSelection | None, first_row: int
     ) -> tuple[FileScan, StripeDecision] | None:
-        """A scan of a stripe under the current bound, and its remaining rows. None if none remain. ``rows``: the only
-        rows of the file to examine. ``first_row``: the first of them."""
+        """A scan of a stripe under the current bound, and the remaining rows of the stripe. None if no rows remain.
+        ``rows``: the only rows of the file to examine. ``first_row``: the first of these rows."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
-            # Rows that the caller chose are already part of the file's wanted rows.
+            # The file's wanted rows already contain the caller's choice of rows.
             job = replace(job, selection=rows & file.scan.wanted_rows, deleted=None, row_range=None)
         bound = self._bound(stripe.file, first_row)
         request = self._request
@@ -290,8 +291,8 @@ class TopPass:
         return None if decision.rows.may.is_empty else (scan, decision)
 
     def _bound(self, file: int, first_row: int) -> Predicate | None:
-        """A condition, by the first key, on the rows of a file from ``first_row`` on. They must sort before the last of
-        the first rows, or be equal to it and come earlier."""
+        """A condition, by the first key, on the rows of a file from ``first_row`` on. It is true for rows that sort
+        before the last of the first rows, or that are equal to it and come earlier."""
         last = None if self._first is None else self._first.last()
         if last is None:
             return None
@@ -302,8 +303,8 @@ class TopPass:
         return bound
 
     def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
-        """The remaining row groups of a stripe as (start, stop) in rows of the file, the most promising first. Empty if
-        the row index does not have the first key."""
+        """The remaining row groups of a stripe as (start, stop) in rows of the file. Those with the best possible
+        values come first. Empty if the row index does not have the first key."""
         node = self._node(file.scan)
         if node is None or not self._options.row_index:
             return []
@@ -341,7 +342,7 @@ class TopPass:
 
 
 def _unused(name: str, request: ScanRequest) -> str:
-    """A name that hardly any user gives to a column. It is made longer until it is none of the request's names."""
+    """A name that hardly any user gives to a column. It is made longer until the request has no such name."""
     taken = {request.file_path, *(() if request.schema is None else request.schema.names)}
     name = f"__orcidx_{name}"
     while name in taken:
@@ -350,7 +351,7 @@ def _unused(name: str, request: ScanRequest) -> str:
 
 
 def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) -> list[Any]:
-    """The units sorted by rank; units of equal rank keep their order."""
+    """The units sorted by rank. Units of equal rank keep their order."""
     classes: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for place, (kind, _) in enumerate(ranks):
         classes[kind].append(place)
@@ -359,8 +360,8 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
-    """The class and the bound of each unit. Class 0: nothing is known, or the unit may hold the very first values.
-    Class 1: units are ordered by their bound. Class 2: the unit holds only the very last values."""
+    """The class and the bound of each unit. Class 0: nothing is known, or the unit may have the very first values.
+    Class 1: units are ordered by their bound. Class 2: the unit has only the very last values."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(

@@ -1,4 +1,4 @@
-"""``UnitTotals``: totals of one file, from statistics of units and from decoded rows."""
+"""``UnitTotals``: totals of one file, from the statistics of units and from decoded rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """How many rows' totals came from which evidence, and why some evidence was not used. For ``as_of`` see
+    """How many rows got their totals from which evidence, and why some evidence was not used. For ``as_of`` see
     ``KnownTotals``."""
 
     rows: Counter[str] = field(default_factory=Counter)
@@ -47,7 +47,7 @@ class Origins:
 
 @dataclass(frozen=True)
 class AggregatePlan:
-    """An aggregation over a schema. ``paths``: the path of every named column, by that name. ``types``: the types of
+    """An aggregation over a schema. ``paths``: the path of every named column, by its name. ``types``: the types of
     these columns."""
 
     aggregates: tuple[Aggregate, ...]
@@ -57,23 +57,23 @@ class AggregatePlan:
 
     @cached_property
     def totalled(self) -> tuple[str, ...]:
-        """The columns of the aggregates."""
+        """The columns that the aggregates use."""
         return tuple(dict.fromkeys(one.column for one in self.aggregates if one.column is not None))
 
     @cached_property
     def wanted(self) -> Mapping[str, Wanted]:
-        """The totals that are needed of each column of the aggregates."""
+        """The totals that are needed for each column of the aggregates."""
         return {name: wanted_of([one for one in self.aggregates if one.column == name]) for name in self.totalled}
 
     def totals(self) -> GroupTotals:
-        """Totals without any rows yet."""
+        """Totals without any rows."""
         columns = {name: self.types[name] for name in self.totalled}
         return GroupTotals(self.aggregates, {name: self.types[name] for name in self.by}, columns)
 
 
 class UnitTotals:
-    """Adds the totals of parts of one file to ``totals``, and their origin to ``origins``. ``constants``: values that
-    columns have in every row, in addition to the constants of the file's job."""
+    """Adds the totals of parts of one file to ``totals``, and their origin to ``origins``. ``constants``: columns that
+    have the same value in every row, in addition to the constants of the file's job."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class UnitTotals:
 
     @cached_property
     def key(self) -> tuple[Any, ...] | None:
-        """The group key of all rows of the file, if it consists of constants."""
+        """The group key of all rows of the file. None if the key is not made of constants."""
         constants = [self.columns[name].constant for name in self.plan.by]
         known = tuple(form_of(value) for value in constants if value is not None)
         return known if len(known) == len(constants) else None
@@ -104,8 +104,8 @@ class UnitTotals:
         return bool(self.take(origin, np.array([rows], np.int64), statistics, np.array([True]))[0])
 
     def take(self, origin: Origin, rows: Int64s, statistics: Statistics, asked: Bools) -> Bools:
-        """Adds at once all units whose totals are proved, and returns which units these are. ``asked``: for each unit
-        whether all its rows match."""
+        """Adds all units whose totals are proved, and returns which units these are. ``asked``: for each unit whether
+        all its rows match."""
         known = self._known(statistics) if self.key is not None and np.count_nonzero(asked) else None
         if known is None:
             return np.zeros(len(asked), np.bool_)
@@ -163,7 +163,7 @@ class UnitTotals:
 
 
 def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
-    """Adds the totals of some units that prove all totals of the column."""
+    """Adds the totals of some units whose statistics prove all totals of the column."""
     column.count += int(np.add.reduce(known.count[units]))
     if column.wanted.sum:
         column.total += numbers_sum(known.sums.of_units(units))

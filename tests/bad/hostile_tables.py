@@ -334,12 +334,12 @@ def predicate_from_json_text(data: bytes) -> object:
     return predicate_from_json(json.loads(data))
 
 
-@attack(Split.from_json, "no split in JSON")
+@attack(Split.from_json, "not the JSON of a split")
 def split_of_brackets() -> bytes:
     return b'{"orcidx_split":' + b"[" * 900_000
 
 
-@attack(Split.from_json, "no split in JSON")
+@attack(Split.from_json, "not the JSON of a split")
 def split_of_a_deep_predicate() -> bytes:
     where = '{"not":' * 50_000 + "1" + "}" * 50_000
     return f'{{"orcidx_split":1,"rows":1,"estimated_bytes":1,"job":{{}},"request":{{"where":{where}}}}}'.encode()
@@ -352,6 +352,6 @@ def predicate_that_is_deep() -> bytes:
     return (f'{{"and":[{leaf},' * 300 + leaf + "]}" * 300).encode()
 
 
-@attack(Split.from_json, "no split in JSON|no count")
+@attack(Split.from_json, "not the JSON of a split|not a count")
 def split_of_a_huge_number() -> bytes:
     return b'{"orcidx_split":1,"rows":' + b"9" * 4_000 + b',"estimated_bytes":1,"job":{},"request":{}}'

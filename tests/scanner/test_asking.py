@@ -113,7 +113,7 @@ def test_an_explanation_keeps_to_the_limit(three):
 def test_a_stripe_of_a_file_that_is_closed_says_so(three):
     stripes = list(orcidx.scan(three).stripes())
     for stripe in stripes:
-        with pytest.raises(InvalidQuery, match="within the loop over stripes"):
+        with pytest.raises(InvalidQuery, match="inside the loop over stripes"):
             iter(stripe)
     with orcidx.open(three[0]) as f:
         stripes = list(f.scan().stripes())

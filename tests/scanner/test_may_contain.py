@@ -124,7 +124,7 @@ def test_the_reasons_name_who_ruled_a_key_out(stored: bytes) -> None:
         out_of_range = file.explain_keys("id", [-3, 6, 1.5])
         assert out_of_range.reasons == (
             f"min 0, max {2 * ROWS - 2}, no null (file statistics)",
-            "stripe 0, row group 0 may hold it",
+            "stripe 0, row group 0 may contain it",
             "no value of type int64 equals it",
         )
         assert out_of_range.may_contain.to_pylist() == [False, True, False]
@@ -132,10 +132,10 @@ def test_the_reasons_name_who_ruled_a_key_out(stored: bytes) -> None:
             "outside the minimum and maximum of each row group (row-group statistics)",
         )
         assert file.explain_keys("few", ["f001"]).reasons == (
-            "no dictionary of the stripes that are left has it (dictionary)",
+            "no dictionary of the remaining stripes contains it (dictionary)",
         )
         reasons = file.explain_keys("shuffled", range(1, ROWS, 2)).reasons
-        assert "no filter of the row groups that statistics leave holds it (bloom filter)" in reasons
+        assert "no bloom filter of the row groups that statistics do not rule out contains it (bloom filter)" in reasons
         assert "no null" in file.explain_keys("id", [None]).reasons[0]
 
 
@@ -234,7 +234,7 @@ def test_the_command(stored: bytes, tmp_path: Path, orcidx_command: Any) -> None
     code, out, _ = orcidx_command("may-contain", str(path), "id", "6", "-7")
     assert code == 0
     assert out.splitlines()[1:] == [
-        "6\tyes\tstripe 0, row group 0 may hold it",
+        "6\tyes\tstripe 0, row group 0 may contain it",
         f"-7\tno\tmin 0, max {2 * ROWS - 2}, no null (file statistics)",
     ]
     code, out, _ = orcidx_command("may-contain", str(path), "float", "nan", "--null", "--json")
