@@ -1,4 +1,5 @@
-"""``orcidx.spark.read``: ORC files and Paimon tables as a DataFrame, planned here and read by the tasks."""
+"""``orcidx.spark.read``: ORC files and Paimon tables as a DataFrame. This module plans the read, and tasks carry it
+out."""
 
 from __future__ import annotations
 
@@ -48,15 +49,15 @@ if TYPE_CHECKING:
 __all__ = ["read", "why"]
 
 DRIVER_FILES = 256
-"""The most files whose metadata the driver reads itself, at about a millisecond each. For more files tasks read it."""
+"""The most files whose metadata the driver reads itself, at about a millisecond each. For more files, tasks read it."""
 CHUNKS_PER_SLOT = 4
-"""Parts of the planning for each slot, so that its tasks end at about the same time."""
+"""Parts of the planning for each slot. With several parts, the tasks end at about the same time."""
 _CHOICE = "_orcidx_choice"
 _ROW_BYTES, _NUMBER_BYTES = 8, 8
-"""Bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and that it estimates for a number of a
+"""The bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and its estimate for a number of a
 range."""
 _FAILED_PART = -1
-"""The ``order`` of a row that holds an error instead of a part."""
+"""The ``order`` of a row that has an error instead of a part."""
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
 
 
@@ -80,49 +81,49 @@ def read(
     where_in: Mapping[str, DataFrame] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """A DataFrame of ORC files or a Paimon table: the rows of ``spark.read.orc``, without reading files that indexes
-    rule out. The files are listed and judged now, and read whenever Spark runs the DataFrame.
+    """Reads ORC files or a Paimon table as a DataFrame. The rows are those of ``spark.read.orc``, but files that
+    indexes exclude are not read. The files are listed and selected now, and read whenever Spark runs the DataFrame.
 
     Parameters
     ----------
     spark
         A classic session, or one of Spark Connect.
     path
-        A file, directory, glob or URL prefix, several in a list, or the name of an ORC table in the catalog. A
-        directory with a Paimon table's layout is read as one, unless ``format`` says otherwise.
+        A file, directory, glob or URL prefix, a list of these, or the name of an ORC table in the catalog. A directory
+        with a Paimon table's layout is read as a table, unless ``format`` says otherwise.
     columns
-        Names, or paths into structs; None for all.
+        Names of columns, or paths into structs. None: all columns.
     where
-        The rows wanted: a Column or SQL text as Spark takes them, or a predicate (see ``orcidx.col``), a pyarrow
-        Expression or a DNF list, with Spark's meaning of NaN. Times without a zone are on the session's clock.
+        The rows to read: a Column or SQL text as for Spark, or a predicate (see ``orcidx.col``), a pyarrow Expression
+        or a DNF list, with Spark's meaning of NaN. Times without a zone are in the session's time zone.
     top
-        The first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``: column, direction, place of
-        nulls.
+        The order in which the first ``limit`` rows are returned, such as ``[("score", "desc", "last"), "id"]``. An item
+        is a column, or a tuple of column, direction and position of nulls.
     limit
-        The most rows; without ``top`` any that match.
+        The largest number of rows. Without ``top``, any matching rows are returned.
     format
-        "orc" or "paimon"; None to tell by the layout.
+        "orc" or "paimon". None: the layout of the path decides.
     schema
-        A ``StructType``, DDL text or pyarrow schema to read plain ORC files into, instead of the first file's.
+        A ``StructType``, DDL text or pyarrow schema for plain ORC files. It replaces the first file's schema.
     snapshot_id
-        The snapshot of a Paimon table; None for the latest.
+        The snapshot of a Paimon table. None: the latest.
     jvm_zone
-        As for ``paimon.Table.scan``. Without it, a warning says where instants come as stored.
+        As for ``paimon.Table.scan``. Without it, a warning says which instants are returned as stored.
     deletion_vector, file_index
-        For plain ORC files: ``{path: ...}``, as ``orcidx.scan`` takes them.
+        For plain ORC files: ``{path: ...}``, as for ``orcidx.scan``.
     target_bytes
         Stored bytes of data for each task.
     storage_options
-        Options of the file system of a URL; they go to fsspec.
+        Options of the file system of a URL, which are passed to fsspec.
     engine
-        "spark" for Spark's own reader; "orcidx" for tasks that read with its pruning, where a file that changed
-        meanwhile is an error; "auto" for whichever is faster, as far as is known. None takes the session's
-        ``spark.orcidx.engine``, else "auto". ``why`` tells what was chosen.
+        "spark": Spark's own reader. "orcidx": tasks that read with orcidx's pruning; a file that has changed in the
+        meantime is an error. "auto": the engine that is probably faster. None: the session's ``spark.orcidx.engine``,
+        or else "auto". ``why`` shows which engine was chosen.
     where_in
-        ``{column: DataFrame}``, each of one column of the very type: only rows with one of its keys, as by a left-semi
-        join. The keys are collected now and skip files.
+        ``{column: DataFrame}``. Each DataFrame has one column, of exactly the type of ``column``. Only rows with one of
+        its keys are read, as by a left-semi join. The keys are collected now and skip files.
     options
-        Options of Spark's own reader, which then reads: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
+        Options of Spark's own reader, which then reads the files: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
         pathGlobFilter, recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath.
 
     Returns
@@ -165,7 +166,7 @@ def read(
 
 
 def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames) -> DataFrame:
-    """The DataFrame. An error about a column names files that differ in it."""
+    """The DataFrame. If an error is about a column, its message names the files that differ in this column."""
     query = replace(query, at=sources_in_session(spark, query.path, query.storage_options))
     try:
         return _by_engine(spark, query, facts, wanted, where_in)
@@ -179,22 +180,24 @@ def _by_engine(
     """The DataFrame, with the choice that ``why`` shows."""
     where, own = query.where, own_tasks_only(query)
     if own is None and wanted != "orcidx" and query.table is None and _seen_as_table(spark, query):
-        own = "Paimon tables are read by orcidx"
+        own = "only orcidx reads Paimon tables"
     if own is None and query.table is None and swap_under_way(query.reached, query.storage_options):
         own = (
-            "a rewrite of the directory has not finished its swap, or keeps old files (keep_old), so that Spark's "
-            "reader would read rows twice; orcidx.spark.recover ends it"
+            "a rewrite of the directory has not finished its swap, or keeps old files (keep_old), so Spark's reader "
+            "would read rows twice; orcidx.spark.recover ends the rewrite"
         )
     by_spark = "a Column as where" if is_column(where) else "where_in" if where_in is not None else None
     if query.reader_options:
         if wanted == "orcidx":
-            raise InvalidQuery("options= are for Spark's reader, and cannot be given with engine='orcidx'")
+            raise InvalidQuery("options= are only for Spark's reader, so they cannot be given with engine='orcidx'")
         by_spark = "options="
     if query.table is not None and (query.schema is not None or query.reader_options):
         raise InvalidQuery(f"{query.table.name} is a table of the catalog, which has its own schema and options")
     if query.table is not None and (own is not None or wanted == "orcidx"):
         raise InvalidQuery(
-            f"{own or 'asked to by engine=orcidx'}; for that give the directory of the table, {query.table.location!r}"
+            f"{own or 'the engine orcidx was chosen'}, which cannot read a table by its name; give the directory of "
+            "the "
+            f"table, {query.table.location!r}"
         )
     if collated(query.schema):
         by_spark = "a collation in schema="
@@ -204,10 +207,10 @@ def _by_engine(
         raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be used here: {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(spark, where)):
         try:
-            return _planned(spark, query, facts, own or "it was asked to")
+            return _planned(spark, query, facts, own or "the caller chose it")
         except InvalidQuery:
             if own is not None or not isinstance(where, str):
-                raise  # otherwise Spark may understand it, for example a number that is compared with text
+                raise  # otherwise Spark may accept it, e.g. a number that is compared with text
     try:
         chosen = choose(spark, facts, query, wanted, where_in)
     except Unreadable as error:
@@ -220,14 +223,14 @@ def _by_engine(
 
 
 def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
-    """Returns the choice and its rows, before keys and columns are selected. It is the alternative choice where orcidx
-    has another type for a column, or none."""
+    """Returns the choice and its rows, before keys and columns are selected. If orcidx has another type for a column,
+    or no type, it uses the alternative choice."""
     if chosen.frame is not None:
         return chosen, chosen.frame
     pruned = replace(query, where=chosen.where, columns=chosen.needed)
     try:
         rows = _planned(spark, pruned, facts, chosen.choice.reason)
-    # for example months, and directories whose values are decimals in Spark and text in orcidx
+    # e.g. for months, and for directories whose values are decimals in Spark and text in orcidx
     except (Unsupported, InvalidQuery):
         if chosen.instead is None:
             raise
@@ -242,8 +245,8 @@ def _types_of(frame: DataFrame) -> tuple[tuple[str, str], ...]:
 
 
 def _seen_as_table(spark: SparkSession, query: Query) -> bool:
-    """Whether the path is of a Paimon table. Where orcidx cannot list the path, because only Hadoop knows the scheme or
-    has the keys, Hadoop is asked. Spark reads the path only where it certainly is no such table."""
+    """Whether the path is that of a Paimon table. If orcidx cannot list the path, because only Hadoop knows the scheme
+    or has the keys, Hadoop is asked. Spark reads the path only if it is certainly not such a table."""
     try:
         return is_table(query)
     except (StorageError, InvalidQuery, ImportError):
@@ -253,7 +256,7 @@ def _seen_as_table(spark: SparkSession, query: Query) -> bool:
 
 
 def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str) -> DataFrame:
-    """The DataFrame of orcidx's tasks, with the reason why they read. Gives the notes on the rows as warnings."""
+    """The DataFrame of orcidx's tasks, with the reason for this engine. Gives the notes on the rows as warnings."""
     if isinstance(query.where, str):
         text = TextCondition(spark, query.where, facts.clock_zone, on_connect=partial(proven, query))
         query = replace(query, where=text)
@@ -276,18 +279,20 @@ def _of_plan(spark: SparkSession, plan: Plan, facts: SessionFacts) -> DataFrame:
 def _filtered_by_spark(
     spark: SparkSession, query: Query, text: TextCondition, facts: SessionFacts, reason: str
 ) -> DataFrame:
-    """The rows that may match, read by orcidx's tasks and filtered by Spark, then cut to ``limit`` or ``top``. Raises
-    ``InvalidQuery`` for a path into a struct, and ``Unsupported`` for a condition on the file that Spark reads."""
+    """The rows that may match. orcidx's tasks read them, Spark filters them, and then ``limit`` or ``top`` is applied.
+    Raises ``InvalidQuery`` for a path into a struct, and ``Unsupported`` for a condition on the file that Spark
+    reads."""
     shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
     if any(not isinstance(one, str) for one in shown or ()):
         raise InvalidQuery(
-            f"Spark computes a part of {text.text!r:.200}, but only orcidx cuts paths out of structs: name the whole "
-            "columns, and select from the DataFrame"
+            f"Spark computes a part of {text.text!r:.200}, but only orcidx reads single fields of structs: select "
+            "whole "
+            "columns, and select the fields from the DataFrame"
         )
     if text.last.of_files:
         raise Unsupported(
-            f"{text.text!r:.200} asks which file Spark's reader is reading, but orcidx's tasks read the files here: "
-            "leave that part out, or filter spark.read.orc(path) by it"
+            f"{text.text!r:.200} uses the file that Spark's reader is reading, but orcidx's tasks read the files here: "
+            "leave this part out, or filter spark.read.orc(path) by it"
         )
     columns = None if shown is None or named is None else [*shown]
     for one in () if columns is None else (*(named or ()), *(key.column for key in order)):
@@ -297,10 +302,10 @@ def _filtered_by_spark(
     plan = begin(replace(query, columns=columns, top=None, limit=None))
     if text.last.chars and not isinstance(plan.rows, Scan):
         raise InvalidQuery(
-            f"Spark computes a part of {text.text!r:.200}, but {min(text.last.chars)} holds a CHAR, which this table "
-            "stores without its trailing blanks: leave that part out, and filter the DataFrame by it"
+            f"Spark computes a part of {text.text!r:.200}, but {min(text.last.chars)} has a CHAR, which this table "
+            "stores without its trailing blanks: leave this part out, and filter the DataFrame by it"
         )
-    computed = "Spark computes a part of the condition, and filters what was read"
+    computed = "Spark computes a part of the condition, and filters the rows that orcidx reads"
     notes = (*warned_of(plan.rows), computed, *road_notes(query.at))
     frame = filtered_by(_of_plan(spark, plan, facts), text.text)
     if order:
@@ -313,8 +318,9 @@ def _filtered_by_spark(
 
 
 def _understood(spark: SparkSession, where: Where | None) -> bool:
-    """Whether orcidx's tasks can be given a condition. A text can be, as Spark analyses it. Spark Connect gives no
-    analysis; there the text must have no computed parts and no parts that Spark's SQL may read differently."""
+    """Whether orcidx's tasks can evaluate a condition. They can evaluate a text, because Spark analyses it. Spark
+    Connect gives no analysis. There the text must have no computed parts, and no parts that Spark's SQL may interpret
+    differently."""
     if is_column(where) or not isinstance(where, str) or not is_connect(spark):
         return not is_column(where)
     try:
@@ -337,40 +343,46 @@ def why(frame: None = None) -> tuple[Choice, ...]: ...
 
 
 def why(frame: DataFrame | None = None) -> Choice | tuple[Choice, ...]:
-    """Which engine reads a DataFrame that ``read`` returned, why, and what it leaves out.
+    """Says which engine reads a DataFrame that ``read`` returned, why, and what it skips.
 
     Parameters
     ----------
     frame
-        What ``read`` returned. None means plain SQL: the last scans in sessions of ``enable``.
+        A DataFrame that ``read`` returned. None means plain SQL: the last scans in sessions with ``enable``.
 
     Returns
     -------
     Choice or tuple of Choice
-        The choice for the DataFrame. Without one, those of the last 100 scans of indexed directories, the newest last.
+        The choice for the DataFrame. Without a DataFrame, the choices of the last 100 scans of indexed directories, the
+        newest last.
 
     Raises
     ------
     InvalidQuery
-        For any other DataFrame, also for one that was derived from the result of ``read``.
+        The DataFrame is not one that ``read`` returned. This includes DataFrames that are derived from such a
+        DataFrame.
     """
     if frame is None:
         return last_scans()
     choice = getattr(frame, "__dict__", {}).get(_CHOICE)
     if choice is None:
-        raise InvalidQuery("why() works on a DataFrame as orcidx.spark.read returned it, not on one derived from that")
+        raise InvalidQuery(
+            "why() needs a DataFrame that orcidx.spark.read returned, not a DataFrame that is derived from it"
+        )
     return choice  # type: ignore[no-any-return]
 
 
 def _paths(path: Paths) -> Any:
-    """The path as text, which pickles."""
+    """The path as text, which can be pickled."""
     if isinstance(path, os.PathLike):
         return os.fspath(path)
     if isinstance(path, (list, tuple, set, frozenset)):
         return [os.fspath(one) if isinstance(one, os.PathLike) else one for one in path]
     if isinstance(path, str):
         return path
-    raise InvalidQuery(f"path={path!r:.80} is no path or URL, nor a list of them: tasks open the files themselves")
+    raise InvalidQuery(
+        f"path={path!r:.80} is not a path, a URL or a list of these, which tasks need to open the files themselves"
+    )
 
 
 def _names(columns: Any) -> Any:
@@ -387,7 +399,7 @@ def _name(column: Any) -> Any:
     shown = re.fullmatch(r"Column<'(.*)'>", str(column), re.DOTALL)
     if shown is None or not re.fullmatch(r"(\w+|`[^`]+`)(\.(\w+|`[^`]+`))*", shown[1]):
         raise InvalidQuery(
-            f"columns are names, but {column} is an expression: compute it from the DataFrame, by select"
+            f"columns must be names, but {column} is an expression: compute it with select on the DataFrame"
         )
     parts = [quoted or plain for quoted, plain in re.findall(r"`([^`]+)`|(\w+)", shown[1])]
     return parts[0] if len(parts) == 1 else parts
@@ -424,14 +436,14 @@ def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) ->
 
 
 def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: the parts of the pickled scans, each with the number of its file; or an error."""
+    """For ``mapInArrow``: the parts of the pickled scans, each with the number of its file, or an error."""
     for batch in batches:
         for payload in batch.column(0):
             rows, numbers, target = pickle.loads(payload.as_buffer())
             number_of = {job.source: number for job, number in zip(rows.jobs, numbers)}
             try:
                 parts = split_orc(rows, target)
-            # as a row, since Spark would report an exception with the tracebacks of two languages
+            # returned as a row, because Spark would report an exception with the tracebacks of two languages
             except OrcidxError as error:
                 order, pickled = pa.array([_FAILED_PART], pa.int64()), pa.array([pickle.dumps(error)], pa.binary())
             else:
@@ -466,19 +478,20 @@ def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[
 
 
 def _claimed_bytes(plan: Plan, parts: Sequence[Part]) -> int:
-    """The size that Catalyst is given for the rows: the stored bytes that are read, or the number of rows, where it is
-    known, times Catalyst's own bytes a row."""
+    """The size that Catalyst gets for the rows: the stored bytes that are read, or the number of rows, if it is known,
+    times Catalyst's own bytes per row."""
     stored, rows = sum(part.size for part in parts), sum(part.rows or 0 for part in parts)
     return max(stored, rows * (_ROW_BYTES + width_of(plan.schema)))
 
 
 def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int]:
     """A relation with one row in each of ``count`` partitions, for which Catalyst estimates ``size`` bytes. The row has
-    the partition's number times a stride, which is returned as well.
+    the partition's number times a stride. The stride is returned as well.
 
-    Catalyst takes the output of a Python function to be as large as its input. So a few tasks would be broadcast in a
-    join, with the millions of rows that they read. (A shuffle would show the true, small size of the input, so there is
-    none.) Catalyst measures a range before it is filtered, at eight bytes a number, and a number costs a nanosecond.
+    Catalyst assumes that the output of a Python function is as large as its input. So a few tasks would be broadcast in
+    a join, with the millions of rows that they read. (There is no shuffle, because it would show the small actual size
+    of the input.) Catalyst measures a range before it is filtered, with eight bytes per number. A number costs a
+    nanosecond.
     """
     stride = max(1, -(-size // (_NUMBER_BYTES * count)))
     numbers = spark.range(0, count * stride, 1, count)

@@ -1,9 +1,9 @@
-"""Plain SQL with indexes: with ``enable``, every scan of ORC files in a session's queries leaves out files that cannot
+"""Plain SQL with indexes. With ``enable``, every scan of ORC files in a session's queries skips files that cannot
 match.
 
-Spark parses, plans and reads. While it plans a query, orcidx names the scans whose directories may have an index. When
-such a scan lists its files, orcidx gets the filters that Spark tests on each row of it, and names the files that are
-proven to hold no row for which these are true.
+Spark parses, plans and reads. While Spark plans a query, orcidx names the scans whose directories may have an index.
+When such a scan lists its files, orcidx gets the filters that Spark tests on each row of the scan. It names the files
+that are proven to have no row for which these filters are true.
 """
 
 from __future__ import annotations
@@ -45,38 +45,38 @@ if TYPE_CHECKING:
 __all__ = ["disable", "enable", "last_scans", "sql"]
 
 _REMEMBERED_SCANS = 100
-"""Scans that ``why`` tells of: more than a query has."""
+"""How many scans ``why`` shows, which is more than a query has."""
 WITHOUT_SECONDS = 10.0
-"""Seconds for which a remote directory without an index is assumed to have none. Looking for one takes a request for
-each directory above it, and each scan would wait for these."""
+"""For so many seconds, a remote directory without an index is assumed to have none. To look for an index takes a
+request for each directory above, and each scan would wait for these requests."""
 _EXAMINED_ROOTS = 20
-"""Directories of a relation that are examined for an index while a query is planned. A relation with more of them is
-asked about when its scan lists its files."""
+"""The most directories of a relation that are examined for an index while a query is planned. A relation with more
+directories is examined when its scan lists its files."""
 _LAST: deque[Choice] = deque(maxlen=_REMEMBERED_SCANS)
 """The choices of the scans of this process's sessions, the newest last."""
 _KEPT: WeakKeyDictionary[SparkSession, KeptAnswers] = WeakKeyDictionary()
-"""The answers of each session, also while it is not enabled."""
+"""The kept results of each session. They are also kept while the session is not enabled."""
 _HARMLESS = {
     "path", "paths", "basepath", "compression", "serialization.format", "mergeschema", "ignorecorruptfiles",
     "ignoremissingfiles", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "orc.compress",
     "__hive_compatible_bucketed_table_insertion__",
 }  # fmt: skip
-"""Options of a relation that choose files or concern writing; any other option might change the values of a column."""
+"""Options of a relation that choose files or concern writing. Any other option might change the values of a column."""
 UNFINISHED = (
-    "a rewrite of the directory has not finished its swap, or keeps old files (keep_old): Spark may give rows twice; "
-    "orcidx.spark.recover ends the rewrite, and orcidx.spark.read gives each row once"
+    "a rewrite of the directory has not finished its swap, or keeps old files (keep_old), so Spark may return rows "
+    "twice; orcidx.spark.recover ends the rewrite, and orcidx.spark.read returns each row once"
 )
 
 
 def enable(spark: SparkSession) -> None:
-    """Makes every query of a session leave out the ORC files that, by their indexes, hold no matching row.
+    """Makes every query of a session skip the ORC files that have no matching row, by their indexes.
 
-    This holds for SQL texts, views, catalog tables, ``orc.`path``` and DataFrames: each scan of ORC files below a
+    This is true for SQL texts, views, catalog tables, ``orc.`path``` and DataFrames. Each scan of ORC files below a
     directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
-    of Spark; ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` what the last scans
-    left out. A file is left out only where Spark's listing has the same size and time as when it was indexed; after any
-    error all files are read. While a rewrite has not finished its swap in a directory, Spark may give rows twice, and
-    ``why()`` says so. A session made by ``newSession`` has to be enabled separately.
+    of Spark. ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` shows what the last
+    scans skipped. A file is skipped only if Spark's listing has the size and time that the file had when it was
+    indexed. After any error all files are read. While a rewrite has not finished its swap in a directory, Spark may
+    return rows twice, and ``why()`` says so. A session made by ``newSession`` must be enabled separately.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def enable(spark: SparkSession) -> None:
     Raises
     ------
     Unsupported
-        Over Spark Connect, whose optimizer runs on the server, and where this Spark does not accept the rule.
+        The session is of Spark Connect, whose optimizer runs on the server, or this Spark does not accept the rule.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def enable(spark: SparkSession) -> None:
 
 
 def disable(spark: SparkSession) -> None:
-    """Undoes ``enable`` for queries that are planned from now on. Does nothing where the session is not enabled.
+    """Undoes ``enable`` for queries that are planned from now on. Does nothing if the session is not enabled.
 
     Parameters
     ----------
@@ -110,16 +110,16 @@ def disable(spark: SparkSession) -> None:
     Raises
     ------
     Unsupported
-        Over Spark Connect.
+        The session is of Spark Connect.
     """
     check_session(spark)
     remove_rule(spark)
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
-    """The DataFrame of one query that leaves out files as in an enabled session, whether or not the session is enabled.
+    """Returns the DataFrame of one query, which skips files as in an enabled session. The session need not be enabled.
 
-    A DataFrame that is derived from it, for example by its ``where``, is planned again, and leaves out files only in an
+    A DataFrame that is derived from it, for example by its ``where``, is planned again. It skips files only in an
     enabled session.
 
     Parameters
@@ -137,32 +137,32 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     Raises
     ------
     Unsupported
-        Over Spark Connect.
+        The session is of Spark Connect.
     """
     check_session(spark)
     if not isinstance(text, str):
-        raise InvalidQuery(f"text={text!r:.80} is a query in SQL")
+        raise InvalidQuery(f"text must be an SQL query, but is {text!r:.80}")
     if has_rule(spark):
         return spark.sql(text)
     add_rule(spark, _answers(spark))
     try:
         frame = spark.sql(text)
-        frame._jdf.queryExecution().optimizedPlan()  # later actions of this frame take the plan from here
+        frame._jdf.queryExecution().optimizedPlan()  # later actions of this frame use this plan
     finally:
         remove_rule(spark)
     return frame
 
 
 def last_scans() -> tuple[Choice, ...]:
-    """What the last scans of enabled sessions left out, the newest last."""
+    """What the last scans of enabled sessions skipped, the newest last."""
     return tuple(_LAST)
 
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan that Spark is about to list: its directories or files, partition columns, columns of collated text,
-    options, and filters as the nodes of Catalyst's JSON. From the session it has the JVM's time zone, whether types of
-    partitions are inferred, and how many tasks run at a time."""
+    """A scan for which Spark is about to list files. It has its directories or files, partition columns, columns of
+    collated text, options, and filters as the nodes of Catalyst's JSON. It also has facts about the session: the JVM's
+    time zone, whether types of partitions are inferred, and how many tasks run at a time."""
 
     roots: tuple[str, ...]
     partitions: frozenset[str]
@@ -172,7 +172,7 @@ class _Scan:
     infers_partitions: bool
     slots: int
     asked: tuple[str, ...]
-    """The parts of the question, as it was asked; the filters are the last."""
+    """The parts of the original question. The filters are the last part."""
 
     @classmethod
     def of(cls, question: str) -> _Scan:
@@ -211,7 +211,7 @@ class _Scan:
 
 
 class _Answers:
-    """Answers the questions of one session's scans. Spark may ask from several threads."""
+    """Finds the files that one session's scans can skip. Spark may call it from several threads."""
 
     def __init__(self, spark: SparkSession, kept: KeptAnswers) -> None:
         self._spark = spark
@@ -239,7 +239,7 @@ class _Answers:
         return answer.fallen
 
     def _may_be_indexed(self, names: Sequence[str]) -> bool:
-        """Whether the scan of these directories has something to ask. Remote stores are not asked: a request takes
+        """Whether the scan of these directories may have an index. Remote stores are not asked, because a request takes
         longer than the question that it might save."""
         try:
             roots = self._roots(names)
@@ -250,7 +250,7 @@ class _Answers:
                 len(few) < len(roots) or swap_under_way(few, None) or any(store_above(one) is not None for one in few)
             )
         except (OrcidxError, OSError, ImportError):
-            return True  # the scan's own question meets the error again, and why() tells it
+            return True  # the scan meets the error again, and why() shows it
 
     def _answer(self, scan: _Scan, listing: Callable[[], str]) -> Answer:
         roots = self._roots(scan.roots)
@@ -260,7 +260,7 @@ class _Answers:
         if above is None:
             return Answer("", None)
         if unknown := sorted(scan.options - _HARMLESS):
-            return _all_read(scan, f"{unknown[0]} may change what the files hold to Spark")
+            return _all_read(scan, f"{unknown[0]} may change the values that Spark reads from the files")
         alone = digest_of(scan.asked)
         if (answer := self._kept.of(alone, above)) is not None:
             return answer
@@ -270,7 +270,7 @@ class _Answers:
             return answer
         where = all_of(*(condition_of_json(one, load_zone(scan.clock_zone)) for one in scan.filters))
         if where == Constant(True):
-            answer = _all_read(scan, "the condition asks nothing that an index could rule out")
+            answer = _all_read(scan, "no part of the condition can be evaluated by an index")
             self._kept.keep(alone, answer, ())
             return answer
         given = [one if isinstance(one, Source) else describe_source(one) for one in roots]
@@ -288,12 +288,12 @@ class _Answers:
         if all(one.startswith("/") for one in local):
             return local
         if any(one.startswith("/") for one in local):
-            raise Unsupported("it is in several file systems")
+            raise Unsupported("the scan is in several file systems")
         files = SessionFiles(self._spark)
         return [hadoop_source(one, files) for one in names]
 
     def _store_above(self, root: Source | str) -> IndexStore | None:
-        """The indexes of a directory of the scan. A remote directory without an index is assumed to have none for a
+        """The indexes of a directory of the scan. If a remote directory has no index, it is assumed to have none for a
         while."""
         if not isinstance(root, Source):
             return store_above(root)
@@ -314,7 +314,7 @@ def _answers(spark: SparkSession) -> _Answers:
 
 
 def _found(scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tuple[IndexStore, Int64s]]) -> Survivors:
-    """What the indexes of these stores rule out, each of its own files."""
+    """The files that the indexes of these stores exclude. Each store covers its own files."""
     found = Survivors(np.zeros(len(files), np.bool_), {})
     options = SPARK_OPTIONS.override(wall_clock_zone=scan.clock_zone, case_sensitive=True)
     partitions = PartitionColumns(scan.partitions, scan.infers_partitions, by_directory=False)
@@ -334,18 +334,18 @@ def _found(scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tu
 
 
 def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> Answer:
-    """The numbers, in Spark's listing, of the files to leave out; and the choice that ``why`` shows."""
+    """The numbers, in Spark's listing, of the files to skip, and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
         return Answer("", Choice("spark", f"{scan.shown}: {NO_FILE_FALLS}", notes=found.notes))
     choice = Choice(
         "spark",
-        f"{scan.shown}: files that are proven to have no such rows are not listed",
+        f"{scan.shown}: files without matching rows are not listed",
         files=len(kept),
         files_left=int(kept.sum()),
         bytes=int(files.sizes.sum()),
         bytes_left=int(files.sizes[kept].sum()),
-        # The counts are those of these files alone; partitions that Spark leaves out by itself are not among them.
+        # The counts are only about these files. Partitions that Spark itself skips are not included.
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
         notes=found.notes,
     )
@@ -353,4 +353,4 @@ def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> Answer:
 
 
 def _all_read(scan: _Scan, reason: str) -> Answer:
-    return Answer("", Choice("spark", f"{scan.shown}: all files are read, for {reason}"))
+    return Answer("", Choice("spark", f"{scan.shown}: all files are read, because {reason}"))

@@ -117,7 +117,7 @@ def test_columns_are_names(spark: Any, indexed: Path) -> None:
     from pyspark.sql import functions
 
     assert read(spark, indexed, columns=[functions.col("k")]).columns == ["k"]
-    with pytest.raises(InvalidQuery, match="columns are names"):
+    with pytest.raises(InvalidQuery, match="columns must be names"):
         read(spark, indexed, columns=[functions.col("k") + 1])
     with pytest.raises(InvalidQuery, match=r"columns has 7, of type int.*give names"):
         read(spark, indexed, columns=[7])  # type: ignore[list-item]

@@ -1,7 +1,7 @@
-"""Converts Arrow tables into DataFrames and back: by Spark itself since 4.0, before that row by row.
+"""Converts Arrow tables to DataFrames and back. Since Spark 4.0 Spark does this itself; before, it is done row by row.
 
-For the small tables of a job (files, tasks, reports), whose columns are numbers, strings, bytes, and lists and structs
-of those. Rows of data pass between Spark and Python as Arrow batches in every version.
+This is for the small tables of a job (files, tasks, reports). Their columns are numbers, strings, bytes, and lists and
+structs of these. Rows of data pass between Spark and Python as Arrow batches in every version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["frame_of", "table_of"]
 
 SPEAKS_ARROW = (4, 0)
-"""The first version of Spark with ``toArrow``, and with a ``createDataFrame`` that takes Arrow tables."""
+"""The first version of Spark with ``toArrow``, and with a ``createDataFrame`` that accepts Arrow tables."""
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -32,7 +32,7 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def table_of(frame: DataFrame, schema: pa.Schema) -> pa.Table:
-    """The rows of a DataFrame that has the columns of ``schema``, in these types."""
+    """The rows of a DataFrame that has the columns of ``schema``, converted to the types of ``schema``."""
     if spark_version() >= SPEAKS_ARROW:
         return frame.toArrow().select(schema.names).cast(schema)
     return pa.Table.from_pylist([row.asDict(recursive=True) for row in frame.collect()], schema=schema)

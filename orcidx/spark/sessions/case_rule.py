@@ -1,8 +1,8 @@
 """The case rule of a session (``spark.sql.caseSensitive``), which may change between planning and the action.
 
-Spark finds the names of a query in the relation when the DataFrame is made, and the relation's columns in files at the
-action. So names are spelled as in the relation from the start. Nothing is ruled out in a file that spells a requested
-column differently until its task knows the rule (docs/decisions/0014)."""
+Spark finds the names of a query in the relation when the DataFrame is made. It finds the relation's columns in files at
+the action. So names are spelled as in the relation from the start. If a file spells a requested column differently,
+nothing of the file is skipped until its task knows the rule (docs/decisions/0014)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Column = str | tuple[str, ...]
 def columns_as_spelled(
     columns: Sequence[str | Sequence[str]] | None, schema: pa.Schema, *, case_sensitive: bool
 ) -> tuple[Column, ...] | None:
-    """The columns in the spelling of the schema. Raises ``InvalidQuery`` for one that the schema lacks."""
+    """The columns, spelled as in the schema. Raises ``InvalidQuery`` for a column that the schema lacks."""
     if columns is None:
         return None
     paths = [resolve_column(column_path(one), schema, case_sensitive=case_sensitive)[0] for one in columns]
@@ -35,7 +35,7 @@ def columns_as_spelled(
 
 
 def where_as_spelled(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Predicate:
-    """The predicate with its columns in the spelling of the schema."""
+    """The predicate, with its columns spelled as in the schema."""
 
     def spelled(part: Part) -> Part:
         if not isinstance(part, Leaf):
@@ -47,8 +47,8 @@ def where_as_spelled(where: Predicate, schema: pa.Schema, *, case_sensitive: boo
 
 
 def depends_on_case(where: Predicate | None, columns: Sequence[Column], names: Sequence[str]) -> bool:
-    """Whether the two case rules may find different columns for some name. That is so for a name that is not spelled as
-    it is stored, and for one that differs from another name only in case."""
+    """Whether the two case rules may find different columns for a name. This is possible for a name that is not spelled
+    as it is stored, and for a name that differs from another name only in case."""
     paths = [(one,) if isinstance(one, str) else tuple(one) for one in columns]
     for part in () if where is None else parts(where):
         if isinstance(part, External):
@@ -61,7 +61,7 @@ def depends_on_case(where: Predicate | None, columns: Sequence[Column], names: S
 
 
 def unpruned_by_letters(files: Iterable[OpenFile], request: ScanRequest) -> Iterator[OpenFile]:
-    """The files of a request. Files in which the other case rule finds other columns are without its predicate."""
+    """The files of a request. Files in which the other case rule finds other columns come without its predicate."""
     if request.where is None:
         yield from files
         return
@@ -78,8 +78,9 @@ def _asked(scan: FileScan, request: ScanRequest) -> FileScan:
 
 
 def _places(scan: FileScan) -> dict[tuple[str, ...], int | None] | None:
-    """The number of each column that the predicate reads, None for what the file lacks; None where it is an error."""
+    """The number of each column that the predicate reads, or None if the file lacks it. Returns None if it is an
+    error."""
     try:
         return {path: None if node is None else node.id for path, node in scan.columns.schema_plan.places.items()}
-    except InvalidQuery:  # by that rule there is no such column, or one of another type
+    except InvalidQuery:  # with this rule there is no such column, or it has another type
         return None

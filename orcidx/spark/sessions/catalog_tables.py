@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog by their names: where their files lie, so that indexes of the directory are found."""
+"""Finds the location of tables in Spark's catalog by their names, so that indexes of their directories are found."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table: its ``name`` in the session's SQL, and ``location``, the directory of its files, None where Spark does
-    not give it."""
+    """A table: its ``name`` in the session's SQL, and ``location``, the directory of its files. The location is None if
+    Spark does not give it."""
 
     name: str
     location: str | None
 
 
 def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
-    """The table that ``path`` names; None where it is a path, or a name that the catalog does not know.
+    """The table that ``path`` names. None if it is a path, or a name that the catalog does not know.
 
-    A file or directory of that name takes precedence. Raises ``InvalidQuery`` for views and for tables of another
+    A file or directory of that name has priority. Raises ``InvalidQuery`` for views and for tables of another
     format."""
     if not isinstance(path, str) or not _NAME.fullmatch(path) or os.path.exists(path):
         return None
@@ -43,16 +43,16 @@ def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
     state = spark._jsparkSession.sessionState()
     parts = re.findall(_PART, path)
     if len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog":
-        raise InvalidQuery(f"{path} is of another catalog than Spark's own: ask it by spark.table({path!r})")
+        raise InvalidQuery(f"{path} is in another catalog than Spark's own: read it by spark.table({path!r})")
     identifier = state.sqlParser().parseTableIdentifier(".".join(parts[-2:]))
     if state.catalog().isTempView(identifier):
-        raise InvalidQuery(f"{path} is a temporary view: ask it by spark.table({path!r})")
+        raise InvalidQuery(f"{path} is a temporary view: read it by spark.table({path!r})")
     found = state.catalog().getTableMetadata(identifier)
     kind = found.tableType().name()
     provider = found.provider().get() if found.provider().isDefined() else "none"
     if kind == "VIEW" or provider.lower() != "orc":
         what = "a view" if kind == "VIEW" else f"of the format {provider}"
-        raise InvalidQuery(f"{path} is {what}, and read takes ORC: ask it by spark.table({path!r})")
+        raise InvalidQuery(f"{path} is {what}, but read supports only ORC: read it by spark.table({path!r})")
     uri = found.location()
     local = uri.getScheme() in (None, "file")
     return CatalogTable(path, uri.getPath() if local else uri.toString())

@@ -1,4 +1,4 @@
-"""Java classes of orcidx's own in the JVM of a session, compiled by Janino, which Spark ships."""
+"""orcidx's own Java classes in the JVM of a session. Janino, which Spark ships, compiles them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from orcidx.spark.types.argument_types import JavaObject
 __all__ = ["compiled", "made"]
 
 _SERVED = "Served"
-"""The class through which the others return long texts."""
+"""The class with which the other classes return long texts."""
 
 
 @lru_cache(maxsize=4)
 def compiled(gateway: JavaObject, name: str) -> JavaObject:
-    """The class, which is kept as long as the JVM runs."""
+    """The compiled class. It is kept as long as the JVM runs."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     jvm = gateway.jvm
     version = str(jvm.scala.util.Properties.versionNumberString())
-    # Scala 2.12's Seq is any kind of sequence, 2.13's is an immutable one.
+    # In Scala 2.12 Seq is any kind of sequence. In 2.13 it is an immutable sequence.
     sequence = "Seq" if re.match(r"2\.12\b", version) else "immutable.Seq"
     text = importlib.resources.files("orcidx.spark.sessions").joinpath("java", f"{name}.java").read_text("utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
@@ -43,7 +43,7 @@ def compiled(gateway: JavaObject, name: str) -> JavaObject:
 
 
 def made(gateway: JavaObject, name: str, *arguments: JavaObject) -> JavaObject:
-    """A new object of a class with one constructor."""
+    """Makes an object of a class with one constructor."""
     given = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
     for number, argument in enumerate(arguments):
         given[number] = argument

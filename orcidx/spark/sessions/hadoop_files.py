@@ -1,7 +1,8 @@
 """Paths in the Hadoop file systems of a Spark session, with its settings and credentials.
 
-``reached`` turns a path into what the rest of orcidx reads: a local path, a URL that only fsspec knows, or a source in
-the session's file systems. ``shipped`` adds to a job's function what its tasks need to reach the same files."""
+``reached`` converts a path to a form that the rest of orcidx reads: a local path, a URL that only fsspec knows, or a
+source in the session's file systems. ``shipped`` adds to a job's function what its tasks need to reach the same
+files."""
 
 from __future__ import annotations
 
@@ -36,15 +37,16 @@ __all__ = ["SessionFiles", "reached", "road_notes", "road_problem", "shipped", "
 Task: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
 _NOT_HADOOP = frozenset({"file", "local", "http", "https", "ftp", "memory"})
-"""Schemes that orcidx reads by itself, even if Hadoop could."""
+"""Schemes that orcidx reads by itself, even if Hadoop could read them."""
 _NO_ROAD = (
-    "tasks have no way to HDFS: set dfs.namenode.http-address (spark.hadoop.dfs.namenode.http-address) for WebHDFS, or "
+    "tasks cannot reach HDFS: set dfs.namenode.http-address (spark.hadoop.dfs.namenode.http-address) for WebHDFS, or "
     "HADOOP_HOME and CLASSPATH on the executors for Hadoop's own library"
 )
 
 
 class SessionFiles:
-    """The Hadoop file systems of a session, by calls of its JVM, with the settings of now; pickles as ``TaskFiles``."""
+    """The Hadoop file systems of a session, used by calls to its JVM with the current settings. Pickles as
+    ``TaskFiles``."""
 
     def __init__(self, spark: SparkSession) -> None:
         session = spark._jsparkSession
@@ -62,7 +64,7 @@ class SessionFiles:
             return str(self._java.qualified(path))
 
     def columns(self, listed: JavaObject) -> str:
-        """Turns Spark's listing, a sequence of Hadoop's statuses, into paths, sizes, times and tags
+        """Converts Spark's listing, a sequence of Hadoop's statuses, to paths, sizes, times and tags
         (``listing_of``)."""
         return text_of(self._java.columns(listed))
 
@@ -92,7 +94,7 @@ class SessionFiles:
     def rename(self, url: str, to: str) -> None:
         with _sentences(url):
             if not self._java.rename(url, to):
-                raise StorageError(f"it cannot be renamed to {to}", file=url)
+                raise StorageError(f"the file cannot be renamed to {to}", file=url)
 
     def delete(self, url: str) -> None:
         with _sentences(url):
@@ -111,7 +113,7 @@ class SessionFiles:
         return None if road.problem is not None else road.source(url)
 
     def road(self, url: str) -> Road:
-        """The way by which tasks reach a URL."""
+        """How tasks reach a URL."""
         top = top_of(url)
         if top not in self._roads:
             scheme, _, authority = top.partition("://")
@@ -119,8 +121,8 @@ class SessionFiles:
         return self._roads[top]
 
     def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
-        """The ways to some URLs. They are sent beside a job and are in no plan of it, as Spark does with its own
-        settings of Hadoop."""
+        """How tasks reach some URLs. This is sent beside a job and is in no plan of it. Spark does the same with its
+        own Hadoop settings."""
         return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
 
     @property
@@ -159,7 +161,7 @@ class SessionFiles:
         user = str(self._java.user())
         if self._java.isSecure():
             why = (
-                "with Kerberos tasks reach HDFS only through Hadoop's own library: set HADOOP_HOME and CLASSPATH on "
+                "with Kerberos, tasks can reach HDFS only with Hadoop's own library: set HADOOP_HOME and CLASSPATH on "
                 "the executors"
             )
             return HdfsRoad(authority, user, why=why)
@@ -171,7 +173,7 @@ class SessionFiles:
         if address is None:
             return HdfsRoad(authority, user, why=_NO_ROAD)
         host, _, port = address.rpartition(":")
-        if host in ("", "0.0.0.0"):  # Hadoop's default: on the namenode's own host
+        if host in ("", "0.0.0.0"):  # Hadoop's default, which means the namenode's own host
             host = authority.partition(":")[0]
         return HdfsRoad(authority, user, (host, int(port)))
 
@@ -187,7 +189,7 @@ def _found(line: str) -> Found:
 
 @contextmanager
 def _sentences(url: str) -> Iterator[None]:
-    """Raises the error that corresponds to a Java exception, with a message of one sentence."""
+    """Raises the error that corresponds to a Java exception. Its message is one sentence."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     try:
@@ -209,7 +211,7 @@ def _translated(thrown: JavaObject, url: str) -> Exception:
         return PermissionError(errno.EACCES, f"access denied by the session's Hadoop file system: {text}", url)
     if names & {"ConnectException", "SocketTimeoutException", "ConnectTimeoutException", "NoRouteToHostException"}:
         return StorageError(f"the session's Hadoop file system cannot be reached: {text}", file=url)
-    return StorageError(f"the session's Hadoop file system: {type_of(thrown)}: {text}", file=url)
+    return StorageError(f"the session's Hadoop file system failed: {type_of(thrown)}: {text}", file=url)
 
 
 def type_of(thrown: JavaObject) -> str:
@@ -219,9 +221,10 @@ def type_of(thrown: JavaObject) -> str:
 def reached(
     spark: SparkSession | None, path: OnePath, storage_options: Mapping[str, Any] | None = None
 ) -> OnePath | Source:
-    """A path as orcidx reads it. A path in one of the session's Hadoop file systems becomes a source there.
+    """Converts a path to the form in which orcidx reads it. A path in one of the session's Hadoop file systems becomes
+    a source there.
 
-    With ``storage_options``, which are for fsspec, and in a session without a JVM, every path stays as it is.
+    With ``storage_options``, which are for fsspec, and in a session without a JVM, every path is returned unchanged.
     """
     if spark is None or storage_options or is_connect(spark) or not isinstance(path, (str, os.PathLike)):
         return path
@@ -231,7 +234,8 @@ def reached(
 def sources_in_session(
     spark: SparkSession, path: Paths, storage_options: Mapping[str, Any] | None
 ) -> Source | list[Source | str] | None:
-    """The paths, with those in the session's Hadoop file systems as sources there; None where no path is in these."""
+    """The paths. Those in the session's Hadoop file systems become sources. None if no path is in such a file
+    system."""
     if storage_options or is_connect(spark):
         return None
     finder = _Finder(spark)
@@ -243,7 +247,7 @@ def sources_in_session(
 
 
 class _Finder:
-    """Tells which paths are in the session's file systems. These are opened for the first such path."""
+    """Finds out which paths are in the session's file systems. These are opened for the first such path."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -267,14 +271,15 @@ class _Finder:
         return self._files
 
     def _is_hadoop_default(self) -> bool:
-        """Whether plain paths are those of a file system other than this machine's."""
+        """Whether plain paths belong to another file system than that of this machine."""
         default = str(self._spark._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///")
         return default.partition(":")[0].lower() not in _NOT_HADOOP
 
 
 @dataclass(frozen=True)
 class _WithRoads:
-    """For ``mapInArrow``: a function whose sources are in a session's file systems, with the ways to these."""
+    """For ``mapInArrow``: a function whose sources are in a session's file systems, with the information how to reach
+    them."""
 
     function: Task
     token: str
@@ -286,9 +291,9 @@ class _WithRoads:
 
 
 def shipped(function: Task, sources: object) -> Task:
-    """The function, for tasks that open ``sources`` or what is below them.
+    """Prepares the function for tasks that open ``sources`` or files below them.
 
-    Raises ``Unsupported`` where, as far as the driver knows, tasks cannot reach them.
+    Raises ``Unsupported`` if the driver knows that tasks cannot reach the sources.
     """
     ours = _in_session(sources)
     if not ours:
@@ -300,13 +305,13 @@ def shipped(function: Task, sources: object) -> Task:
 
 
 def road_problem(sources: object) -> str | None:
-    """Why tasks cannot open ``sources`` themselves; None where, as far as the driver knows, they can."""
+    """Why tasks cannot open ``sources`` themselves. None if, as far as the driver knows, they can."""
     problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
     return next((one for one in problems if one is not None), None)
 
 
 def road_notes(sources: object) -> tuple[str, ...]:
-    """How tasks open ``sources``, for ``why``; empty where Spark's file systems are not involved."""
+    """The note for ``why`` about how tasks open ``sources``. Empty if Spark's file systems are not involved."""
     shown = dict.fromkeys(one.filesystem.road(one.location).shown for one in _in_session(sources))
     return (f"tasks open the files by {', '.join(shown)}",) if shown else ()
 

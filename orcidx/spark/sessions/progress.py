@@ -1,4 +1,4 @@
-"""The progress of a job over files: a bar on the driver's terminal that moves when tasks report at their end."""
+"""The progress of a job over files: a bar on the driver's terminal. It moves when tasks report at their end."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _INTERVAL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Counters:
-    """Spark accumulators that tasks add to; None where no bar is shown."""
+    """Spark accumulators to which tasks add. None if no bar is shown."""
 
     files: Any = None
     bytes: Any = None
     errors: Any = None
 
     def add(self, *, bytes: int, failed: bool) -> None:
-        """Counts one file as done."""
+        """Counts one file as finished."""
         if self.files is not None:
             self.files.add(1)
             self.bytes.add(bytes)
@@ -37,10 +37,10 @@ class Counters:
 
 
 class Progress:
-    """A context manager around a job; ``counters`` are sent to its tasks.
+    """A context manager around a job. Its ``counters`` are sent to the tasks.
 
-    ``shown``: True or False, None where standard error is a terminal and rich is installed. Spark Connect has no
-    accumulators, so it shows no bar."""
+    ``shown``: whether the bar is shown. None: only if standard error is a terminal and rich is installed. Spark Connect
+    has no accumulators, so it shows no bar."""
 
     def __init__(self, spark: SparkSession, title: str, *, files: int, bytes: int, shown: bool | None = None) -> None:
         wanted = installed("rich") and sys.stderr.isatty() if shown is None else shown

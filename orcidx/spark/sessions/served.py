@@ -13,27 +13,27 @@ from orcidx.spark.types.argument_types import JavaObject
 __all__ = ["ITEM", "PART", "PIECE_BYTES", "items_of", "parts_of", "served", "text_of"]
 
 PIECE_BYTES = 6000
-"""Bytes that one call of py4j asks for: they are 8,000 letters of base64. py4j writes a longer answer in pieces of 8
-kB, and the second piece waits 40 ms for an acknowledgement. It sends bytes as text, 10 MB a second
+"""The bytes that one call of py4j requests, which are 8,000 letters of base64. py4j writes a longer answer in pieces of
+8 kB, and the second piece waits 40 ms for an acknowledgement. py4j sends bytes as text, 10 MB a second
 (docs/decisions/0240)."""
 _TIMEOUT_SECONDS = 30.0
-"""Seconds after which a JVM that sends nothing counts as stopped."""
+"""If the JVM sends nothing for so many seconds, it counts as stopped."""
 ITEM, PART = "\x01", "\x02"
 _ESCAPED = re.compile("\x03([123])")
 
 
 def text_of(answer: str | JavaObject) -> str:
-    """The text that a call of Java returned: as it is, or through a ``Served`` if it is longer."""
+    """The text that a Java call returned, either directly or through a ``Served`` if it is long."""
     return answer if isinstance(answer, str) else served(answer.at).decode()
 
 
 def parts_of(text: str, count: int) -> list[str]:
-    """The parts of a text that Java has joined, of which the last may hold the separator."""
+    """The parts of a text that Java has joined. The last part may contain the separator."""
     return text.split(PART, count - 1)
 
 
 def items_of(text: str) -> list[str]:
-    """The names of a part, as they were before ``Served.item`` took what separates them out of them."""
+    """The names in a part. ``Served.item`` replaced the separators in the names, and this function restores them."""
     names = text.split(ITEM)
     if "\x03" not in text:
         return names
@@ -41,15 +41,15 @@ def items_of(text: str) -> list[str]:
 
 
 def served(at: Callable[[bytearray], object]) -> bytes:
-    """Bytes that the JVM serves at a port. ``at`` is a call of the JVM that takes a password for them and returns the
-    port and their length. Raises ``ConnectionError`` where they do not arrive whole."""
+    """Bytes that the JVM serves at a port. ``at`` is a call to the JVM. It gets a password for the bytes, and returns
+    the port and the number of bytes. Raises ``ConnectionError`` if the bytes do not arrive completely."""
     password = secrets.token_bytes(32)
     port, _, length = str(at(bytearray(password))).partition(" ")
     return _given(int(port), password, int(length))
 
 
 def _given(port: int, password: bytes, length: int) -> bytes:
-    """What is served at a port: the number of bytes, then the bytes."""
+    """The bytes that are served at a port. The port sends their number first."""
     with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_SECONDS) as connection:
         connection.sendall(password)
         with connection.makefile("rb") as answer:

@@ -1,4 +1,4 @@
-"""A rule of a Spark session's optimizer that asks Python which files of each scan hold no matching row."""
+"""A rule of a Spark session's optimizer. It asks Python which files of each scan have no matching row."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _ASKED = "java.util.function.BiFunction"
 
 
 class ScanAnswers(Protocol):
-    """Answers to what the rule asks. Spark may ask from several threads."""
+    """The results that the rule needs from Python. Spark may call the methods from several threads."""
 
     def indexed(self, relations: str) -> str:
-        """Which relations of a query may have an index. ``relations`` has the directories of each. The answer has the
+        """Which relations of a query may have an index. ``relations`` has the directories of each relation. Returns the
         numbers of the relations, separated by commas."""
 
     def fallen(self, question: str, listing: Callable[[], str]) -> str:
-        """Which files a scan leaves out. ``listing`` returns the text of the scan's files. The answer has the numbers
-        of the files, separated by commas."""
+        """Which files a scan skips. ``listing`` returns the text of the scan's files. Returns the numbers of the files,
+        separated by commas."""
 
 
 class _Callback:
-    """The object that Java calls. While a query is planned, Java gives the directories of its relations and no listing;
-    when a scan lists its files, Java gives the scan's question and its listing."""
+    """The object that Java calls. While a query is planned, Java gives the directories of its relations and no listing.
+    When a scan lists its files, Java gives the scan's question and its listing."""
 
     def __init__(self, answers: ScanAnswers) -> None:
         self._answers = answers
@@ -54,7 +54,7 @@ def check_session(spark: SparkSession) -> None:
     require_spark()
     if is_connect(spark):
         raise Unsupported(
-            "this process cannot change the optimizer of a Spark Connect server: read through "
+            "this process cannot change the optimizer of a Spark Connect server: read with "
             "orcidx.spark.read, or enable a classic session"
         )
 
@@ -66,22 +66,24 @@ def has_rule(spark: SparkSession) -> bool:
 
 
 def add_rule(spark: SparkSession, answers: ScanAnswers) -> None:
-    """Makes the optimizer ask ``answers`` which relations of a query may have an index, and the scans of these which
-    files to leave out."""
+    """Makes the optimizer ask ``answers`` which relations of a query may have an index. The scans of these relations
+    then ask which files to skip."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway
     try:
         ensure_callback_server_started(gateway)
     except OSError as error:
-        raise Unsupported(f"Spark cannot call Python back, for no port of this machine can be bound: {error}") from None
+        raise Unsupported(
+            f"Spark cannot call Python back, because no port of this machine can be bound: {error}"
+        ) from None
     rule = made(gateway, _RULE)
     rule.setAsked(_Callback(answers))
     _set_rules(spark, rule)
 
 
 def remove_rule(spark: SparkSession) -> None:
-    """Removes the rule from the optimizer; other rules stay."""
+    """Removes the rule from the optimizer. Other rules stay."""
     _set_rules(spark, None)
 
 

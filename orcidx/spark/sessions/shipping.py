@@ -1,7 +1,7 @@
-"""``pack``: an archive with orcidx and what it needs, for executors that have neither.
+"""``pack``: an archive with orcidx and the packages that it needs, for executors that have neither.
 
-Spark unpacks archives beside each executor's working directory. orcidx has compiled modules, so that ``addPyFile`` and
-zip files will not do.
+Spark unpacks archives beside each executor's working directory. ``addPyFile`` and zip files cannot be used, because
+orcidx has compiled modules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from orcidx.extras import installed
 __all__ = ["pack"]
 
 THERE_ALREADY = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
-"""Packages that PySpark's own Arrow functions need on every executor, so they need not be packed."""
+"""Packages that PySpark's own Arrow functions need on every executor. They need not be packed."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _EXTRA = re.compile(r";.*\bextra\b")
 _OF_EXTRAS = ("sqlglot", "fsspec", "fastavro")
@@ -31,8 +31,8 @@ _SOURCES = (".pyx", ".pxd", ".c", ".pyc")
 def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
     """Writes a ``.tar.gz`` of orcidx and the packages that it requires or may use in tasks, as they are installed here.
 
-    Left out are numpy, pandas, pyarrow and pyspark, which executors have where PySpark runs. The executors need the
-    same Python version and platform. Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env`` with
+    numpy, pandas, pyarrow and pyspark are not packed, because executors with PySpark have them. The executors need the
+    same Python version and platform. Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env``, with
     ``spark.executorEnv.PYTHONPATH=orcidx_env``.
 
     Parameters
@@ -40,7 +40,7 @@ def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
     path
         The archive to write.
     also
-        Names of more distributions to pack, such as "s3fs"; their requirements are packed too.
+        Names of more distributions to pack, such as "s3fs". Their requirements are packed too.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
 
 
 def _closure(names: tuple[str, ...]) -> list[str]:
-    """These distributions and all that they require, at any depth, without orcidx."""
+    """These distributions and all their requirements, at any depth, without orcidx."""
     found: dict[str, None] = {}
     waiting = list(names)
     while waiting:
@@ -83,13 +83,13 @@ def _closure(names: tuple[str, ...]) -> list[str]:
         except metadata.PackageNotFoundError:
             if key in map(str.lower, names):
                 raise Unsupported(f"{name} is not installed here: python -m pip install {name}") from None
-            continue  # required only on another platform or Python version
+            continue  # it is required only on another platform or Python version
         waiting += [match[0] for one in required if not _EXTRA.search(one) and (match := _NAME.match(one))]
     return [name for name in found if name != "orcidx"]
 
 
 def _files_of(name: str) -> Iterator[tuple[Path, str]]:
-    """Files of a distribution and their places on a Python path; no scripts, no compiled Python."""
+    """The files of a distribution and their positions on a Python path, without scripts and compiled Python files."""
     try:
         files = metadata.files(name) or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Turns errors of Spark into sentences: errors of its analysis, and of jobs that it runs while it makes a relation."""
+"""Converts errors of Spark to sentences: errors of its analysis, and of jobs that it runs while it makes a relation."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
     try:
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    except ImportError:  # for example in a client of Spark Connect
+    except ImportError:  # e.g. in a client of Spark Connect
         return (PySparkException,)
     return PySparkException, Py4JJavaError
 
 
 def sentence_of(error: BaseException) -> str:
-    """The first line of the error's message; for a Java exception its own message, without the stack trace."""
+    """The first line of the error's message. For a Java exception, its own message without the stack trace."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.getMessage() or java.toString())
     return next(iter(text.strip().splitlines()), type(error).__name__).rstrip("; ")
 
 
 def unknown_column(error: PySparkException) -> str | None:
-    """The column that Spark does not find; None for any other error."""
+    """The column that Spark does not find. None for any other error."""
     condition = getattr(error, "getCondition", None) or error.getErrorClass
     if not str(condition() or "").startswith("UNRESOLVED_COLUMN"):
         return None
@@ -46,8 +46,8 @@ def unknown_column(error: PySparkException) -> str | None:
 
 @contextmanager
 def told_in_a_sentence(condition: Column | JavaObject | str, verb: str) -> Iterator[None]:
-    """Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with it. The text of the
-    condition is fetched only for the message, as that may be a round trip to the JVM."""
+    """Raises Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with the condition.
+    The text of the condition is fetched only for the message, because that may be a round trip to the JVM."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,6 +1,7 @@
-"""What orcidx must know about a Spark session, and a way to start one.
+"""The facts about a Spark session that orcidx needs, and a function that starts a session.
 
-Works with classic sessions and with Spark Connect. The latter has no JVM to ask, so SQL functions are used there.
+This works with classic sessions and with Spark Connect. Spark Connect has no JVM to ask, so SQL functions are used
+there.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ __all__ = [
 JAVA_PACKAGE = "openjdk-17-jre-headless"
 OLDEST_JAVA = 17
 OLDEST_SPARK = (3, 5)
-"""The oldest versions of Java and Spark that are supported."""
+"""The oldest supported versions of Java and Spark."""
 
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """``clock_zone``: the JVM's time zone, in which Spark reads ORC's TIMESTAMP. ``session_zone``: that of
-    ``spark.sql.session.timeZone``, in which literals are written. ``slots``: how many tasks run at once, as far as
-    known. ``gates``: what settings of Spark's ORC source turn off."""
+    """``clock_zone``: the JVM's time zone, in which Spark reads ORC's TIMESTAMP. ``session_zone``: the zone of
+    ``spark.sql.session.timeZone``, in which literals are written. ``slots``: how many tasks run at once, if known.
+    ``gates``: what the settings of Spark's ORC source turn off."""
 
     clock_zone: str
     session_zone: str
@@ -66,15 +67,18 @@ class SessionFacts:
 
 
 def java_problem() -> str | None:
-    """Why Spark cannot start here, with the package to install; None where Java 17 or later is found."""
+    """Why Spark cannot start here, with the package to install. None if Java 17 or later is found."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
     if java is None:
-        return f"no Java runtime here, and Spark needs {OLDEST_JAVA} or later: install Debian's {JAVA_PACKAGE}"
+        return (
+            f"there is no Java runtime here, but Spark needs Java {OLDEST_JAVA} or later: "
+            f"install Debian's {JAVA_PACKAGE}"
+        )
     shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', shown)
     if version is None or int(version[1]) < OLDEST_JAVA:
-        first = shown.splitlines()[0] if shown else "it does not say its version"
+        first = shown.splitlines()[0] if shown else "its version is unknown"
         return (
             f"Spark needs Java {OLDEST_JAVA} or later, and {java} is older ({first}): install Debian's {JAVA_PACKAGE}"
         )
@@ -82,14 +86,14 @@ def java_problem() -> str | None:
 
 
 def require_spark() -> None:
-    """Raises ``Unsupported``, naming the package to install, where pyspark is missing or too old."""
+    """Raises ``Unsupported`` if pyspark is missing or too old. The message names the package to install."""
     found = spark_version()
     if found < OLDEST_SPARK:
-        raise Unsupported(f"orcidx.spark needs pyspark 3.5 or later, and {found[0]}.{found[1]} is installed")
+        raise Unsupported(f"orcidx.spark needs pyspark 3.5 or later, but {found[0]}.{found[1]} is installed")
 
 
 def spark_version() -> tuple[int, int]:
-    """Major and minor version of the pyspark that is installed; raises ``Unsupported`` where there is none."""
+    """Major and minor version of the installed pyspark. Raises ``Unsupported`` if pyspark is not installed."""
     with needed("pyspark"):
         import pyspark
     major, minor = re.findall(r"\d+", pyspark.__version__)[:2]
@@ -97,12 +101,12 @@ def spark_version() -> tuple[int, int]:
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The running Spark session, else a new one that runs this Python in its tasks.
+    """Returns the running Spark session. If there is none, starts a session whose tasks run this Python.
 
     Parameters
     ----------
     master
-        The master of a new session; None for ``local[*]``, unless Spark is configured otherwise.
+        The master of a new session. None: ``local[*]``, unless Spark is configured otherwise.
     settings
         Settings of a new session.
 
@@ -113,7 +117,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     Raises
     ------
     Unsupported
-        Without pyspark or Java 17; the message names the package to install.
+        pyspark or Java 17 is missing. The message names the package to install.
 
     Examples
     --------
@@ -125,11 +129,11 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
     active = SparkSession.getActiveSession()
     if active is not None:
         if master is not None or settings:
-            raise InvalidQuery("a Spark session is running: stop it first, or leave master and settings out")
+            raise InvalidQuery("a Spark session is already running: stop it first, or leave out master and settings")
         return active
     if problem := java_problem():
         raise Unsupported(problem)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise tasks run the python3 that is first on the path
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise tasks run the first python3 on the path
     builder = SparkSession.builder.appName("orcidx")
     if master is not None:
         builder = builder.master(master)
@@ -139,12 +143,12 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session talks to a Spark Connect server."""
+    """Whether a session is connected to a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def hadoop_has(spark: SparkSession, path: str) -> bool | None:
-    """Whether Hadoop finds a path; None where that cannot be found out."""
+    """Whether Hadoop finds a path. None if this cannot be found out."""
     if is_connect(spark):
         return None
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -158,17 +162,18 @@ def hadoop_has(spark: SparkSession, path: str) -> bool | None:
 
 @lru_cache(maxsize=1)
 def _time_zones(jvm: JavaObject) -> JavaObject:
-    """The class. It is kept, as py4j needs three round trips to look up its name."""
+    """The Java class for time zones. It is kept, because py4j needs three round trips to look up its name."""
     return jvm.java.util.TimeZone
 
 
 def facts_of(spark: SparkSession) -> SessionFacts:
-    """Asks the session; raises ``InvalidQuery`` for an object that is no session."""
+    """Gets the facts from the session. Raises ``InvalidQuery`` for an object that is not a session."""
     require_spark()
     conf = getattr(spark, "conf", None)
     if conf is None or not hasattr(spark, "createDataFrame"):
         raise InvalidQuery(
-            f"a SparkSession is wanted first, not a {type(spark).__name__}; orcidx.spark.session() has one"
+            f"the first argument must be a SparkSession, not a {type(spark).__name__}; orcidx.spark.session() returns "
+            "one"
         )
     if is_connect(spark):
         row = spark.sql("SELECT java_method('java.time.ZoneId', 'systemDefault')").first()
@@ -187,7 +192,7 @@ def facts_of(spark: SparkSession) -> SessionFacts:
 
 
 def _settings_of(spark: SparkSession) -> Callable[[str], str | None]:
-    """The configuration of Spark's ORC source: Hadoop's, overridden by the session's settings."""
+    """The configuration of Spark's ORC source: Hadoop's configuration, overridden by the session's settings."""
     if is_connect(spark):
         return lambda name: spark.conf.get(name, None)
     texts = [

@@ -1,1 +1,1 @@
-"""Conversions between Spark's types, constants and columns and those of orcidx, without pyspark."""
+"""Converts between Spark's types, constants and columns and those of orcidx, without pyspark."""

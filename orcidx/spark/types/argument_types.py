@@ -1,4 +1,4 @@
-"""Types of what callers of ``orcidx.spark`` give, and of what comes from Spark's JVM."""
+"""Types of the arguments of ``orcidx.spark``, and of objects from Spark's JVM."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = [
 OnePath: TypeAlias = str | os.PathLike[str]
 """A directory or URL."""
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""A file, directory, glob or URL prefix, or several."""
+"""A file, directory, glob or URL prefix, or a list of these."""
 Given: TypeAlias = str | Predicate | pc.Expression | Sequence[Any]
-"""A predicate in one of the forms that orcidx reads by itself: SQL text, ``col``, pyarrow's, a DNF list."""
+"""A predicate in one of the forms that orcidx itself reads: SQL text, ``col``, pyarrow's form, a DNF list."""
 Where: TypeAlias = "Given | Column"
 """``Given``, or a Column of Spark."""
 Schema: TypeAlias = "StructType | pa.Schema | Mapping[str, Any] | str"
-"""A schema: pyspark's, pyarrow's, Spark's JSON of one, or DDL text."""
+"""A schema: pyspark's, pyarrow's, Spark's JSON of a schema, or DDL text."""
 SortBy: TypeAlias = str | Sequence[str | tuple[str, str]]
-"""Names, or (name, "descending")."""
+"""Names, or tuples (name, "descending")."""
 ClusterBy: TypeAlias = str | Sequence[str]
 KeyFrames: TypeAlias = "Mapping[str, DataFrame] | None"
-"""The keys wanted of a column, as a DataFrame of one column."""
+"""The wanted keys of each column, as a DataFrame with one column."""
 TableName: TypeAlias = "str | os.PathLike[str] | Table"
 """A Paimon table: its directory, or an open table."""
 JavaObject: TypeAlias = Any
-"""An object of the JVM, whose members py4j finds by name when they are asked for."""
+"""An object of the JVM. py4j looks up its members by name when they are used."""

@@ -1,4 +1,4 @@
-"""Columns from ``key=value`` directories, typed as Spark infers them (``PartitioningUtils``)."""
+"""Columns from ``key=value`` directories, with the types that Spark infers (``PartitioningUtils``)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[
 
 
 def partition_types(files: Iterable[Source], *, infer: bool = True) -> dict[str, str]:
-    """Spark's type of each directory key: the narrowest of integer, long, double, date, timestamp that fits all values,
-    else string. Without ``infer`` all are strings."""
+    """Spark's type of each directory key: the narrowest of integer, long, double, date and timestamp that fits all
+    values, or else string. Without ``infer`` all types are string."""
     texts: dict[str, dict[str, None]] = {}
     for file in files:
         for key, text in file.partition.items():
@@ -63,11 +63,11 @@ def _type_of(text: str) -> str:
 def partition_constants(
     files: Sequence[Source], columns: Mapping[str, tuple[str, Any]], session_zone: str
 ) -> list[dict[str, pa.Scalar]]:
-    """For each file the value of each column, in Arrow's form of Spark's type; null where it has no such directory.
+    """The value of each column for each file, in Arrow's form of Spark's type. Null if the file has no such directory.
 
     ``columns``: key and type by the column's name.
 
-    Raises ``InvalidQuery`` for a value that is not of its type, which can only happen with a caller's schema.
+    Raises ``InvalidQuery`` for a value that does not fit its type, which is only possible with a caller's schema.
     """
     schema = arrow_schema_of(struct_json([(name, kind) for name, (_, kind) in columns.items()]))
     known: dict[tuple[str, str | None], pa.Scalar] = {}
@@ -99,5 +99,5 @@ def _scalar(text: str | None, field: pa.Field, file: Source, session_zone: str) 
             text = text.removeprefix("+")
         return pa.scalar(text, pa.string()).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        message = f"the directory {field.name}={text} is no {kind}: {error}"
+        message = f"the value of the directory {field.name}={text} is not a {kind}: {error}"
         raise InvalidQuery(message, file=file.name, column=field.name) from None

@@ -1,7 +1,7 @@
-"""The constants of a condition that Spark has analysed, as values that orcidx compares with.
+"""Converts the constants of a condition that Spark has analysed to values with which orcidx compares.
 
-Catalyst's JSON shows dates and times as texts in the JVM's time zone and in the calendar of ``java.sql``, and does not
-show bytes. Where a predicate must be exact, the JVM is asked for these values, which it holds as numbers."""
+Catalyst's JSON shows dates and times as texts, in the JVM's time zone and in the calendar of ``java.sql``. It does not
+show bytes. If a predicate must be exact, these values are fetched from the JVM, which has them as numbers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Nodes = list[dict[str, Any]]
 """An expression in Catalyst's JSON: its nodes in preorder."""
 UNKNOWN = object()
 MOST_VALUES = 2000
-"""The most values that the JVM is asked for, each by a call of a fifth of a millisecond; for longer lists the texts are
-used."""
+"""The most values that are fetched from the JVM, by one call of a fifth of a millisecond each. For longer lists the
+texts are used."""
 _VALUE = "value of the JVM"
 _EARLIEST = dt.date(1901, 1, 1)
-"""Before this date calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
+"""Before this date, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
 _LATEST = dt.date(2037, 1, 1)
 _STEADY_SECONDS = 2 * 86400
-"""Local times and instants have the same order where the zone keeps its offset for this many seconds."""
+"""Local times and instants have the same order if the zone keeps its offset for this many seconds."""
 
 
 def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
-    """The nodes of an expression; literals of dates, times and bytes get the values that the JVM holds."""
+    """The nodes of an expression. Literals of dates, times and bytes get the values from the JVM."""
     ends = [node for node in nodes if not node["num-children"]]
     wanted = [
         number
@@ -51,7 +51,7 @@ def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
 
 
 def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
-    """The local time of a zone at an instant; None near a change of the zone's offset."""
+    """The local time of a zone at an instant. None near a change of the zone's offset."""
     second = value.nanos // 1_000_000_000
     offsets = {
         int(one) for one in zone.offsets_at(np.array([second - _STEADY_SECONDS, second, second + _STEADY_SECONDS]))
@@ -62,7 +62,7 @@ def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
 
 
 def literal_value(node: Mapping[str, Any], clock: Zone) -> object:
-    """The value of a literal node, None for null; ``UNKNOWN`` where the value is not certain."""
+    """The value of a literal node. None for null, and ``UNKNOWN`` if the value is not certain."""
     kind, text = node["dataType"], node["value"]
     if not isinstance(kind, str):
         return UNKNOWN
@@ -87,7 +87,7 @@ def _date(text: str) -> dt.date | None:
 
 
 def _instant(text: str, clock: Zone) -> ExactTime | None:
-    """The time in a text of ``java.sql.Timestamp``, where it names exactly one instant."""
+    """The time in a text of ``java.sql.Timestamp``, if the text names exactly one instant."""
     match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{1,9})", text)
     day = None if match is None else _date(match[1])
     if match is None or day is None or not _EARLIEST < day < _LATEST:
@@ -129,5 +129,5 @@ _BY_VALUE: Mapping[str, Callable[[Any], Any]] = {
 
 
 def is_understood(kind: str) -> bool:
-    """Whether columns of a type are compared as Spark compares them."""
+    """Whether orcidx compares columns of a type in the same way as Spark."""
     return kind in _READERS or kind in _BY_VALUE or kind.startswith("decimal(")

@@ -1,4 +1,4 @@
-"""Times without a zone in a predicate, which Spark reads in the session's time zone."""
+"""Converts the times without a zone in a predicate, which Spark reads in the session's time zone."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FARTHEST = 18 * 3600 * _NANOS_PER_SECOND
 
 
 def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, case_sensitive: bool) -> Predicate:
-    """The predicate with the literals of time columns in the kind of time that the column holds.
+    """The predicate with its time literals converted to the kind of time that the column has.
 
-    A time without a zone for a column of instants, and an instant for a column of local times, are converted by the
-    session's zone. A pyarrow Expression stays as it is. Raises ``InvalidQuery`` for an unknown column."""
+    The session's zone converts a time without a zone for a column of instants, and an instant for a column of local
+    times. A pyarrow Expression is not changed. Raises ``InvalidQuery`` for an unknown column."""
 
     def moved(part: Predicate) -> Predicate:
         if not isinstance(part, Leaf) or part.op not in _COMPARING:
@@ -45,10 +45,10 @@ def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, 
 def on_any_clock(
     where: Predicate, schema: pa.Schema, *, case_sensitive: bool, unknown: Collection[str] = ()
 ) -> Predicate:
-    """A predicate that is true for every row for which ``where`` is, in whatever time zone a session has.
+    """A predicate that is true for every row for which ``where`` is true, in any time zone of a session.
 
-    For planning where the session's zone is not known. It is ``where`` itself where no zone matters. ``unknown``:
-    columns whose values depend on it. Raises ``InvalidQuery`` for an unknown column.
+    This is for planning when the session's zone is not known. If no zone matters, it is ``where`` itself. ``unknown``:
+    columns whose values depend on the zone. Raises ``InvalidQuery`` for an unknown column.
     """
 
     def widened(part: Predicate) -> Predicate:
@@ -69,8 +69,8 @@ def on_any_clock(
 
 def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
     """Nanoseconds of a literal that is an instant for a column of local times, or a local time for a column of
-    instants. None for a time of the column's own kind, null, and a value that is no time, about which binding raises
-    the error."""
+    instants. None for a time of the column's own kind, for null, and for a value that is not a time; for the latter,
+    binding raises the error."""
     if value is None:
         return None
     other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
@@ -81,8 +81,8 @@ def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
 
 
 def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
-    """The literal as the column's kind of time, as if the zone were UTC; None for a literal that is already of that
-    kind or no time."""
+    """The literal as the column's kind of time, as if the zone were UTC. None for a literal that already has that kind
+    or is not a time."""
     nanos = _nanos_of_other(value, kind, column)
     if nanos is None:
         return None
@@ -90,12 +90,12 @@ def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
 
 
 def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
-    """The leaf with its range of times widened, so that it is true in every time zone in which the leaf may be."""
+    """The leaf with a wider range of times, so that it is true in every time zone in which the leaf may be true."""
     path, known = leaf.path, [one for one in values if one is not None]
     if leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE):
         upper = (leaf.op in (Op.LT, Op.LE)) != leaf.negated
         return replace(leaf, literals=(_shifted(values[0], _FARTHEST if upper else -_FARTHEST),))
-    if leaf.negated:  # a condition of all times but some; in another zone these may be others, so it rules nothing out
+    if leaf.negated:  # it matches all times but some, which are other times in another zone; so it skips nothing
         return Constant(True) if leaf.op is Op.EQ_NULL_SAFE else Leaf(path, Op.IS_NULL, (), True)
     if leaf.op is Op.BETWEEN:
         if len(known) < 2:
@@ -109,8 +109,8 @@ def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
 
 
 def _shifted(value: Any, nanos: int) -> Any:
-    """The time moved by an offset. A value of another kind in a list of times stays; binding raises the error about
-    it."""
+    """The time, moved by an offset. A value of another kind in a list of times is not changed; binding raises the error
+    about it."""
     return replace(value, nanos=value.nanos + nanos) if isinstance(value, ExactTime) else value
 
 
@@ -126,8 +126,8 @@ def _moved(value: Any, kind: pa.DataType, zone: Zone, column: str) -> Any:
 
 
 def instant_of(wall: int, zone: Zone) -> int:
-    """The instant of a local time in a zone, by the rules of java.time: the first one where the local time occurs
-    twice, and one moved by the length of the gap where it does not occur."""
+    """The instant of a local time in a zone, by the rules of java.time. If the local time occurs twice, it is the first
+    instant. If the local time does not occur, it is moved by the length of the gap."""
     offsets = sorted(zone.offsets_near(wall), reverse=True)
     for offset in offsets:
         if int(zone.offsets_at(np.array([wall - offset]))[0]) == offset:

@@ -1,4 +1,4 @@
-"""Turns a predicate of orcidx into a Column of Spark, where the two mean the same."""
+"""Converts a predicate of orcidx to a Spark Column, if both have the same meaning."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _INTEGERS, _MOST = pa.types.is_integer, 1 << 63
 
 
 def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
-    """The Column; None where Spark would compare differently, for example by rounding, or cannot express the predicate.
+    """The Column. None if Spark would compare differently, for example by rounding, or cannot express the predicate.
 
-    The times in ``where`` are of the columns' kinds (see ``on_session_clock``). Raises ``InvalidQuery`` for an unknown
+    The times in ``where`` have the kinds of their columns (see ``on_session_clock``). Raises ``InvalidQuery`` for an
+    unknown column.
     column.
     """
     return fold(
@@ -93,7 +94,7 @@ def _asked(column: Column, leaf: Leaf, literals: list[Column]) -> Column | None:
 
 
 def is_exact(value: object, kind: pa.DataType) -> bool:
-    """Whether a literal is of exactly the column's kind, so that Spark converts neither before it compares them."""
+    """Whether a literal has exactly the column's kind, so that Spark converts neither before it compares them."""
     types = pa.types
     if isinstance(value, bool):
         return bool(types.is_boolean(kind))

@@ -1,8 +1,8 @@
-"""Spark's types for ORC's and Paimon's types, without pyspark: in the JSON of Spark's schemas, and in Spark's Arrow
-schemas.
+"""Spark's types for ORC's and Paimon's types, without pyspark. They are in the JSON of Spark's schemas, and in Spark's
+Arrow schemas.
 
-The types are those of ``spark.read.orc``: TIMESTAMP is an instant, a bigint that Spark wrote from a timestamp_ntz is a
-timestamp_ntz again, CHAR and VARCHAR are strings, and every column may be null."""
+The types are those of ``spark.read.orc``. TIMESTAMP is an instant. A bigint that Spark wrote from a timestamp_ntz is a
+timestamp_ntz again. CHAR and VARCHAR are strings. Every column may be null."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Json = Any
-"""A type as Spark's schemas write it: a name, or an object."""
+"""A type in the form of Spark's schemas: a name, or an object."""
 
 ORC_NAMES = {
     TypeKind.BOOLEAN: "boolean",
@@ -59,7 +59,7 @@ ORC_NAMES = {
     TypeKind.TIMESTAMP: "timestamp",
     TypeKind.TIMESTAMP_INSTANT: "timestamp",
 }
-"""Spark's names of ORC's types that have no parts."""
+"""Spark's names of ORC's types without parts."""
 PAIMON_NAMES = {
     "BOOLEAN": "boolean",
     "TINYINT": "byte",
@@ -77,7 +77,7 @@ PAIMON_NAMES = {
     "TIMESTAMP": "timestamp_ntz",
     "TIMESTAMP_LTZ": "timestamp",
 }
-"""Spark's names of Paimon's types that have no parts."""
+"""Spark's names of Paimon's types without parts."""
 _ARROW = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -117,14 +117,14 @@ _ATTRIBUTES = ("timestamp_ntz", "interval ")
 
 
 def field_json(name: str, kind: Json, char_type: str | None = None) -> Json:
-    """A field. ``char_type``: its type as text where it has a CHAR or VARCHAR, so that Spark compares it as padded
-    (``CharVarcharUtils``)."""
+    """A field. ``char_type``: its type as text if it contains a CHAR or VARCHAR. With it Spark compares the field as
+    padded (``CharVarcharUtils``)."""
     metadata = {} if char_type is None else {CHAR_TYPE: char_type}
     return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
 
 
 def struct_json(fields: Sequence[tuple[str, Json]]) -> Json:
-    """A struct of fields by name and type."""
+    """A struct. ``fields`` has the name and type of each field."""
     return {"type": "struct", "fields": [field_json(name, kind) for name, kind in fields]}
 
 
@@ -138,7 +138,7 @@ def field_of_orc(name: str, node: OrcType, *, zero_precision: tuple[int, int]) -
 
 
 def json_of_orc(node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
-    """A column's type. Raises ``Unsupported`` for a UNION, as Spark has none."""
+    """A column's type. Raises ``Unsupported`` for a UNION, because Spark has no such type."""
     attribute = node.attribute(SPARK_TYPE)
     if attribute is not None and attribute.startswith(_ATTRIBUTES) and not node.children:
         return attribute
@@ -160,7 +160,7 @@ def json_of_orc(node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
 
 
 def json_of_paimon(field: DataField) -> Json:
-    """A column's type, the same as in Paimon's own Spark connector; a TIME becomes its milliseconds of the day.
+    """A column's type, as in Paimon's own Spark connector. A TIME becomes the milliseconds of the day.
 
     Raises ``Unsupported`` for VARIANT and BLOB.
     """
@@ -168,7 +168,7 @@ def json_of_paimon(field: DataField) -> Json:
 
 
 def struct_of_paimon(fields: Sequence[DataField]) -> Json:
-    """The columns that Spark has a type for. CHAR columns are marked, so that Spark compares them as padded."""
+    """The columns whose type Spark has. CHAR columns are marked, so that Spark compares them as padded."""
     found = []
     for one in fields:
         with contextlib.suppress(Unsupported):
@@ -193,25 +193,25 @@ def _of_paimon(kind: DataType, column: str) -> Json:
     if kind.root in ("MAP", "MULTISET"):
         value = children[1] if kind.root == "MAP" else "integer"
         return {"type": "map", "keyType": children[0], "valueType": value, "valueContainsNull": True}
-    raise Unsupported(f"{kind} cannot be read into Spark; name the other columns with columns=", column=column)
+    raise Unsupported(f"Spark has no type for {kind}; name the other columns with columns=", column=column)
 
 
 def collated(schema: Schema | None) -> frozenset[str]:
-    """Columns of a ``StructType`` whose text has a collation, so that different bytes may be equal. A CHAR column has
-    none."""
+    """The columns of a ``StructType`` whose text has a collation, so that different bytes may be equal. CHAR columns
+    have no collation."""
     kinds = {one.name: one.dataType for one in getattr(schema, "fields", ())}
     return frozenset(name for name, kind in kinds.items() if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY")
 
 
 def with_defaults(schema: Schema | None) -> frozenset[str]:
-    """Columns of a ``StructType`` that Spark fills in where a file lacks them."""
+    """The columns of a ``StructType`` to which Spark gives a default value if a file lacks them."""
     if isinstance(schema, Mapping):
         return frozenset(one["name"] for one in schema["fields"] if DEFAULT in (one.get("metadata") or {}))
     return frozenset(one.name for one in getattr(schema, "fields", ()) if DEFAULT in one.metadata)
 
 
 def json_of_schema(schema: Schema) -> Json:
-    """The JSON of a schema that a caller gave: pyspark's ``StructType``, Spark's JSON of one, or a pyarrow schema.
+    """The JSON of a schema that a caller gave: pyspark's ``StructType``, Spark's JSON of a schema, or a pyarrow schema.
 
     Raises ``InvalidQuery`` for anything else.
     """
@@ -225,7 +225,7 @@ def json_of_schema(schema: Schema) -> Json:
 
 
 def _nullable(kind: Json) -> Json:
-    """The type with nulls allowed at every level, as Spark does for every file."""
+    """The type with nulls allowed at every level, because Spark allows nulls in every file."""
     if not isinstance(kind, Mapping):
         return kind
     nullable = {name: True for name in ("nullable", "containsNull", "valueContainsNull") if name in kind}
@@ -262,7 +262,7 @@ def _of_arrow(kind: pa.DataType, column: str) -> Json:
 
 
 def width_of(kind: Json) -> int:
-    """Bytes that Catalyst estimates for a value of a type, where it knows nothing better (``DataType.defaultSize``)."""
+    """The number of bytes that Catalyst assumes for a value of a type by default (``DataType.defaultSize``)."""
     if isinstance(kind, str):
         if match := _DECIMAL.fullmatch(kind):
             return 8 if int(match[1]) <= 18 else 16
@@ -277,7 +277,8 @@ def width_of(kind: Json) -> int:
 
 
 def arrow_schema_of(schema: Json) -> pa.Schema:
-    """The Arrow schema that Spark expects for batches of a schema; raises ``Unsupported`` for a type without one."""
+    """The Arrow schema that Spark expects for batches of a schema. Raises ``Unsupported`` for a type without Arrow
+    type."""
     return pa.schema([(field["name"], _arrow_type(field["type"], field["name"])) for field in schema["fields"]])
 
 
@@ -294,7 +295,8 @@ def _arrow_type(kind: Json, column: str) -> pa.DataType:
         if _DAY_TIME.fullmatch(kind):
             return pa.duration("us")
         raise Unsupported(
-            f"Spark accepts no {kind!r} from Python; name the other columns with columns=, or give another schema=",
+            f"Spark does not accept {kind!r} from Python; name the other columns with columns=, or give another "
+            "schema=",
             column=column,
         )
     if kind["type"] == "array":
@@ -304,11 +306,11 @@ def _arrow_type(kind: Json, column: str) -> pa.DataType:
         return pa.map_(key, pa.field("value", _arrow_type(kind["valueType"], column)))
     if kind["type"] == "struct":
         return pa.struct([(field["name"], _arrow_type(field["type"], column)) for field in kind["fields"]])
-    return _arrow_type(kind["sqlType"], column)  # a type of the user's own
+    return _arrow_type(kind["sqlType"], column)  # a user-defined type
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Spark's Arrow schema with the types that ORC stores: intervals become numbers."""
+    """Spark's Arrow schema with the types that ORC stores. Intervals become numbers."""
     return pa.schema([field.with_type(_stored(field.type)) for field in schema])
 
 

@@ -1,6 +1,7 @@
-// What orcidx asks of a session's Hadoop file systems, with one call of the JVM for each question.
+// The operations on a session's Hadoop file systems that orcidx needs. Each operation is one call to the JVM.
 //
-// Compiled by Janino, which Spark ships. Listings come as one text: an iterator over py4j takes some 8 ms a file.
+// Janino, which Spark ships, compiles this class. Listings are returned as one text, because an iterator over py4j
+// takes some 8 ms per file.
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -27,7 +28,7 @@ public class HadoopFiles {
 
   static FileSystem of(Path path, Configuration conf) throws java.io.IOException { return path.getFileSystem(conf); }
 
-  // Whether Hadoop has a file system for the scheme; "" is that of plain paths.
+  // Whether Hadoop has a file system for the scheme. "" is the scheme of plain paths.
   public boolean knows(String scheme) {
     try {
       FileSystem.getFileSystemClass(scheme, conf);
@@ -53,7 +54,8 @@ public class HadoopFiles {
       .append(file.getModificationTime()).append(PART).append(etag == null ? "" : Served.item(etag));
   }
 
-  // The files that Spark has listed. Their own texts will not do: one of viewfs has the path behind it.
+  // The files that Spark has listed. The text of a status is not used, because in viewfs it also has the path behind
+  // it.
   public Object columns(scala.collection.Seq files) {
     Served.Columns columns = new Served.Columns();
     scala.collection.Iterator each = files.iterator();
@@ -61,7 +63,7 @@ public class HadoopFiles {
     return columns.answer();
   }
 
-  // Every file below a directory or prefix; "" where there is nothing.
+  // Every file below a directory or prefix. "" if there is no file.
   public Object list(String url) throws java.io.IOException {
     StringBuilder text = new StringBuilder();
     Path path = new Path(url);
@@ -74,7 +76,7 @@ public class HadoopFiles {
     return Served.text(text.toString());
   }
 
-  // One file; "" where there is nothing, "/" for a directory.
+  // One file. "" if it does not exist, "/" for a directory.
   public String status(String url) throws java.io.IOException {
     Path path = new Path(url);
     try {
@@ -88,7 +90,7 @@ public class HadoopFiles {
     }
   }
 
-  // Opens a file of at least so many bytes, by which s3a asks no more for its status; -1: nobody has asked.
+  // Opens a file whose size is known, so that s3a does not ask for its status again. A size of -1 means unknown.
   static FSDataInputStream opened(Path path, Configuration conf, long size) throws java.io.IOException {
     FileSystem files = of(path, conf);
     if (size < 0) return files.open(path);
@@ -104,7 +106,7 @@ public class HadoopFiles {
     }
   }
 
-  // Bytes from an offset on, fewer at the end of the file.
+  // Bytes from an offset on. Fewer bytes at the end of the file.
   public byte[] read(String url, long offset, int length, long size) throws java.io.IOException {
     FSDataInputStream stream = opened(new Path(url), conf, size);
     try {
@@ -115,13 +117,14 @@ public class HadoopFiles {
     }
   }
 
-  // The same, where py4j would send it in several pieces: port and length.
+  // The same, if py4j would send the bytes in several pieces. Returns port and length.
   public String serve(String url, long offset, int length, long size, byte[] password) throws java.io.IOException {
     return new Served(read(url, offset, length, size)).at(password);
   }
 
-  // Writes a file, whole or not at all where closing it makes it appear; else under another name first. False: there is
-  // one already. "how": "put" replaces, "conditional" asks the object store to refuse, "rename" has the namenode refuse.
+  // Writes a whole file or nothing, if closing the file makes it appear. Otherwise it is first written under another
+  // name. Returns false if the file already exists. "how": "put" replaces the file, "conditional" lets the object store
+  // refuse to replace it, "rename" lets the namenode refuse to.
   public boolean write(String url, byte[] data, String how, String temporary) throws java.io.IOException {
     Path path = new Path(url);
     FileSystem files = of(path, conf);
@@ -167,7 +170,7 @@ public class HadoopFiles {
     return true;
   }
 
-  // In one step of the namenode where the scheme is hdfs; of other file systems it looks, then renames.
+  // With the scheme hdfs, the namenode renames in one step. Other file systems are asked first, and then renamed.
   boolean renamed(FileSystem files, Path from, Path to, boolean replaces) throws java.io.IOException {
     if (!"hdfs".equals(files.getScheme())) {
       if (replaces) files.delete(to, false);
@@ -202,7 +205,7 @@ public class HadoopFiles {
     return of(path, conf).hasPathCapability(path, CONDITIONAL);
   }
 
-  // A setting, also one that is kept in a credential provider; null where there is none.
+  // A setting, which may also be in a credential provider. Null if it is not set.
   public String setting(String name) throws java.io.IOException {
     char[] found = conf.getPassword(name);
     return found == null ? null : new String(found).trim();

@@ -1,8 +1,9 @@
-// Restricts what Spark reads of ORC files to those that orcidx's indexes leave.
+// Restricts the ORC files that Spark reads to those that orcidx's indexes do not exclude.
 //
-// An optimizer rule, compiled by Janino, which Spark ships, when orcidx.spark.enable is called: for every scan of Spark's
-// own ORC source that has an index it puts an index of files in place of Spark's that leaves out what Python names. Meaning and plans stay
-// Spark's: a file falls only where a filter that Spark itself tests on each row holds for no row of it.
+// This is an optimizer rule. Janino, which Spark ships, compiles it when orcidx.spark.enable is called. Every scan of
+// Spark's own ORC source with an index gets another index of files, which skips the files that Python names. Meaning
+// and plans stay Spark's: a file is skipped only if a filter that Spark itself tests on each row is true for no row of
+// the file.
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.In;
@@ -32,9 +33,10 @@ public class IndexedFilesRule extends Rule {
 
   public IndexedFilesRule() { }
 
-  // Python's answers. A question and a Listing: the numbers of the files that fall. The directories of relations, and null
-  // for a Listing: the numbers of the relations that may have an index. Numbers are joined by commas; empty for none.
-  // A setter, for which py4j makes a proxy of an object of Python's.
+  // Calls Python. For a question and a Listing, Python returns the numbers of the files to skip. For the directories of
+  // relations, and null for the Listing, Python returns the numbers of the relations that may have an index. Numbers
+  // are separated by commas; the text is empty if there are none. This is a setter, for which py4j makes a proxy of a
+  // Python object.
   public void setAsked(java.util.function.BiFunction asked) { this.asked = asked; }
 
   public TreeNode apply(TreeNode plan) {
@@ -58,7 +60,7 @@ public class IndexedFilesRule extends Rule {
     });
   }
 
-  // The relation of a scan of Spark's own ORC source whose index of files is Spark's; null for any other node.
+  // The relation of a scan of Spark's own ORC source that has Spark's index of files. Null for any other node.
   static HadoopFsRelation filesOf(Object node) {
     if (!(node instanceof LogicalRelation) || ((LogicalRelation) node).isStreaming()) return null;
     if (!(((LogicalRelation) node).relation() instanceof HadoopFsRelation)) return null;
@@ -67,8 +69,8 @@ public class IndexedFilesRule extends Rule {
     return own ? null : files;
   }
 
-  // The relations that may have an index. Python is asked once for all: while a query runs, its tasks have the processors,
-  // and each question then waits 2 to 20 ms for them.
+  // The relations that may have an index. Python is called once for all relations: while a query runs, its tasks use
+  // the processors, and each call then waits 2 to 20 ms for them.
   static java.util.Set indexed(LogicalPlan plan, java.util.function.BiFunction asked) {
     final java.util.ArrayList relations = new java.util.ArrayList();
     final StringBuilder question = new StringBuilder();
@@ -91,14 +93,15 @@ public class IndexedFilesRule extends Rule {
       if (numbers == null || numbers.length() == 0) return found;
       String[] each = numbers.split(",");
       for (int i = 0; i < each.length; i++) found.add(relations.get(Integer.parseInt(each[i])));
-    } catch (RuntimeException error) { // whatever becomes of Python: Spark's index of files stays
+    } catch (RuntimeException error) { // if Python fails, the index of files stays that of Spark
       found.clear();
     }
     return found;
   }
 
-  // Partition columns, columns of text that is not compared by its bytes, names of options of the relation; the JVM's zone,
-  // whether types of partitions are inferred, and how many tasks run at a time: twelve calls of py4j would ask for these.
+  // Partition columns, columns of text that is not compared by its bytes, names of options of the relation, the JVM's
+  // zone, whether types of partitions are inferred, and how many tasks run at a time. py4j would need twelve calls for
+  // these facts.
   static String about(HadoopFsRelation files) {
     StringBuilder text = new StringBuilder(items(java.util.Arrays.asList(files.partitionSchema().fieldNames()).iterator()));
     text.append(PART);
@@ -108,8 +111,8 @@ public class IndexedFilesRule extends Rule {
       if (fields[i].dataType().typeName().startsWith("string collate")) collated.add(fields[i].name());
     }
     text.append(items(collated.iterator())).append(PART).append(items(names(files.options().keysIterator())));
-    // The settings of the session and of Hadoop, overlaid by the options: as the reader of the files gets them, which
-    // is made after the files are listed.
+    // The settings of the session and of Hadoop, overridden by the options. The reader of the files, which is made
+    // after the files are listed, gets the same settings.
     Configuration settings = files.sparkSession().sessionState().newHadoopConfWithOptions(files.options());
     if (settings.getBoolean(POSITIONAL, false)) text.append(ITEM).append(POSITIONAL);
     if (settings.get(FILE_LENGTH) != null) text.append(ITEM).append(FILE_LENGTH);
@@ -134,7 +137,8 @@ public class IndexedFilesRule extends Rule {
     return text.toString();
   }
 
-  // Conditions in Catalyst's JSON, which does not tell what is in an InSet: it is written as the In that it was.
+  // Conditions in Catalyst's JSON. It does not show the values of an InSet, so an InSet is written as the In that it
+  // was.
   static String json(scala.collection.@SEQ@ conditions) {
     StringBuilder text = new StringBuilder("[");
     for (int i = 0; i < conditions.size(); i++) {
@@ -196,7 +200,7 @@ public class IndexedFilesRule extends Rule {
       scala.collection.@SEQ@ found = inner.listFiles(partitions, conditions);
       if (conditions.isEmpty()) return found;
       String fallen;
-      try { // whatever becomes of Python: all files are read
+      try { // if Python fails, all files are read
         String question = items(names(inner.rootPaths().iterator())) + PART + about(files) + PART + json(conditions);
         fallen = (String) asked.apply(Served.text(question), new Listing(found));
       } catch (RuntimeException error) {
@@ -228,7 +232,8 @@ public class IndexedFilesRule extends Rule {
     public scala.Option metadataOpsTimeNs() { return inner.metadataOpsTimeNs(); }
     public String toString() { return inner.toString(); }
     public int hashCode() { return inner.hashCode(); }
-    // Not equal to what it is made of: Catalyst drops a change after which a plan equals the one before.
+    // This must not be equal to its inner index, because Catalyst drops a change if the plan after it equals the plan
+    // before.
     public boolean equals(Object other) {
       return other instanceof OrcidxFileIndex && inner.equals(((OrcidxFileIndex) other).inner);
     }

@@ -1,22 +1,23 @@
-// A long text or the bytes of a file, for Python to take at a port of this machine.
+// A long text or the bytes of a file, which Python fetches at a port of this machine.
 //
-// py4j sends a text above 8 kB in pieces, of which the second waits 40 ms for an acknowledgement, and moves bytes as text,
-// 5 to 14 MB a second. This holds in both directions in which the JVM sends: answers, and what it asks of Python.
+// py4j sends a text above 8 kB in pieces. The second piece waits 40 ms for an acknowledgement. py4j also sends bytes as
+// text, 5 to 14 MB a second. This is true for both kinds of data that the JVM sends: answers, and calls to Python.
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FileStatus;
 
 public class Served {
   static final int PATIENCE = 30000; // milliseconds
-  static final int MOST = 6000; // bytes that py4j sends in one piece, with what it adds
+  static final int MOST = 6000; // bytes that py4j sends in one piece, together with its own bytes
   static final String ITEM = "\u0001", PART = "\u0002";
 
-  static final int ESCAPE = 3; // a letter
+  static final int ESCAPE = 3; // a control character
 
   final byte[] data;
 
   public Served(byte[] data) { this.data = data; }
 
-  // A name in which nothing is taken for a separator: those, and the escape, are written as it and a digit.
+  // A name without separators. Each separator, and the escape character, is replaced by the escape character and a
+  // digit.
   public static String item(String name) {
     if (name.indexOf(1) < 0 && name.indexOf(2) < 0 && name.indexOf(ESCAPE) < 0) return name;
     StringBuilder text = new StringBuilder();
@@ -30,12 +31,12 @@ public class Served {
 
   // The text itself, if it is short.
   public static Object text(String text) {
-    if (text.length() <= MOST / 3) return text; // whatever the letters are
+    if (text.length() <= MOST / 3) return text; // a letter takes at most 3 bytes
     byte[] data = text.getBytes(java.nio.charset.StandardCharsets.UTF_8);
     return data.length <= MOST ? (Object) text : new Served(data);
   }
 
-  // Port and length. The first that connects is given the length and the bytes, if it says the password.
+  // Returns port and length. The first client that sends the password gets the length and the bytes.
   public String at(final byte[] password) throws java.io.IOException {
     final java.net.ServerSocket door = new java.net.ServerSocket(0, 1, java.net.InetAddress.getByName("127.0.0.1"));
     Thread server = new Thread("orcidx serves bytes") {
@@ -43,7 +44,7 @@ public class Served {
         try {
           give(door, data, password);
         } catch (java.io.IOException error) {
-          // the other side has gone, and misses the bytes
+          // the client has disconnected, so it does not get the bytes
         }
       }
     };
@@ -69,7 +70,7 @@ public class Served {
     }
   }
 
-  // A listing, column by column: paths as Hadoop spells them, bytes, milliseconds, tags of object stores.
+  // A listing in columns: paths in Hadoop's spelling, bytes, milliseconds, tags of object stores.
   public static class Columns {
     final StringBuilder paths = new StringBuilder(), sizes = new StringBuilder(), times = new StringBuilder();
     final StringBuilder tags = new StringBuilder();
