@@ -6,6 +6,7 @@ import io
 import json
 import struct
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -164,3 +165,14 @@ def test_frames_that_are_refused() -> None:
             list(read_avro(memoryview(broken)))
     with pytest.raises(Unsupported, match="lz77"):
         list(read_avro(container(SCHEMA, b"", 0, "lz77")))
+
+
+def test_threads_share_what_is_known_of_a_schema() -> None:
+    """Each walks a block of its own."""
+    records = [{"n": number, "s": "x" * (number % 50)} for number in range(20_000)]
+    files = [write_avro(json.dumps(SCHEMA).encode(), "null", records[: 2000 * part]) for part in range(1, 9)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda data: len(list(read_avro(memoryview(data)))), files * 4))
+    assert found == [2000 * part for part in range(1, 9)] * 4
+    known = avro_file._understood(json.dumps(SCHEMA).encode())
+    assert avro_file._understood(json.dumps(SCHEMA).encode()) is known

@@ -27,7 +27,7 @@ import zstandard
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.extras import needed
 from orcidx.paimon.json_object import parse_json_object
-from orcidx.paimon_table.avro.values import ValueSizes, read_bytes, read_long
+from orcidx.paimon_table.avro.values import ValueSizes, read_long, read_metadata
 
 __all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
@@ -75,12 +75,18 @@ def read_avro_file(data: memoryview) -> AvroFile:
 def parsed_schema(schema_text: bytes) -> Any:
     """A checked schema for fastavro, without logical types. It must not be changed. Raises ``CorruptFile``. The latest
     schemas are kept, because all files of one kind from one writer have the same schema."""
-    return (_parsed_schema if len(schema_text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__)(schema_text)
+    return _understood(schema_text)[0]
+
+
+def _understood(schema_text: bytes) -> tuple[Any, ValueSizes]:
+    """The schema for fastavro, and the sizes of its values."""
+    return (_kept_schema if len(schema_text) <= LARGEST_KEPT_SCHEMA else _kept_schema.__wrapped__)(schema_text)
 
 
 @lru_cache(KEPT_SCHEMAS)
-def _parsed_schema(schema_text: bytes) -> Any:
-    return _fastavro().parse_schema(_checked_schema(schema_text))
+def _kept_schema(schema_text: bytes) -> tuple[Any, ValueSizes]:
+    checked = _checked_schema(schema_text)
+    return _fastavro().parse_schema(checked), ValueSizes(checked)
 
 
 @cache
@@ -97,7 +103,7 @@ def _header(data: memoryview) -> _Header:
     """The schema's text, the codec, and the position of the sync marker, which ends the header."""
     if data[:4] != MAGIC:
         raise CorruptFile("not an Avro file", offset=0)
-    metadata, at = _metadata(data, 4)
+    metadata, at = read_metadata(data, len(MAGIC))
     codec = metadata.get("avro.codec", b"null").decode("latin-1")
     if codec not in _CODECS:
         raise Unsupported(f"Avro codec {codec!r:.40} is not supported; supported are {', '.join(_CODECS)}")
@@ -111,12 +117,11 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
 
 def _records_behind(header: _Header, data: memoryview) -> Iterator[dict[str, Any]]:
     schema_text, codec, at = header
-    schema = parsed_schema(schema_text)
+    schema, sizes = _understood(schema_text)
     sync = data[at : at + SYNC]
     at += SYNC
     if len(sync) != SYNC:
         raise CorruptFile("Avro file is cut off in its header", offset=at)
-    sizes = ValueSizes(schema)
     taken = plain = 0
     while at < len(data):
         start = at
@@ -151,23 +156,6 @@ def _records(schema: Any, block: bytes, count: int, start: int) -> list[dict[str
     except _DECODE_ERRORS as error:
         raise CorruptFile(f"Avro record cannot be decoded: {type(error).__name__}: {error}", offset=start) from None
     return records
-
-
-def _metadata(data: memoryview, at: int) -> tuple[dict[str, bytes], int]:
-    metadata: dict[str, bytes] = {}
-    while True:
-        count, at = read_long(data, at)
-        if count == 0:
-            return metadata, at
-        if count < 0:  # a negative count is followed by the block's size in bytes
-            count = -count
-            _, at = read_long(data, at)
-        if count > len(data) - at:
-            raise CorruptFile(f"Avro metadata cannot have {count} entries", offset=at)
-        for _ in range(count):
-            key, at = read_bytes(data, at)
-            value, at = read_bytes(data, at)
-            metadata[key.decode("utf-8", "replace")] = value
 
 
 # ---------------------------------------------------------------------- schema

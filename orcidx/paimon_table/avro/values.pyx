@@ -9,6 +9,8 @@ creating objects. The walk ends when the values would take more memory than a li
     union: long number of the branch, its value | record: its fields, in order
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
 import numpy as np
 
 from orcidx.errors import CorruptFile
@@ -46,44 +48,72 @@ _PRIMITIVES = {
 }
 
 
-def read_bytes(const unsigned char[::1] data, Py_ssize_t at):
-    """The bytes behind a length at position ``at``, and the position of their end. Raises ``CorruptFile``."""
-    length, at = read_long(data, at)
-    if not 0 <= length <= data.shape[0] - at:
-        raise CorruptFile(f"Avro text of {length} bytes does not fit into the file", offset=at)
-    return bytes(data[at:at + length]), at + length
+def read_metadata(const unsigned char[::1] data, Py_ssize_t at):
+    """The map of texts to bytes at ``at``, with which a file begins, and the position of its end. Raises
+    ``CorruptFile``."""
+    cdef long long count, _i
+    metadata = {}
+    while True:
+        count = next_long(data, &at)
+        if count == 0:
+            return metadata, at
+        if count < 0:  # a negative count is followed by the block's size in bytes
+            count = -count
+            next_long(data, &at)
+        if not 0 < count <= data.shape[0] - at:
+            raise CorruptFile(f"Avro metadata cannot have {count} entries", offset=at)
+        for _i in range(count):
+            key = next_bytes(data, &at)
+            metadata[key.decode("utf-8", "replace")] = next_bytes(data, &at)
 
 
 def read_long(const unsigned char[::1] data, Py_ssize_t at):
     """The value of a zigzag varint of at most 64 bits, and the position of its end. Raises ``CorruptFile``."""
+    cdef long long value = next_long(data, &at)
+    return value, at
+
+
+cdef bytes next_bytes(const unsigned char[::1] data, Py_ssize_t *at):
+    cdef long long length = next_long(data, at)
+    cdef Py_ssize_t start = at[0]
+    if not 0 <= length <= data.shape[0] - start:
+        raise CorruptFile(f"Avro text of {length} bytes does not fit into the file", offset=start)
+    at[0] = start + <Py_ssize_t> length
+    return PyBytes_FromStringAndSize(<const char*> &data[start], <Py_ssize_t> length) if length else b""
+
+
+cdef long long next_long(const unsigned char[::1] data, Py_ssize_t *at) except? -1:
     cdef unsigned long long raw = 0
-    cdef Py_ssize_t start = at
+    cdef Py_ssize_t start = at[0]
     cdef int shift = 0
     cdef unsigned char byte
-    while shift < 70 and 0 <= at < data.shape[0]:
-        byte = data[at]
-        at += 1
+    while shift < 70 and 0 <= at[0] < data.shape[0]:
+        byte = data[at[0]]
+        at[0] += 1
         if shift == 63 and byte > 1:
             break
         raw |= (<unsigned long long> (byte & 0x7F)) << shift
         if byte < 0x80:
-            return <long long> (raw >> 1) ^ -<long long> (raw & 1), at
+            return <long long> (raw >> 1) ^ -<long long> (raw & 1)
         shift += 7
     raise CorruptFile("Avro integer is cut off or too long", offset=start)
 
 
+cdef struct Walk:
+    const unsigned char *data
+    Py_ssize_t at
+    Py_ssize_t end
+    long long left
+
+
 cdef class ValueSizes:
-    """Walks values of a checked schema, in which no type contains itself."""
+    """Walks values of a checked schema, in which no type contains itself. Many threads may use one."""
 
     cdef int[::1] kinds
     cdef int[::1] firsts
     cdef int[::1] counts
     cdef int[::1] children
     cdef int root
-    cdef const unsigned char *data
-    cdef Py_ssize_t at
-    cdef Py_ssize_t end
-    cdef long long left
 
     def __init__(self, schema):
         nodes = []  # (kind, first of children, children)
@@ -97,111 +127,114 @@ cdef class ValueSizes:
         """Walks the ``records`` records that fill ``block``. Returns the bytes of memory that they will take, or -1 if
         that is more than ``most``.
 
-        Raises ``CorruptFile`` if the block ends before or after its records. Not thread-safe.
+        Raises ``CorruptFile`` if the block ends before or after its records.
         """
         cdef int outcome = SOUND
         cdef long long i = 0
-        self.data = &block[0] if block.shape[0] else NULL
-        self.at, self.end, self.left = 0, block.shape[0], most
+        cdef Walk walk
+        walk.data = &block[0] if block.shape[0] else NULL
+        walk.at, walk.end, walk.left = 0, block.shape[0], most
         with nogil:
             while i < records and outcome == SOUND:
-                outcome = self._value(self.root)
+                outcome = self._value(&walk, self.root)
                 i += 1
         if outcome == TOO_MUCH:
             return -1
         if outcome != SOUND:
             raise CorruptFile("Avro record is cut off" if outcome == CUT else "Avro record has a union branch or a length that is not valid")
-        if self.at != self.end:
-            raise CorruptFile(f"Avro block has {self.end - self.at} bytes after its last record")
-        return most - self.left
+        if walk.at != walk.end:
+            raise CorruptFile(f"Avro block has {walk.end - walk.at} bytes after its last record")
+        return most - walk.left
 
-    cdef int _value(self, int node) noexcept nogil:
+    cdef int _value(self, Walk *walk, int node) noexcept nogil:
         cdef int kind = self.kinds[node], first = self.firsts[node], count = self.counts[node], i, outcome
         cdef long long number = 0
-        cdef Py_ssize_t start = self.at
+        cdef Py_ssize_t start = walk.at
         if kind == RECORD:
-            self.left -= DICT + SLOT * count
+            walk.left -= DICT + SLOT * count
             for i in range(count):
-                if self.left < 0:
+                if walk.left < 0:
                     return TOO_MUCH
-                outcome = self._value(self.children[first + i])
+                outcome = self._value(walk, self.children[first + i])
                 if outcome != SOUND:
                     return outcome
         elif kind == UNION:
-            if not self._long(&number):
+            if not _long(walk, &number):
                 return CUT
             if not 0 <= number < count:
                 return WRONG
-            return self._value(self.children[first + number])
+            return self._value(walk, self.children[first + number])
         elif kind == ARRAY or kind == MAP:
-            self.left -= LIST if kind == ARRAY else DICT
-            return self._items(self.children[first], kind == MAP)
+            walk.left -= LIST if kind == ARRAY else DICT
+            return self._items(walk, self.children[first], kind == MAP)
         elif kind == LONG:
-            if not self._long(&number):
+            if not _long(walk, &number):
                 return CUT
-            self.left -= POINTER if self.at - start == 1 else NUMBER
+            walk.left -= POINTER if walk.at - start == 1 else NUMBER
         elif kind == BYTES:
-            return self._bytes()
+            return _bytes(walk)
         else:
-            self.at += 1 if kind == BOOLEAN else 4 if kind == FLOAT else 8 if kind == DOUBLE else 0
-            self.left -= NUMBER if kind >= FLOAT else POINTER
-            if self.at > self.end:
+            walk.at += 1 if kind == BOOLEAN else 4 if kind == FLOAT else 8 if kind == DOUBLE else 0
+            walk.left -= NUMBER if kind >= FLOAT else POINTER
+            if walk.at > walk.end:
                 return CUT
-        return TOO_MUCH if self.left < 0 else SOUND
+        return TOO_MUCH if walk.left < 0 else SOUND
 
-    cdef int _items(self, int child, bint keyed) noexcept nogil:
+    cdef int _items(self, Walk *walk, int child, bint keyed) noexcept nogil:
         cdef long long count = 0, size = 0
         cdef int outcome
         while True:
-            if not self._long(&count):
+            if not _long(walk, &count):
                 return CUT
             if count == 0:
-                return TOO_MUCH if self.left < 0 else SOUND
+                return TOO_MUCH if walk.left < 0 else SOUND
             if count < 0:
-                if not self._long(&size):
+                if not _long(walk, &size):
                     return CUT
-                if count < -self.end:
+                if count < -walk.end:
                     return CUT
                 count = -count
             while count > 0:
                 count -= 1
-                self.left -= SLOT if keyed else POINTER
-                if self.left < 0:
+                walk.left -= SLOT if keyed else POINTER
+                if walk.left < 0:
                     return TOO_MUCH
                 if keyed:
-                    outcome = self._bytes()
+                    outcome = _bytes(walk)
                     if outcome != SOUND:
                         return outcome
-                outcome = self._value(child)
+                outcome = self._value(walk, child)
                 if outcome != SOUND:
                     return outcome
 
-    cdef int _bytes(self) noexcept nogil:
-        cdef long long length = 0
-        if not self._long(&length):
-            return CUT
-        if length < 0:
-            return WRONG
-        if length > self.end - self.at:
-            return CUT
-        self.at += <Py_ssize_t> length
-        self.left -= TEXT + length
-        return TOO_MUCH if self.left < 0 else SOUND
 
-    cdef bint _long(self, long long *value) noexcept nogil:
-        """A zigzag varint of at most ten bytes. False if it is cut off or longer."""
-        cdef unsigned long long raw = 0
-        cdef int shift = 0
-        cdef unsigned char byte
-        while shift < 70 and self.at < self.end:
-            byte = self.data[self.at]
-            self.at += 1
-            raw |= (<unsigned long long> (byte & 0x7F)) << shift if shift < 64 else 0
-            if byte < 0x80:
-                value[0] = <long long> (raw >> 1) ^ -<long long> (raw & 1)
-                return True
-            shift += 7
-        return False
+cdef int _bytes(Walk *walk) noexcept nogil:
+    cdef long long length = 0
+    if not _long(walk, &length):
+        return CUT
+    if length < 0:
+        return WRONG
+    if length > walk.end - walk.at:
+        return CUT
+    walk.at += <Py_ssize_t> length
+    walk.left -= TEXT + length
+    return TOO_MUCH if walk.left < 0 else SOUND
+
+
+cdef bint _long(Walk *walk, long long *value) noexcept nogil:
+    """A zigzag varint of at most ten bytes. False if it is cut off or longer."""
+    cdef unsigned long long raw = 0
+    cdef int shift = 0
+    cdef unsigned char byte
+    while shift < 70 and walk.at < walk.end:
+        byte = walk.data[walk.at]
+        walk.at += 1
+        raw |= (<unsigned long long> (byte & 0x7F)) << shift if shift < 64 else 0
+        if byte < 0x80:
+            value[0] = <long long> (raw >> 1) ^ -<long long> (raw & 1)
+            return True
+        shift += 7
+    return False
 
 
 def _node(schema, list nodes, list children, dict named):

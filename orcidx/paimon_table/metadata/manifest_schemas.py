@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
@@ -15,6 +16,9 @@ from orcidx.paimon.json_object import parse_json_object
 __all__ = ["INDEX_MANIFEST_SCHEMA", "MANIFEST_LIST_SCHEMA", "MANIFEST_SCHEMA", "completed", "field_names", "new_codec"]
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
+_KEPT_RECORDS, _LARGEST_KEPT_SCHEMA = 16, 16 << 10
+"""How many records of schemas are kept with their fields, and the most bytes of a schema's text. A change makes several
+records of the same few schemas."""
 _CODECS = {"zstd": "zstandard", "snappy": "snappy", "deflate": "deflate", "none": "null", "null": "null"}
 
 
@@ -117,7 +121,7 @@ def new_codec(options: Mapping[str, str]) -> str:
 
 def field_names(schema_text: bytes, *path: str) -> frozenset[str]:
     """The names of the fields of the schema's record, or of the record in its field ``path``."""
-    return frozenset(_fields(parse_json_object(schema_text, "Avro schema"), path))
+    return frozenset(_fields(schema_text, path))
 
 
 def completed(
@@ -127,7 +131,7 @@ def completed(
 
     Given fields that the schema lacks are left out; they must be None or in ``may_lose``. Raises ``Unsupported`` if a
     field has no default."""
-    fields = _fields(parse_json_object(schema_text, "Avro schema"), path)
+    fields = _fields(schema_text, path)
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
     if lost := sorted(set(lost) - set(may_lose)):
         raise Unsupported(
@@ -146,9 +150,19 @@ def completed(
     return made
 
 
-def _fields(schema: Any, path: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def _fields(schema_text: bytes, path: tuple[str, ...]) -> Mapping[str, dict[str, Any]]:
+    """The fields of a record by name. They must not be changed."""
+    return (_kept_fields if len(schema_text) <= _LARGEST_KEPT_SCHEMA else _kept_fields.__wrapped__)(schema_text, path)
+
+
+@lru_cache(_KEPT_RECORDS)
+def _kept_fields(schema_text: bytes, path: tuple[str, ...]) -> Mapping[str, dict[str, Any]]:
+    return _fields_at(parse_json_object(schema_text, "Avro schema"), path)
+
+
+def _fields_at(schema: Any, path: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     for step in path:
-        schema = _fields(schema, ())[step]["type"]
+        schema = _fields_at(schema, ())[step]["type"]
         schema = next((branch for branch in schema if branch != "null"), None) if isinstance(schema, list) else schema
         if isinstance(schema, dict) and schema.get("type") == "array":
             schema = schema["items"]
