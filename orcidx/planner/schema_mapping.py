@@ -270,7 +270,7 @@ def _decoding(want: pa.DataType, options: ReadOptions) -> ReadOptions:
     """The options, with the wanted timestamp unit if there is one."""
     units = set(_units(want))
     if len(units) == 1 and units != {options.timestamp_unit}:
-        return replace(options, timestamp_unit=units.pop())
+        return options.override(timestamp_unit=units.pop())
     return options
 
 

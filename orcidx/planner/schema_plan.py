@@ -139,7 +139,7 @@ class SchemaColumns:
     @cached_property
     def askable(self) -> dict[str, FieldSource]:
         """Every column that a predicate may use, by name: the columns of the file, the wanted schema and the job."""
-        exact = replace(self.request.options, strings="string", timestamp_unit="ns", calendar="proleptic")
+        exact = self.request.options.override(strings="string", timestamp_unit="ns", calendar="proleptic")
         found: dict[str, FieldSource] = {}
         for source in self._map(None, exact, frozenset()):
             kind = source.field.type if source.column is None else arrow_type(source.column, exact)
@@ -302,8 +302,8 @@ class SchemaPlan:
         self._check_encrypted([*output, *predicate])
         strings = self._decoding.strings
         chosen = [source.options or self.options for source in sources]
-        decoding = [one if one.strings == strings else replace(one, strings=strings) for one in chosen]
-        exact_options = replace(self._decoding, timestamp_unit="ns", calendar="proleptic")
+        decoding = [one if one.strings == strings else one.override(strings=strings) for one in chosen]
+        exact_options = self._decoding.override(timestamp_unit="ns", calendar="proleptic")
         kinds = [arrow_type(*one, dictionaries=self.dictionaries) for one in zip(output, decoding)]
         fields = [_as_wanted(source.field, kind) for source, kind in zip(sources, kinds)]
         row_number = None
@@ -339,7 +339,7 @@ class SchemaPlan:
         views afterwards."""
         if self.options.strings != "view" or not (self.where is not None or self.leaves_rows):
             return self.options
-        return replace(self.options, strings="string")
+        return self.options.override(strings="string")
 
     def _check_encrypted(self, columns: list[OrcType]) -> None:
         if self.secret is None:

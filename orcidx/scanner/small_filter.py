@@ -92,7 +92,7 @@ def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     They must be opened if the predicate uses a name that is not a column of the file. They must also be opened if it
     uses timestamps, because the type of timestamps depends on the file's statistics.
     """
-    if not ENABLED or plan.where is None or plan.request.row_numbers is not None or not plan.is_complete:
+    if not ENABLED or plan.where is None or not plan.is_complete:
         return None
     if plan.asked_constants or not plan.predicate or any(plan.timestamps):
         return None

@@ -13,6 +13,7 @@ from paimon_empty import empty_table
 from paimon_table.delete_random import Tally, run
 
 from orcidx.paimon import open_table
+from orcidx.paimon_table.read import orc_rows
 from orcidx.planner.stripe_pruning import FilePruner
 from orcidx.predicate import col
 from orcidx.pruning.selection import RowSelection
@@ -66,6 +67,25 @@ def test_statistics_that_are_wrong_make_no_row_match(tmp_path: Path, monkeypatch
     monkeypatch.setattr(small_filter, "ENABLED", False)  # which asks no pruner
     assert open_table(folder).scan(where=col("id") == 7).to_table().num_rows == 100
     assert open_table(folder).delete(col("id") == 7).rows == 99
+
+
+@pytest.mark.levels("small files filtered")
+def test_a_small_file_is_not_opened(tmp_path: Path, monkeypatch: Any) -> None:
+    """But for the first of its kind: its rows are decoded and tested at once, as a scan does."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the file was opened")
+
+    folder = empty_table(tmp_path / "t")
+    for start in (0, 100):
+        rows = range(start, start + 100)
+        open_table(folder).append(pa.table({"id": rows, "city": [f"c{id % 7}" for id in rows]}))
+    assert open_table(folder).delete(col("id") == 3).rows == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(orc_rows, "open_file", refused)
+        assert open_table(folder).delete((col("id") >= 95) & (col("city") == "c4")).rows == 15
+    left = open_table(folder).scan().to_table()["id"].to_pylist()
+    assert left == [id for id in range(200) if id != 3 and not (id >= 95 and id % 7 == 4)]
 
 
 @pytest.mark.parametrize("value", ["a", "a\x01", "ab"])

@@ -103,6 +103,23 @@ def test_rows_and_work_are_those_of_opened_files(
     assert scan.count_rows() == count == table.num_rows
 
 
+@pytest.mark.levels("small files filtered")
+@pytest.mark.parametrize("columns", [["key", "word"], []])
+def test_numbered_rows_under_a_condition(
+    paths: list[str], columns: list[str], taken: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = (col("word") == "w3") | (col("key") == 205) | (col("key") >= 500)
+    scan = orcidx.scan(paths, columns, where=where, row_numbers="number")
+    wanted = opened(monkeypatch, scan.to_table)
+    forget_metadata()
+    found = scan.to_table()
+    assert found.equals(wanted)
+    numbers = found["number"].to_pylist()
+    assert found.num_rows > 100
+    assert numbers[-1] == ROWS - 1
+    assert taken == paths[1:]
+
+
 def test_which_files_are_opened(paths: list[str], taken: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for is_on in (False, True):
         forget_metadata()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,11 +13,12 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile
 from orcidx.explain.model import FileExplanation
 from orcidx.paimon_table.read.file_rows import FileRows
+from orcidx.paimon_table.read.shared_reading import small_files
 from orcidx.planner.request import FileJob
 from orcidx.scanner.file import open_file
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
-from orcidx.scanner.small_files import SmallRows
+from orcidx.scanner.small_files import SmallFiles, SmallRows
 
 __all__ = ["OrcRows"]
 
@@ -27,7 +28,7 @@ class OrcRows(FileRows):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that satisfy the predicate pushed to the file."""
-        small = self._small()
+        small = self._small(self.reading.small)
         if small is not None:
             yield from small.batches
             return
@@ -53,12 +54,21 @@ class OrcRows(FileRows):
         numbers = "row_number"
         while numbers in names:
             numbers += "_"
+        with self._numbered(numbers) as batches:
+            for batch in batches:
+                places = batch.column(numbers).to_numpy(zero_copy_only=False)
+                yield batch.drop_columns([numbers]), places
+
+    @contextmanager
+    def _numbered(self, numbers: str) -> Iterator[Iterable[pa.RecordBatch]]:
+        small = self._small(small_files(self.reading, self.metrics, row_numbers=numbers))
+        if small is not None:  # its rows were all tested
+            yield small.batches
+            return
         with self.scan(numbers) as scan:
             tested = replace(scan, request=replace(scan.request, tests_each=True))
             with tested.to_batches() as batches:
-                for batch in batches:
-                    places = batch.column(numbers).to_numpy(zero_copy_only=False)
-                    yield batch.drop_columns([numbers]), places
+                yield batches
 
     @contextmanager
     def scan(self, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
@@ -68,25 +78,28 @@ class OrcRows(FileRows):
         even without a predicate."""
         with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
-            wanted = [entry.file_field.name for entry in self.reading.entries if entry.file_field is not None]
-            names = [(name,) for name in dict.fromkeys(wanted)]
             deleted = None if self.file.deletion is None else self.file.deletion.read()
             top = self.kept.among(index) if self.kept.scan.top else None
             pushed = self.kept.pushed
             numbers = row_numbers or False
             asked = self.kept.unopened() if indexed and index is None else index
             yield opened.scan(
-                names, pushed, selection=top, deletion_vector=deleted, file_index=asked, row_numbers=numbers
+                self.reading.names,
+                pushed,
+                selection=top,
+                deletion_vector=deleted,
+                file_index=asked,
+                row_numbers=numbers,
             )
 
-    def _small(self) -> SmallRows | None:
+    def _small(self, files: SmallFiles | None) -> SmallRows | None:
         """The rows of a small file that can be read without opening an ``OrcFile``. None if the file is not such a
         file."""
         indexed = self.file.embedded_index is not None or self.file.index is not None
-        if self.reading.small is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
+        if files is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
             return None
         skipped = self.metrics.files_skipped
-        found = self.reading.small.take(FileJob(self.file.source))
+        found = files.take(FileJob(self.file.source))
         self.metrics.files_skipped = skipped  # for a table, these are the files that its plan skips
         if found is not None:
             self._check_rows(found.stored)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.top_rows import SortKey
 
-__all__ = ["Asked", "Shared", "SharedReading", "shared_reading", "table_arrow_schema", "table_bound"]
+__all__ = ["Asked", "Shared", "SharedReading", "shared_reading", "small_files", "table_arrow_schema", "table_bound"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -35,6 +35,12 @@ class SharedReading:
     schema: pa.Schema
     options: ReadOptions
     small: SmallFiles | None
+
+    @property
+    def names(self) -> list[tuple[str]]:
+        """The columns of the files that are read."""
+        names = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
+        return [(name,) for name in dict.fromkeys(names)]
 
 
 class Asked(Protocol):
@@ -95,18 +101,16 @@ def shared_reading(
         "timestamp_unit": _unit(schema),
     }
     options = scan.options.override(**known)
-    small = _small_files(where, entries, options, metrics) if is_orc and not scan.top else None
-    return SharedReading(where, rest, entries, schema, options, small)
+    reading = SharedReading(where, rest, entries, schema, options, None)
+    # where no column of the files is read, their rows are only counted
+    small = small_files(reading, metrics) if is_orc and not scan.top and reading.names else None
+    return reading if small is None else replace(reading, small=small)
 
 
-def _small_files(
-    where: FileWhere, entries: Sequence[FieldMapping], options: ReadOptions, metrics: ScanMetrics
-) -> SmallFiles | None:
-    """The reader of small files. None if no column of the files is read; then only their rows are counted."""
-    names = [(entry.file_field.name,) for entry in entries if entry.file_field is not None]
-    if not names:
-        return None
-    asked = make_scan([], names, where.pushed, limit=None, row_numbers=False, schema=None, options=options)
+def small_files(reading: SharedReading, metrics: ScanMetrics, *, row_numbers: str | None = None) -> SmallFiles:
+    """The reader of small ORC files. ``row_numbers``: the name of a column with the rows' positions."""
+    numbers, where = row_numbers or False, reading.where.pushed
+    asked = make_scan([], reading.names, where, limit=None, row_numbers=numbers, schema=None, options=reading.options)
     return SmallFiles(asked.request, metrics, tails_alone=False)
 
 
