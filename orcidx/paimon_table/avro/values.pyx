@@ -141,7 +141,8 @@ cdef class ValueSizes:
         if outcome == TOO_MUCH:
             return -1
         if outcome != SOUND:
-            raise CorruptFile("Avro record is cut off" if outcome == CUT else "Avro record has a union branch or a length that is not valid")
+            wrong = "is cut off" if outcome == CUT else "has a union branch or a length that is not valid"
+            raise CorruptFile(f"Avro record {wrong}")
         if walk.at != walk.end:
             raise CorruptFile(f"Avro block has {walk.end - walk.at} bytes after its last record")
         return most - walk.left
