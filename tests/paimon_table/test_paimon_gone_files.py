@@ -47,7 +47,7 @@ def test_a_scan_is_planned_again_where_its_files_are_gone(table: PaimonTable, ki
     opened, pinned = open_table(table.path), open_table(table.path, snapshot_id=1)
     scan = opened.scan(None, "a = 1")
     (table.path / "bucket-0" / f"data-1.{kind}").unlink()
-    with pytest.raises(FileGone, match="is missing, although the newest snapshot 1 names it"):
+    with pytest.raises(FileGone, match="is missing, although the newest snapshot 1 refers to it"):
         asks[call](opened)
     table.delete(entry)
     table.add(f"data-2.{kind}", ints(a=[1, 2, 1]))  # a compaction

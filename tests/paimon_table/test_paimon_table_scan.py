@@ -131,7 +131,7 @@ def test_a_scan_is_a_value() -> None:
 def test_what_cannot_be_asked() -> None:
     table = open_table(FROZEN / "append_dv32")
     for arguments, message in [
-        ({"columns": "id"}, "columns is a list"),
+        ({"columns": "id"}, "columns must be a list"),
         ({"columns": ["idd"]}, "did you mean 'id'"),
         ({"where": col("idd") == 1}, "did you mean 'id'"),
         ({"limit": -1}, "negative"),

@@ -205,7 +205,7 @@ def test_what_is_told(spark: Any, directory: Path, monkeypatch: pytest.MonkeyPat
     assert why(keyed).engine == "orcidx"
     assert rows(keyed) == rows(plain(spark, directory).where("key IN (7919, 5)"))
     assert why(read(spark, directory, where="key = 7919", engine="spark")).engine == "spark"
-    with pytest.raises(InvalidQuery, match="orcidx.spark.read returned"):
+    with pytest.raises(InvalidQuery, match=r"orcidx\.spark\.read returned"):
         why(keyed.select("id"))
     spark.conf.set("spark.orcidx.engine", "orcidx")
     try:
