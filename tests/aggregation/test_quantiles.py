@@ -170,10 +170,10 @@ def test_how_they_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("quantile_disc(v)", "write a column and a share from 0 to 1"),
-        ("quantile_disc(v, 1.01)", "write a column and a share from 0 to 1"),
-        ("quantile_disc(v, -0.5)", "write a column and a share from 0 to 1"),
-        ("quantile_disc(v, x)", "write a column and a share from 0 to 1"),
+        ("quantile_disc(v)", "give a column and a share from 0 to 1"),
+        ("quantile_disc(v, 1.01)", "give a column and a share from 0 to 1"),
+        ("quantile_disc(v, -0.5)", "give a column and a share from 0 to 1"),
+        ("quantile_disc(v, x)", "give a column and a share from 0 to 1"),
         ("quantile_disc(*, 0.5)", "a function takes one column"),
         ("quantile_disc(v, 0.1, 0.2)", "a function takes one column"),
         ("percentile(v, 0.5)", r"quantile_disc\(price, 0.5\)"),
