@@ -270,7 +270,7 @@ def test_the_shell_names_its_flags(names: dict[str, Any], capsys: pytest.Capture
         with pytest.raises(SystemExit):
             main([command, names["path"], names["one"]])
         told = capsys.readouterr().err
-        assert "--overwrite replaces it" in told
+        assert "give --overwrite to replace it" in told
         assert "True" not in told
 
 

@@ -148,7 +148,7 @@ def test_files_that_changed_are_read(tmp_path: Path, saves: Callable[..., bool])
     assert found.to_pylist() == [{"n": 3 * 40 + 17 + 3, "t": 902}]
     facts = json.loads(found.schema.metadata[b"orcidx"])
     assert facts["rows"] == {"catalog": 120, "file statistics" if saves("totals from statistics") else "decoded": 20}
-    assert any("changed since" in note for note in facts["notes"])
+    assert any("changed after" in note for note in facts["notes"])
     assert scan.aggregate({"n": "count(*)"})["n"][0].as_py() == 3 * 40 + 17, "listed before, and asked for now"
 
 

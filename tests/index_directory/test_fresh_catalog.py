@@ -83,7 +83,7 @@ def test_it_tells_the_time(directory: Path) -> None:
     found = facts(orcidx.aggregate(directory, ASKED, fresh="catalog"))
     told = time.strptime(found["as_of"], "%Y-%m-%dT%H:%M:%SZ")
     assert 0 <= time.time() - (time.mktime(told) - time.timezone) < 600
-    note = f"as of {found['as_of']}"
+    note = f"listed at {found['as_of']}"
     assert any(note in one for one in found["notes"])
     for where in (None, "t = 5"):
         assert note in str(orcidx.scan(directory, where=where, fresh="catalog").explain())
