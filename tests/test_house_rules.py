@@ -477,13 +477,8 @@ def anything_in(path: Path) -> int:
 FACES = {"cli", "spark"}
 """Rooms whose public names are commands and functions of the same name as what they call."""
 
-OF_EVERY_INDEX = {"Contents", "Part", "build", "check_type", "read", "write"}
+OF_EVERY_INDEX = {"Contents", "build", "check_type", "read", "write"}
 """What each module of an index format has."""
-
-MORE_THAN_ONE_MEANING = {
-    *("Answer", "ColumnStatistics", "Part", "Stage", "convert", "evaluate", "partition_values", "translate"),
-}
-"""Names that two modules define for two things. The list may only shrink."""
 
 
 def test_a_public_name_means_one_thing() -> None:
@@ -495,9 +490,8 @@ def test_a_public_name_means_one_thing() -> None:
             named = isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
             if named and not of_index and room not in FACES and path.name != "__main__.py":
                 places.setdefault(node.name, set()).add(path)
-    twice = {name for name, found in places.items() if len(found) > 1}
-    assert twice == MORE_THAN_ONE_MEANING & twice, f"{sorted(twice - MORE_THAN_ONE_MEANING)}: give one another name"
-    assert twice == MORE_THAN_ONE_MEANING, f"{sorted(MORE_THAN_ONE_MEANING - twice)}: take them from the list"
+    twice = sorted(name for name, found in places.items() if len(found) > 1)
+    assert not twice, f"{twice}: give one another name"
 
 
 READ_AND_WRITTEN = {"bloom", "decimals", "dictionary", "int_runs", "numbers", "statistics", "text", "timestamps"}

@@ -12,7 +12,7 @@ from orcidx.explain.pictures import pruning_map, rows_ruled_out
 from orcidx.explain.render import details_html, list_html, merged_notes, overlap_lines, reading, stages
 from orcidx.spellings import size_text
 
-__all__ = ["Part", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of"]
+__all__ = ["PagePart", "explanation_page", "explanation_parts", "facts_table", "page", "subtitle_of"]
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--ink:#1a2130;--dim:#5d6778;--line:#e1e5eb;--green:#1f8a5b;
@@ -69,7 +69,7 @@ footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     """A section of a page. ``html`` must not contain text from users."""
 
     title: str
@@ -77,7 +77,7 @@ class Part:
     half: bool = False
 
 
-def page(title: str, subtitle: str, parts: Iterable[Part]) -> str:
+def page(title: str, subtitle: str, parts: Iterable[PagePart]) -> str:
     """A self-contained page. Empty parts are left out."""
     sections = "".join(
         f"<section{' class=half' if part.half else ''}><h2>{escape(part.title)}</h2>{part.html}</section>"
@@ -112,7 +112,7 @@ def facts_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
     return f"<div class=table><table>{head}{body}</table></div>"
 
 
-def explanation_parts(explanation: Explanation) -> list[Part]:
+def explanation_parts(explanation: Explanation) -> list[PagePart]:
     """The funnel, the pruning map, the reasons and the notes of an explanation."""
     bars = []
     for stage, (name, before, after, share) in zip(explanation.funnel, stages(explanation)):
@@ -127,12 +127,14 @@ def explanation_parts(explanation: Explanation) -> list[Part]:
     overlap = overlap_lines(explanation.overlap)
     notes = "".join(f"<li>{escape(line)}</li>" for line in merged_notes(explanation.notes)[:30])
     return [
-        Part("What the query reads", "".join(bars) + f"<p class=hint>{escape(reading(explanation))}</p>", half=True),
-        Part("Evidence that ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
-        Part("Pruning map", pruning_map(explanation)),
-        Part("Overlap depth of row groups", list_html(overlap) if overlap else ""),
-        Part("Notes", f"<ul class=words>{notes}</ul>" if notes else ""),
-        Part("Stripe by stripe", details_html(explanation)),
+        PagePart(
+            "What the query reads", "".join(bars) + f"<p class=hint>{escape(reading(explanation))}</p>", half=True
+        ),
+        PagePart("Evidence that ruled rows out", facts_table(("evidence", "rows"), skipped) or nobody, half=True),
+        PagePart("Pruning map", pruning_map(explanation)),
+        PagePart("Overlap depth of row groups", list_html(overlap) if overlap else ""),
+        PagePart("Notes", f"<ul class=words>{notes}</ul>" if notes else ""),
+        PagePart("Stripe by stripe", details_html(explanation)),
     ]
 
 

@@ -32,7 +32,7 @@ __all__ = [
 
 T = TypeVar("T")
 Ranges = Sequence[tuple[int, int]]
-Stage = Callable[[str], AbstractContextManager[None]]
+StartStage = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Running:
     ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues it until the next
     requested bytes or result."""
 
-    def __init__(self, turn: Turn, stage: Stage) -> None:
+    def __init__(self, turn: Turn, stage: StartStage) -> None:
         self.turn = turn
         self.coming: Task[list[Any]] | None = None
         self.results: list[Any] = []
@@ -237,7 +237,7 @@ class _Running:
 class _Lookahead:
     """The current turn and the next one."""
 
-    def __init__(self, turns: Turns, stage: Stage) -> None:
+    def __init__(self, turns: Turns, stage: StartStage) -> None:
         self._turns = turns
         self._stage = stage
         self._following: _Running | None = None
@@ -275,7 +275,7 @@ def _no_stage(name: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, None, None]:
+def run_in_turn(turns: Turns, *, stage: StartStage = _no_stage) -> Generator[Any, None, None]:
     """Yields the results of all turns in order. Meanwhile the bytes of the next turn are fetched. ``stage(name)`` is
     entered for each kind of work: "plan", "read", "decode"."""
     lookahead = _Lookahead(turns, stage)
@@ -300,7 +300,7 @@ def run_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> Generator[Any, Non
         lookahead.close()
 
 
-async def arun_in_turn(turns: Turns, *, stage: Stage = _no_stage) -> AsyncGenerator[Any, None]:
+async def arun_in_turn(turns: Turns, *, stage: StartStage = _no_stage) -> AsyncGenerator[Any, None]:
     """Like ``run_in_turn``, for event loops. Requests are awaited, and decoding runs in a thread."""
     lookahead = _Lookahead(turns, stage)
     current: _Running | None = None

@@ -41,7 +41,7 @@ from orcidx.predicate import (
     bind,
     keep_bindable,
 )
-from orcidx.predicate.evaluation import evaluate as evaluate_predicate
+from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.predicate.fold import fold, leaves, parts, rewritten
 from orcidx.pruning.evaluate import Outcome, evaluate
 from orcidx.pruning.findings import Evidence, Finding, Note

@@ -11,7 +11,7 @@ from typing import Any
 
 from orcidx.errors import FileGone
 from orcidx.explain.model import Explanation
-from orcidx.explain.page import Part, explanation_parts, facts_table, page, subtitle_of
+from orcidx.explain.page import PagePart, explanation_parts, facts_table, page, subtitle_of
 from orcidx.explain.pictures import RangeBand, Tile, range_bands, treemap
 from orcidx.inspection.column_facts import Ranges, column_ranges
 from orcidx.inspection.report_advice import Facts, advice
@@ -72,10 +72,10 @@ def report_page(
         on_file(1)
     facts = Facts.of(explanation, sizes, {name: _joined(found) for name, found in ranges.items()}, scan)
     parts = _picture_parts(explanation, facts)
-    parts.append(Part("Each index alone", _alone(scan), half=True))
-    parts.append(Part("Time", _timings(scan, explanation, explained, run=run), half=True))
+    parts.append(PagePart("Each index alone", _alone(scan), half=True))
+    parts.append(PagePart("Time", _timings(scan, explanation, explained, run=run), half=True))
     words = "".join(f"<li>{escape(line)}</li>" for line in advice(facts))
-    parts.insert(0, Part("In words", _lead(explanation) + f"<ul class=words>{words}</ul>"))
+    parts.insert(0, PagePart("In words", _lead(explanation) + f"<ul class=words>{words}</ul>"))
     title = files[0].name.rsplit("/", 1)[-1] if len(files) == 1 else f"{len(files):,} files"
     return page(title, subtitle_of(explanation), parts)
 
@@ -92,7 +92,7 @@ def _lead(explanation: Explanation) -> str:
     return f"<div class=lead>{shown}</div>"
 
 
-def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:
+def _picture_parts(explanation: Explanation, facts: Facts) -> list[PagePart]:
     legend = "".join(f"<li><i class='t-{kind}'></i>{name}</li>" for kind, name in _LEGEND.items())
     several = [(name, found, found.order) for name, found in facts.ordered()]  # a single row group has no order
     bands = [RangeBand(name, order, _unit(found)) for name, found, order in several[:MOST_BANDS] if order is not None]
@@ -107,8 +107,10 @@ def _picture_parts(explanation: Explanation, facts: Facts) -> list[Part]:
     )
     return [
         *explanation_parts(explanation),
-        Part("Bytes by column and stream", treemap(_tiles(facts.sizes)) + f"<ul class=legend>{legend}</ul>" + of_first),
-        Part("How sorted the columns are", range_bands(bands) + help_text + hint + of_first if bands else ""),
+        PagePart(
+            "Bytes by column and stream", treemap(_tiles(facts.sizes)) + f"<ul class=legend>{legend}</ul>" + of_first
+        ),
+        PagePart("How sorted the columns are", range_bands(bands) + help_text + hint + of_first if bands else ""),
     ]
 
 

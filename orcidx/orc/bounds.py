@@ -38,7 +38,7 @@ from orcidx.orc.statistics import (
 )
 from orcidx.orc.timezones import CALM_FROM, CALM_UNTIL, Zone, clock_zone
 from orcidx.orc.types import STRING_KINDS, OrcType, decimal_digits, reads_as_timestamp
-from orcidx.orc.wire import Part
+from orcidx.orc.wire import TypedPart
 from orcidx.pruning.bounds import successor
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _bound(
     distrusted = distrust(raw.node, raw.level, facts, options)
     if repeated:
         distrusted = OTHER_ROWS
-    lower, upper = _BUILDERS.get(PARTS.get(raw.node.kind, Part.NOTHING), _no_bounds)(raw, facts, options, zone)
+    lower, upper = _BUILDERS.get(PARTS.get(raw.node.kind, TypedPart.NOTHING), _no_bounds)(raw, facts, options, zone)
     count, has_null, rows = raw.arrays["count"], raw.arrays["has_null"], raw.rows
     empty = count == 0
     impossible_nulls = empty & (has_null == 0) & (rows > 0)
@@ -192,7 +192,7 @@ def _crossed(lower: Bounds, upper: Bounds) -> Bools:
 def _nan_facts(raw: RawStatistics) -> tuple[Bools, Bools]:
     """(units whose statistics show a NaN, units that may hold one). Only a sum that is not NaN proves that there is no
     NaN."""
-    if PARTS.get(raw.node.kind) != Part.DOUBLE:
+    if PARTS.get(raw.node.kind) != TypedPart.DOUBLE:
         return (nothing := np.zeros(len(raw), np.bool_)), nothing
     seen = _nan_seen(raw)
     without = raw.has(3) & ~seen
@@ -418,14 +418,14 @@ def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.ND
     return (values if fits else values.astype(object)) * factor + addend
 
 
-_BUILDERS: dict[Part, Callable[[RawStatistics, FileFacts, ValueOptions, Zone | None], Pair]] = {
-    Part.INTEGER: _integers,
-    Part.DATE: _dates,
-    Part.DOUBLE: _doubles,
-    Part.BUCKET: _buckets,
-    Part.STRING: _strings,
-    Part.DECIMAL: _decimals,
-    Part.TIMESTAMP: _timestamps,
+_BUILDERS: dict[TypedPart, Callable[[RawStatistics, FileFacts, ValueOptions, Zone | None], Pair]] = {
+    TypedPart.INTEGER: _integers,
+    TypedPart.DATE: _dates,
+    TypedPart.DOUBLE: _doubles,
+    TypedPart.BUCKET: _buckets,
+    TypedPart.STRING: _strings,
+    TypedPart.DECIMAL: _decimals,
+    TypedPart.TIMESTAMP: _timestamps,
 }
 
 

@@ -24,7 +24,7 @@ from orcidx.orc.calendars import proleptic_days
 from orcidx.orc.decimal_text import read_decimal
 from orcidx.orc.metadata import FileTail, TypeKind
 from orcidx.orc.types import OrcType
-from orcidx.orc.wire import Message, Part, read_statistics
+from orcidx.orc.wire import Message, TypedPart, read_statistics
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -48,23 +48,23 @@ Level = Literal["file", "stripe", "row_group"]
 T = TypeVar("T")
 
 PARTS = {
-    TypeKind.BOOLEAN: Part.BUCKET,
-    TypeKind.BYTE: Part.INTEGER,
-    TypeKind.SHORT: Part.INTEGER,
-    TypeKind.INT: Part.INTEGER,
-    TypeKind.LONG: Part.INTEGER,
-    TypeKind.FLOAT: Part.DOUBLE,
-    TypeKind.DOUBLE: Part.DOUBLE,
-    TypeKind.STRING: Part.STRING,
-    TypeKind.VARCHAR: Part.STRING,
-    TypeKind.CHAR: Part.STRING,
-    TypeKind.BINARY: Part.BINARY,
-    TypeKind.DECIMAL: Part.DECIMAL,
-    TypeKind.DATE: Part.DATE,
-    TypeKind.TIMESTAMP: Part.TIMESTAMP,
-    TypeKind.TIMESTAMP_INSTANT: Part.TIMESTAMP,
-    TypeKind.LIST: Part.COLLECTION,
-    TypeKind.MAP: Part.COLLECTION,
+    TypeKind.BOOLEAN: TypedPart.BUCKET,
+    TypeKind.BYTE: TypedPart.INTEGER,
+    TypeKind.SHORT: TypedPart.INTEGER,
+    TypeKind.INT: TypedPart.INTEGER,
+    TypeKind.LONG: TypedPart.INTEGER,
+    TypeKind.FLOAT: TypedPart.DOUBLE,
+    TypeKind.DOUBLE: TypedPart.DOUBLE,
+    TypeKind.STRING: TypedPart.STRING,
+    TypeKind.VARCHAR: TypedPart.STRING,
+    TypeKind.CHAR: TypedPart.STRING,
+    TypeKind.BINARY: TypedPart.BINARY,
+    TypeKind.DECIMAL: TypedPart.DECIMAL,
+    TypeKind.DATE: TypedPart.DATE,
+    TypeKind.TIMESTAMP: TypedPart.TIMESTAMP,
+    TypeKind.TIMESTAMP_INSTANT: TypedPart.TIMESTAMP,
+    TypeKind.LIST: TypedPart.COLLECTION,
+    TypeKind.MAP: TypedPart.COLLECTION,
 }
 """The typed part of the statistics of each type. Types that are missing here have no part that is decoded in
 columns."""
@@ -136,7 +136,7 @@ def decode_statistics(
     """
     raw = buffer if isinstance(buffer, bytes) else bytes(buffer)
     with located(column=node.dotted):
-        arrays = read_statistics(raw, *extents, PARTS.get(node.kind, Part.NOTHING))
+        arrays = read_statistics(raw, *extents, PARTS.get(node.kind, TypedPart.NOTHING))
     return RawStatistics(node=node, level=level, stripes=stripes, rows=rows, buffer=raw, arrays=arrays, extents=extents)
 
 
@@ -302,30 +302,30 @@ def _known(value: Any) -> int | None:
 def _typed(raw: RawStatistics, unit: int, hybrid: bool) -> dict[str, Any]:
     """The fields that come from the typed part."""
     kind = raw.node.kind
-    part = PARTS.get(kind, Part.NOTHING)
-    if part == Part.STRING:
+    part = PARTS.get(kind, TypedPart.NOTHING)
+    if part == TypedPart.STRING:
         numbers = {"minimum": 1, "maximum": 2, "lower_bound": 4, "upper_bound": 5}
         texts = {name: raw.text(number, unit) for name, number in numbers.items()}
         decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items() if text is not None}
         return decoded | _integers(raw, unit, {3: "sum"})
-    if part == Part.DECIMAL:
+    if part == TypedPart.DECIMAL:
         texts = {name: raw.text(number, unit) for name, number in (("minimum", 1), ("maximum", 2), ("sum", 3))}
         return {name: read_decimal(text) for name, text in texts.items() if text is not None}
-    if part == Part.DOUBLE:
+    if part == TypedPart.DOUBLE:
         names = ("minimum", "maximum", "sum")
         return {name: float(raw.arrays["doubles"][i, unit]) for i, name in enumerate(names) if raw.has(i + 1)[unit]}
-    if part == Part.DATE:
+    if part == TypedPart.DATE:
         days = _integers(raw, unit, {1: "minimum", 2: "maximum"})
         return {name: _date(day, hybrid) for name, day in days.items()}
-    if part == Part.TIMESTAMP:
+    if part == TypedPart.TIMESTAMP:
         return _timestamps(raw, unit, hybrid)
-    if part == Part.COLLECTION:
+    if part == TypedPart.COLLECTION:
         return _integers(raw, unit, {1: "minimum_children", 2: "maximum_children", 3: "total_children"})
-    if part == Part.BUCKET:
+    if part == TypedPart.BUCKET:
         return _integers(raw, unit, {1: "true_count"})
-    if part == Part.BINARY:
+    if part == TypedPart.BINARY:
         return _integers(raw, unit, {1: "sum"})
-    if part == Part.INTEGER:
+    if part == TypedPart.INTEGER:
         return _integers(raw, unit, {1: "minimum", 2: "maximum", 3: "sum"})
     if kind in (TypeKind.GEOMETRY, TypeKind.GEOGRAPHY):
         return {"geospatial": _geospatial(raw, unit)}
@@ -433,7 +433,9 @@ def units_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
             row["minimum"] = _text(item.minimum, item.minimum_nanos)
             row["maximum"] = _text(item.maximum, item.maximum_nanos)
             row["sum"] = _text(item.sum, None)
-            suffix = {Part.INTEGER: "integer", Part.DOUBLE: "double"}.get(PARTS.get(raw.node.kind, Part.NOTHING))
+            suffix = {TypedPart.INTEGER: "integer", TypedPart.DOUBLE: "double"}.get(
+                PARTS.get(raw.node.kind, TypedPart.NOTHING)
+            )
             if suffix:
                 row[f"minimum_{suffix}"], row[f"maximum_{suffix}"] = item.minimum, item.maximum
             rows.append(row)

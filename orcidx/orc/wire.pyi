@@ -8,7 +8,7 @@ from typing_extensions import Buffer
 
 Int64s = npt.NDArray[np.int64]
 
-class Part(IntEnum):
+class TypedPart(IntEnum):
     NOTHING = 0
     INTEGER = 2
     DOUBLE = 3
@@ -47,5 +47,5 @@ def split_nested_messages(
 ) -> tuple[Int64s, Int64s, Int64s]: ...
 def read_row_index(buffer: Buffer, most: int = ...) -> tuple[Int64s, Int64s, Int64s, Int64s]: ...
 def read_statistics(
-    buffer: Buffer, starts: Int64s | Sequence[int], stops: Int64s | Sequence[int], part: Part
+    buffer: Buffer, starts: Int64s | Sequence[int], stops: Int64s | Sequence[int], part: TypedPart
 ) -> StatisticsArrays: ...

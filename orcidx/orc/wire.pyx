@@ -22,7 +22,7 @@ from orcidx.errors import CorruptFile, Unsupported
 
 __all__ = [
     "Message",
-    "Part",
+    "TypedPart",
     "read_row_index",
     "read_statistics",
     "split_messages",
@@ -296,7 +296,7 @@ cdef Py_ssize_t read_positions(Cursor cursor, Field field, int64_t[::1] out, Py_
     return at
 
 
-cpdef enum Part:
+cpdef enum TypedPart:
     """The typed parts of ColumnStatistics, by field number."""
     NOTHING = 0
     INTEGER = 2
@@ -323,20 +323,20 @@ cdef struct Columns:
 
 # For each typed part: the highest field number of its integers, doubles and byte spans.
 _ROWS = {
-    Part.NOTHING: (0, 0, 0),
-    Part.INTEGER: (3, 0, 0),
-    Part.DOUBLE: (0, 3, 0),
-    Part.STRING: (3, 0, 5),
-    Part.BUCKET: (1, 0, 0),
-    Part.DECIMAL: (0, 0, 3),
-    Part.DATE: (2, 0, 0),
-    Part.BINARY: (1, 0, 0),
-    Part.TIMESTAMP: (6, 0, 0),
-    Part.COLLECTION: (3, 0, 0),
+    TypedPart.NOTHING: (0, 0, 0),
+    TypedPart.INTEGER: (3, 0, 0),
+    TypedPart.DOUBLE: (0, 3, 0),
+    TypedPart.STRING: (3, 0, 5),
+    TypedPart.BUCKET: (1, 0, 0),
+    TypedPart.DECIMAL: (0, 0, 3),
+    TypedPart.DATE: (2, 0, 0),
+    TypedPart.BINARY: (1, 0, 0),
+    TypedPart.TIMESTAMP: (6, 0, 0),
+    TypedPart.COLLECTION: (3, 0, 0),
 }
 
 
-def read_statistics(buffer, starts, stops, Part part):
+def read_statistics(buffer, starts, stops, TypedPart part):
     """ColumnStatistics messages as columns, with their typed part ``part``.
 
     ``starts`` and ``stops``: int64 extents of the n messages in the buffer. Returns a dict of arrays over the messages:
@@ -401,7 +401,7 @@ cdef inline int64_t bounded(uint64_t value) noexcept nogil:
     return -1 if value > <uint64_t>INT64_MAX else <int64_t>value
 
 
-cdef bint decode_statistics(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out) noexcept nogil:
+cdef bint decode_statistics(Cursor* cursor, TypedPart part, Py_ssize_t entry, Columns* out) noexcept nogil:
     """Decodes one ColumnStatistics message into row ``entry``. Returns False if its bytes are not a message."""
     cdef Field field
     cdef Cursor inner
@@ -415,7 +415,7 @@ cdef bint decode_statistics(Cursor* cursor, Part part, Py_ssize_t entry, Columns
                 out.has_null[entry] = field.value != 0
             elif field.number == 11:
                 out.bytes_on_disk[entry] = bounded(field.value)
-        elif field.wire_type == LENGTH and part != Part.NOTHING and field.number == <uint32_t>part:
+        elif field.wire_type == LENGTH and part != TypedPart.NOTHING and field.number == <uint32_t>part:
             out.fields[entry] |= 1
             inner.base = cursor.base
             inner.at = field.start
@@ -425,7 +425,7 @@ cdef bint decode_statistics(Cursor* cursor, Part part, Py_ssize_t entry, Columns
     return True
 
 
-cdef bint decode_typed(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out) noexcept nogil:
+cdef bint decode_typed(Cursor* cursor, TypedPart part, Py_ssize_t entry, Columns* out) noexcept nogil:
     """The typed part of a ColumnStatistics message. Fields of an unexpected wire type count as unknown."""
     cdef Field field
     cdef uint64_t value
@@ -436,11 +436,11 @@ cdef bint decode_typed(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out
         if field.number > 6:
             continue
         slot = (field.number - 1) * out.entries + entry
-        if part == Part.DOUBLE:
+        if part == TypedPart.DOUBLE:
             if field.number <= 3 and field.wire_type == FIXED64:
                 memcpy(&out.doubles[slot], &field.value, 8)
                 out.fields[entry] |= <uint32_t>1 << field.number
-        elif part == Part.BUCKET:
+        elif part == TypedPart.BUCKET:
             if field.number == 1 and not out.fields[entry] & 2 and first_count(cursor, field, &value):
                 out.integers[slot] = bounded(value)
                 out.fields[entry] |= 2
@@ -449,9 +449,9 @@ cdef bint decode_typed(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out
             out.spans[2 * slot + 1] = field.start + <Py_ssize_t>field.value
             out.fields[entry] |= <uint32_t>1 << field.number
         elif field.wire_type == VARINT and is_integer(part, field.number):
-            if part == Part.COLLECTION:
+            if part == TypedPart.COLLECTION:
                 out.integers[slot] = bounded(field.value)
-            elif part == Part.TIMESTAMP and field.number >= 5:
+            elif part == TypedPart.TIMESTAMP and field.number >= 5:
                 out.integers[slot] = <int64_t>field.value
             else:
                 out.integers[slot] = unzigzag(field.value)
@@ -459,24 +459,24 @@ cdef bint decode_typed(Cursor* cursor, Part part, Py_ssize_t entry, Columns* out
     return True
 
 
-cdef inline bint is_span(Part part, Field field) noexcept nogil:
+cdef inline bint is_span(TypedPart part, Field field) noexcept nogil:
     if field.wire_type != LENGTH:
         return False
-    return (part == Part.STRING and field.number in (1, 2, 4, 5)) or (
-        part == Part.DECIMAL and field.number <= 3
+    return (part == TypedPart.STRING and field.number in (1, 2, 4, 5)) or (
+        part == TypedPart.DECIMAL and field.number <= 3
     )
 
 
-cdef inline bint is_integer(Part part, uint32_t number) noexcept nogil:
-    if part == Part.STRING:
+cdef inline bint is_integer(TypedPart part, uint32_t number) noexcept nogil:
+    if part == TypedPart.STRING:
         return number == 3
-    if part == Part.DECIMAL:
+    if part == TypedPart.DECIMAL:
         return False
-    if part == Part.DATE:
+    if part == TypedPart.DATE:
         return number <= 2
-    if part == Part.BINARY:
+    if part == TypedPart.BINARY:
         return number == 1
-    return number <= 3 or part == Part.TIMESTAMP
+    return number <= 3 or part == TypedPart.TIMESTAMP
 
 
 cdef inline bint first_count(Cursor* cursor, Field field, uint64_t* value) noexcept nogil:

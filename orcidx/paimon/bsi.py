@@ -39,7 +39,7 @@ from orcidx.paimon.roaring import read_bitmap, write_bitmap
 from orcidx.paimon.roaring_writer import write_slices
 from orcidx.pruning.evaluate import Verdict
 
-__all__ = ["BsiIndex", "Contents", "Part", "build", "write"]
+__all__ = ["BsiIndex", "BsiPart", "Contents", "build", "write"]
 
 KIND = "bsi"
 VERSION = 1
@@ -53,7 +53,7 @@ _ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "
 
 
 @dataclass(frozen=True)
-class Part:
+class BsiPart:
     """Non-negative numbers by row. ``smallest`` is subtracted from each, and the slices start with the lowest bit."""
 
     smallest: int
@@ -67,8 +67,8 @@ class Contents:
     """The contents of a body."""
 
     rows: int
-    positive: Part | None
-    negative: Part | None
+    positive: BsiPart | None
+    negative: BsiPart | None
 
 
 # ---------------------------------------------------------------------- read
@@ -81,7 +81,7 @@ def read(data: memoryview) -> Contents:
         raise CorruptFile(f"the BSI has version {version}; orcidx supports {VERSION}", offset=0)
     if rows < 0:
         raise CorruptFile(f"a BSI cannot have {rows} rows", offset=1)
-    parts: list[Part | None] = []
+    parts: list[BsiPart | None] = []
     at = HEAD.size
     for _ in range(2):
         (flag,) = _unpack(FLAG, data, at)
@@ -100,7 +100,7 @@ def read(data: memoryview) -> Contents:
     return Contents(rows, positive, negative)
 
 
-def _read_part(data: memoryview, at: int, rows: int) -> tuple[Part, int]:
+def _read_part(data: memoryview, at: int, rows: int) -> tuple[BsiPart, int]:
     version, smallest, largest = _unpack(PART_HEAD, data, at)
     if version != VERSION or not 0 <= smallest <= largest:
         raise CorruptFile(
@@ -118,7 +118,7 @@ def _read_part(data: memoryview, at: int, rows: int) -> tuple[Part, int]:
         if not is_within(rows_with, existence, rows):
             raise CorruptFile(f"slice {bit} has rows without a value", offset=at)
         slices.append(rows_with)
-    return Part(smallest, largest, existence, tuple(slices)), at
+    return BsiPart(smallest, largest, existence, tuple(slices)), at
 
 
 def _unpack(layout: struct.Struct, data: memoryview, at: int) -> tuple[Any, ...]:
@@ -136,7 +136,7 @@ def write(contents: Contents) -> bytes:
     return b"".join([HEAD.pack(VERSION, contents.rows), *(_written_contents(part) for part in parts)])
 
 
-def _written_contents(part: Part | None) -> bytes:
+def _written_contents(part: BsiPart | None) -> bytes:
     if part is None:
         return FLAG.pack(False)
     slices = [write_bitmap(rows_with) for rows_with in part.slices]
@@ -176,7 +176,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
 class _Side:
     """A part, with the comparisons of its numbers."""
 
-    def __init__(self, part: Part | None) -> None:
+    def __init__(self, part: BsiPart | None) -> None:
         self.smallest = part.smallest if part else 0
         slices = part.slices if part else ()
         existence = part.existence if part else BitMap()

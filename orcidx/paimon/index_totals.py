@@ -26,7 +26,7 @@ from orcidx.aggregation.ranks import Ordered
 from orcidx.aggregation.value_forms import NAN, Form
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.bitmap import BitmapIndex
-from orcidx.paimon.bsi import BsiIndex, Part
+from orcidx.paimon.bsi import BsiIndex, BsiPart
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon.index import Index
 from orcidx.paimon.keys import Key, KeyType, ordered_bits
@@ -262,7 +262,7 @@ class _BsiOrder:
 class _Numbers:
     """The numbers of one sign."""
 
-    def __init__(self, part: Part | None) -> None:
+    def __init__(self, part: BsiPart | None) -> None:
         self.smallest = part.smallest if part else 0
         self.existence = part.existence if part else BitMap()
         self.slices = part.slices if part else ()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from orcidx.planner.schema_mapping import FieldSource
 from orcidx.predicate import BoundLeaf, BoundPredicate
-from orcidx.predicate.evaluation import evaluate as evaluate_predicate
+from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.pruning.evaluate import evaluate
 from orcidx.pruning.findings import Finding, Note
 from orcidx.pruning.reasons import Fact

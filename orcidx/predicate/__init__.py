@@ -338,7 +338,7 @@ def parse(where: Where) -> Predicate:
         raise InvalidQuery(f"{where!r} alone is not a predicate; for a boolean column write {where!r} == True")
     if isinstance(where, Node):
         raise InvalidQuery(f"{where!r} is already bound to a schema; give the unbound predicate")
-    from orcidx.predicate.adapters import translate  # the text parsers are imported only when they are needed
+    from orcidx.predicate.adapters import predicate_of  # the text parsers are imported only when they are needed
 
-    predicate: Predicate = translate(where)
+    predicate: Predicate = predicate_of(where)
     return predicate

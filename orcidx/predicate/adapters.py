@@ -18,14 +18,14 @@ from orcidx.predicate.arrow_expression import from_expression
 from orcidx.predicate.nodes import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.polars_where import from_polars_expression, is_polars
 
-__all__ = ["from_dnf", "from_expression", "from_spark", "translate"]
+__all__ = ["from_dnf", "from_expression", "from_spark", "predicate_of"]
 
 SHORT_TEXT = 1000
 """The largest number of characters of an SQL text whose predicate is cached. Parsing a range takes 0.3 ms, which is a
 fifth of the time of a sum over the range."""
 
 
-def translate(where: Any) -> Predicate:
+def predicate_of(where: Any) -> Predicate:
     """Makes a predicate from SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery``."""
     if isinstance(where, str):
         return _of_short_text(where) if len(where) <= SHORT_TEXT else _of_text(where)

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.dictionary_answers import DictionaryAnswers
-from orcidx.predicate.evaluation import evaluate
+from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.predicate.external import Relaxation
 from orcidx.predicate.fold import Part, leaves, rewritten
 from orcidx.predicate.like import normalise_like
-from orcidx.predicate.literals import NAN, Point, convert, domain_of
+from orcidx.predicate.literals import NAN, Point, domain_of, point_of
 from orcidx.predicate.nodes import (
     Bound,
     BoundLeaf,
@@ -71,7 +71,7 @@ class BoundPredicate:
         The batch must contain ``columns`` by name. A column may have another Arrow type of the same domain (another
         unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).
         """
-        return evaluate(self._tested, batch, self.schema, answers)
+        return evaluate_predicate(self._tested, batch, self.schema, answers)
 
     @cached_property
     def _tested(self) -> Bound:
@@ -291,7 +291,7 @@ class _Column:
         return ".".join(self.path)
 
     def convert(self, value: Any) -> Point:
-        point = convert(value, self.type, self.domain, column=self._name)
+        point = point_of(value, self.type, self.domain, column=self._name)
         if self.char_length is not None and self.domain is Domain.STRING:
             trimmed = point.below.rstrip(b" ")
             return Point(trimmed, trimmed)
@@ -395,7 +395,7 @@ class _Column:
             )
         if None in self.leaf.literals:
             return Constant(False)
-        pattern = convert(self.leaf.literals[0], self.type, self.domain, column=self._name).below
+        pattern = point_of(self.leaf.literals[0], self.type, self.domain, column=self._name).below
         if op is Op.LIKE:
             op, pattern = normalise_like(pattern, self.leaf.literals[1], column=self._name)
             if op is Op.EQ and self.char_length is not None and pattern.endswith(b" "):

@@ -31,12 +31,12 @@ class DictionaryAnswers:
     threads."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Any, ...], tuple[BoundLeaf, pa.Array, Answer]] = {}
+        self._kept: dict[tuple[Any, ...], tuple[BoundLeaf, pa.Array, DictionaryAnswer]] = {}
         self._bytes = 0
         self.asked = 0
         """The number of entries that leaves tested."""
 
-    def of(self, leaf: BoundLeaf, dictionary: pa.Array, ask: Callable[[], BoolArray]) -> Answer:
+    def of(self, leaf: BoundLeaf, dictionary: pa.Array, ask: Callable[[], BoolArray]) -> DictionaryAnswer:
         """The result of the leaf for each entry. ``ask`` computes the result if it is not cached."""
         # pyarrow makes a new dictionary object at each access, so the leaf and the addresses of the buffers are the
         # key. The cache keeps the buffers alive, so an address is not reused.
@@ -46,7 +46,7 @@ class DictionaryAnswers:
         if kept is not None:
             return kept[2]
         self.asked += len(dictionary)
-        answer = Answer(ask())
+        answer = DictionaryAnswer(ask())
         self._kept[key] = leaf, dictionary, answer
         self._bytes += _weight_of(dictionary)
         while self._bytes > MOST_BYTES and len(self._kept) > 1:
@@ -60,7 +60,7 @@ def _weight_of(dictionary: pa.Array) -> int:
     return int(dictionary.get_total_buffer_size()) + len(dictionary)
 
 
-class Answer:
+class DictionaryAnswer:
     """For which entries of a dictionary a leaf is TRUE."""
 
     def __init__(self, matches: BoolArray) -> None:

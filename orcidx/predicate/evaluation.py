@@ -29,7 +29,7 @@ from orcidx.predicate.masks import compared, new_mask
 from orcidx.predicate.nodes import NANOS, Bound, BoundLeaf, Constant, Domain, External, Op
 from orcidx.predicate.ranges import BothEnds
 
-__all__ = ["evaluate", "matching_values"]
+__all__ = ["evaluate_predicate", "matching_values"]
 
 BoolArray = npt.NDArray[np.bool_]
 _FEW_POINTS = 8
@@ -38,7 +38,7 @@ integers, and two thirds of the time for 12 (decision 0113)."""
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
-def evaluate(
+def evaluate_predicate(
     root: Bound,
     batch: pa.RecordBatch | pa.StructArray,
     schema: pa.Schema,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, ValueOutOfRange
-from orcidx.predicate.literals import convert, domain_of
+from orcidx.predicate.literals import domain_of, point_of
 from orcidx.predicate.nodes import NANOS, Constant, Domain, ExactTime, External, Leaf, Op
 from orcidx.predicate.tried_casts import values_that_fit
 
@@ -92,7 +92,7 @@ class Relaxation:
         if None in leaf.literals or not (upward or (leaf.op is Op.EQ and not leaf.negated)):
             return Constant(True)
         zone = kind.tz
-        point = convert(leaf.literals[0], kind, Domain.TIMESTAMP, column=leaf.column)
+        point = point_of(leaf.literals[0], kind, Domain.TIMESTAMP, column=leaf.column)
         high = ExactTime(point.above + slack, zone)
         if leaf.op is Op.EQ:
             return Leaf(leaf.path, Op.BETWEEN, (ExactTime(point.below, zone), high))

@@ -1,7 +1,8 @@
 """Converts literals exactly to the physical domain of a column.
 
-``convert`` returns the two values of the domain that enclose the literal. Both are the same value if the literal itself
-is a value of the domain. For an integer column, ``1.5`` gives ``Point(1, 2)``, and ``x < 1.5`` is bound as ``x <= 1``.
+``point_of`` returns the two values of the domain that enclose the literal. Both are the same value if the literal
+itself is a value of the domain. For an integer column, ``1.5`` gives ``Point(1, 2)``, and ``x < 1.5`` is bound as
+``x <= 1``.
 Only literals that are compared with a float column are converted to double.
 """
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from orcidx.errors import InvalidQuery
 from orcidx.predicate.nodes import NANOS, Domain, ExactTime, show_literal
 
-__all__ = ["NAN", "Point", "convert", "domain_of", "parse_time"]
+__all__ = ["NAN", "Point", "domain_of", "parse_time", "point_of"]
 
 
 class Point(NamedTuple):
@@ -76,7 +77,7 @@ def domain_of(kind: pa.DataType) -> Domain:
     return Domain.NESTED
 
 
-def convert(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Point:
+def point_of(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Point:
     """Returns the position of the literal among the values of a column of Arrow type ``kind``; ``NAN`` for a NaN.
 
     Raises ``InvalidQuery`` if the literal cannot have the column's type. The error names the column, the literal and

@@ -15,7 +15,7 @@ from orcidx.errors import CorruptFile
 from orcidx.orc.decimal_text import plain_text
 from orcidx.orc.kinds import TypeKind
 from orcidx.orc.statistics import LAST_NANO, PARTS
-from orcidx.orc.wire import Message, Part
+from orcidx.orc.wire import Message, TypedPart
 from orcidx.orc_writer.messages import blob, double, packed, sint, uint
 
 __all__ = ["has_counts", "merge_statistics", "with_bytes_on_disk"]
@@ -35,9 +35,9 @@ def merge_statistics(kind: TypeKind, messages: Sequence[bytes]) -> bytes:
     """One message for all rows. All ``messages`` must have counts."""
     parsed = [Message(one, "ColumnStatistics") for one in messages]
     parts = [uint(COUNT, sum(one.uint(COUNT) for one in parsed))]
-    part = PARTS.get(kind, Part.NOTHING)
+    part = PARTS.get(kind, TypedPart.NOTHING)
     with_values = [one for one in parsed if one.uint(COUNT)]
-    if part != Part.NOTHING:
+    if part != TypedPart.NOTHING:
         parts.append(_typed(part, with_values, parsed))
     if all(one.has(HAS_NULL) for one in parsed) or any(one.uint(HAS_NULL) for one in parsed):
         parts.append(uint(HAS_NULL, any(one.uint(HAS_NULL) for one in parsed)))
@@ -46,7 +46,7 @@ def merge_statistics(kind: TypeKind, messages: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _typed(part: Part, with_values: Sequence[Message], everywhere: Sequence[Message]) -> bytes:
+def _typed(part: TypedPart, with_values: Sequence[Message], everywhere: Sequence[Message]) -> bytes:
     chosen = with_values or everywhere[:1]
     if not all(one.has(part) for one in chosen):
         return b""
@@ -178,16 +178,16 @@ def _collections(parts: Sequence[Message]) -> bytes | None:
     return message + (uint(3, sum(part.uint(3) for part in parts)) if _have(parts, 3) else b"")
 
 
-_MERGERS: dict[Part, Any] = {
-    Part.INTEGER: _integers,
-    Part.DOUBLE: _doubles,
-    Part.STRING: _texts,
-    Part.BUCKET: _buckets,
-    Part.DECIMAL: _decimals,
-    Part.DATE: _dates,
-    Part.BINARY: _binaries,
-    Part.TIMESTAMP: _timestamps,
-    Part.COLLECTION: _collections,
+_MERGERS: dict[TypedPart, Any] = {
+    TypedPart.INTEGER: _integers,
+    TypedPart.DOUBLE: _doubles,
+    TypedPart.STRING: _texts,
+    TypedPart.BUCKET: _buckets,
+    TypedPart.DECIMAL: _decimals,
+    TypedPart.DATE: _dates,
+    TypedPart.BINARY: _binaries,
+    TypedPart.TIMESTAMP: _timestamps,
+    TypedPart.COLLECTION: _collections,
 }
 
 

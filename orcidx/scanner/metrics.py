@@ -11,7 +11,7 @@ from orcidx.spellings import counted, size_text
 __all__ = ["ScanMetrics"]
 
 
-class Stage:
+class StageTimer:
     """Adds the time spent inside to one entry of ``seconds``."""
 
     __slots__ = ("_began", "_name", "_seconds")
@@ -46,9 +46,9 @@ class ScanMetrics:
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds by stage: "open", "plan", "read", "decode"."""
 
-    def stage(self, name: str) -> Stage:
+    def stage(self, name: str) -> StageTimer:
         """A context manager that adds the time spent inside to a stage."""
-        return Stage(self.seconds, name)
+        return StageTimer(self.seconds, name)
 
     def skip_files(self, count: int) -> None:
         """Counts files that are not opened."""

@@ -32,7 +32,7 @@ from orcidx.storage import Fingerprint, Source
 from orcidx.storage.inside import is_inside
 
 __all__ = [
-    "Part",
+    "FilePart",
     "count_from_json",
     "job_from_json",
     "job_to_json",
@@ -47,7 +47,7 @@ BITMAP_ROWS = 1 << 32
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """A task. ``rows``: the rows of its span before any predicate. ``estimated_bytes``: the stored bytes of its
     columns."""
 
@@ -56,7 +56,7 @@ class Part:
     estimated_bytes: int
 
 
-def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[Part]:
+def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[FilePart]:
     """The parts of all files in order, of about ``target_bytes`` each. Data that statistics rule out is in no part.
 
     Reads tails, and also stripe footers if only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
@@ -67,7 +67,7 @@ def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[Part]:
         yield from _parts_of(file, target_bytes)
 
 
-def _parts_of(file: OpenFile, target: int) -> Iterator[Part]:
+def _parts_of(file: OpenFile, target: int) -> Iterator[FilePart]:
     scan = file.scan
     sizes = _stripe_sizes(file)
     waiting: list[int] = []
@@ -104,15 +104,15 @@ def _stripe_sizes(file: OpenFile) -> dict[int, int]:
     }
 
 
-def _part(scan: FileScan, stripes: list[int], sizes: Mapping[int, int]) -> Part:
+def _part(scan: FileScan, stripes: list[int], sizes: Mapping[int, int]) -> FilePart:
     bounds = scan.reader.stripe_bounds
     first, last = int(bounds[stripes[0]]), int(bounds[stripes[-1] + 1])
     job = _job(scan, first, last, stripes)
     rows = sum(scan.reader.stripes[stripe].rows for stripe in stripes)
-    return Part(job, rows, sum(sizes[stripe] for stripe in stripes))
+    return FilePart(job, rows, sum(sizes[stripe] for stripe in stripes))
 
 
-def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[Part]:
+def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[FilePart]:
     """Cuts a stripe that is much larger than the target at row groups. Empty if it is small or has no row groups."""
     first, last = (int(row) for row in scan.reader.stripe_bounds[stripe : stripe + 2])
     stride = scan.reader.facts.row_index_stride
@@ -127,7 +127,7 @@ def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[Part]:
         cut = (max(start, low), min(stop, high))
         if cut[0] < cut[1]:
             job = replace(_job(scan, start, stop, [stripe]), row_range=cut)
-            parts.append(Part(job, stop - start, size * (stop - start) // (last - first)))
+            parts.append(FilePart(job, stop - start, size * (stop - start) // (last - first)))
     return parts
 
 

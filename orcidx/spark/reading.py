@@ -27,7 +27,7 @@ from orcidx.spark.conditions.key_frames import restricted_to
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.conditions.text_conditions import TextCondition, filtered_by
 from orcidx.spark.jobs.swap_marks import swap_under_way
-from orcidx.spark.query.parts import Part, pack, split_orc, split_paimon
+from orcidx.spark.query.parts import TaskPart, pack, split_orc, split_paimon
 from orcidx.spark.query.placement import place
 from orcidx.spark.query.plan import Plan, assign, begin, is_table
 from orcidx.spark.query.read_query import TARGET_BYTES, Format, Query
@@ -408,7 +408,7 @@ def _name(column: Any) -> Any:
 # ---------------------------------------------------------------------- planning in tasks
 
 
-def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) -> list[Part]:
+def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) -> list[TaskPart]:
     rows = plan.rows
     if not isinstance(rows, Scan):
         return split_paimon(rows)
@@ -455,7 +455,7 @@ def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 # ---------------------------------------------------------------------- the DataFrame
 
 
-def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[Part]) -> DataFrame:
+def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[TaskPart]) -> DataFrame:
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     schema = StructType.fromJson(plan.schema)
@@ -477,7 +477,7 @@ def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[
     return frame.select(*(frame[_quoted(one)].alias(name) for one, name in zip(stored, plan.columns)))
 
 
-def _claimed_bytes(plan: Plan, parts: Sequence[Part]) -> int:
+def _claimed_bytes(plan: Plan, parts: Sequence[TaskPart]) -> int:
     """The size that Catalyst gets for the rows: the stored bytes that are read, or the number of rows, if it is known,
     times Catalyst's own bytes per row."""
     stored, rows = sum(part.size for part in parts), sum(part.rows or 0 for part in parts)

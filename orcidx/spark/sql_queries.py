@@ -27,7 +27,7 @@ from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, Predicate, all_of
 from orcidx.spark.choosing.choice import Choice
 from orcidx.spark.choosing.engine_rules import NO_FILE_FALLS, NOT_LISTED
-from orcidx.spark.choosing.kept_answers import Answer, KeptAnswers, digest_of
+from orcidx.spark.choosing.kept_answers import KeptAnswer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
 from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, Survivors, find_survivors
@@ -252,13 +252,13 @@ class _Answers:
         except (OrcidxError, OSError, ImportError):
             return True  # the scan meets the error again, and why() shows it
 
-    def _answer(self, scan: _Scan, listing: Callable[[], str]) -> Answer:
+    def _answer(self, scan: _Scan, listing: Callable[[], str]) -> KeptAnswer:
         roots = self._roots(scan.roots)
         above = next((store for one in roots if (store := self._store_above(one)) is not None), None)
         if (above is not None or not isinstance(roots[0], Source)) and swap_under_way(roots, None):
             return _all_read(scan, UNFINISHED)
         if above is None:
-            return Answer("", None)
+            return KeptAnswer("", None)
         if unknown := sorted(scan.options - _HARMLESS):
             return _all_read(scan, f"{unknown[0]} may change the values that Spark reads from the files")
         alone = digest_of(scan.asked)
@@ -333,11 +333,11 @@ def _found(scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tu
     return found
 
 
-def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> Answer:
+def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> KeptAnswer:
     """The numbers, in Spark's listing, of the files to skip, and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
-        return Answer("", Choice("spark", f"{scan.shown}: {NO_FILE_FALLS}", notes=found.notes))
+        return KeptAnswer("", Choice("spark", f"{scan.shown}: {NO_FILE_FALLS}", notes=found.notes))
     choice = Choice(
         "spark",
         f"{scan.shown}: files without matching rows are not listed",
@@ -349,8 +349,8 @@ def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> Answer:
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
         notes=found.notes,
     )
-    return Answer(",".join(map(str, np.flatnonzero(~kept).tolist())), choice)
+    return KeptAnswer(",".join(map(str, np.flatnonzero(~kept).tolist())), choice)
 
 
-def _all_read(scan: _Scan, reason: str) -> Answer:
-    return Answer("", Choice("spark", f"{scan.shown}: all files are read, because {reason}"))
+def _all_read(scan: _Scan, reason: str) -> KeptAnswer:
+    return KeptAnswer("", Choice("spark", f"{scan.shown}: all files are read, because {reason}"))

@@ -25,7 +25,7 @@ __all__ = [
     "gone",
     "showable",
     "status_of",
-    "translate",
+    "translated_error",
     "translating",
 ]
 
@@ -139,7 +139,7 @@ def _named(error: OSError, name: str) -> OSError:
     return named
 
 
-def translate(
+def translated_error(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
     """The error to raise for ``error``. It is the same error if its type is public, otherwise a ``StorageError`` that
@@ -175,7 +175,7 @@ def translating(name: str, *, what: str = "the object", doing: str = "writing") 
     try:
         yield
     except Exception as error:
-        known = translate(error, classify(error), name=name, what=what, doing=doing)
+        known = translated_error(error, classify(error), name=name, what=what, doing=doing)
         if known is error:
             raise
         raise known from showable(error)

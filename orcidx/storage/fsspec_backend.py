@@ -36,7 +36,7 @@ from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
 from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, Backend, RemoteReader, ThreadBackend
+from orcidx.storage.remote import Backend, RemoteReader, StoreAnswer, ThreadBackend
 from orcidx.storage.secrets import shown, without_secrets
 from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
@@ -99,16 +99,16 @@ class AsyncBackend:
         self._filesystem.invalidate_cache(self._path)  # a cached listing would hide a change
         return _fingerprint_of(await self._filesystem._info(self._path), self._path)
 
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
-        return Answer(await self._filesystem._cat_file(self._path, start=offset, end=offset + length))
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> StoreAnswer:
+        return StoreAnswer(await self._filesystem._cat_file(self._path, start=offset, end=offset + length))
 
-    async def get_tail(self, length: int) -> Answer:
+    async def get_tail(self, length: int) -> StoreAnswer:
         found = await self.stat()
         length = min(length, found.size)
         if not length:
-            return Answer(b"", found)
+            return StoreAnswer(b"", found)
         answer = await self.get(found.size - length, length)
-        return Answer(answer.data, found)
+        return StoreAnswer(answer.data, found)
 
     def close(self) -> None:
         pass

@@ -14,7 +14,7 @@ from orcidx.errors import StorageError
 from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer
-from orcidx.storage.remote import Answer
+from orcidx.storage.remote import StoreAnswer
 
 __all__ = ["HttpBackend", "S3Backend"]
 
@@ -38,7 +38,7 @@ class HttpBackend:
     def __init__(self, filesystem: Any, url: str) -> None:
         self._filesystem = filesystem
         self._url = url
-        self._whole: Answer | None = None
+        self._whole: StoreAnswer | None = None
         self.storage = "http"
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -49,17 +49,17 @@ class HttpBackend:
         assert answer.fingerprint is not None
         return answer.fingerprint
 
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> StoreAnswer:
         answer = await self._request(f"bytes={offset}-{offset + length - 1}", offset, length, buffer)
         if answer is self._whole:
-            return Answer(answer.data[offset : offset + length], answer.fingerprint)
+            return StoreAnswer(answer.data[offset : offset + length], answer.fingerprint)
         return answer
 
-    async def get_tail(self, length: int) -> Answer:
+    async def get_tail(self, length: int) -> StoreAnswer:
         length = max(length, 1)
         answer = await self._request(f"bytes=-{length}", None, length)
         if answer is self._whole:
-            return Answer(answer.data[-length:], answer.fingerprint)
+            return StoreAnswer(answer.data[-length:], answer.fingerprint)
         return answer
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class HttpBackend:
 
     async def _request(
         self, wanted: str, offset: int | None, length: int, buffer: GapDiscardingBuffer | None = None
-    ) -> Answer:
+    ) -> StoreAnswer:
         if self._whole is not None:
             return self._whole
         keywords = dict(self._filesystem.kwargs)
@@ -79,7 +79,7 @@ class HttpBackend:
             if response.status == 416:  # no bytes in this range: the object is empty or has become shorter
                 if total is None:
                     raise StorageError("the server refuses the range and does not give the object's size")
-                return Answer(b"", self._fingerprint(response, total))
+                return StoreAnswer(b"", self._fingerprint(response, total))
             if response.status in (404, 410):
                 raise FileNotFoundError(errno.ENOENT, "no such object", self._url)
             response.raise_for_status()
@@ -91,9 +91,9 @@ class HttpBackend:
             if total is None or (offset is not None and start != str(offset)):
                 raise StorageError(f"asked for {wanted}, got {response.headers.get('Content-Range')!r}")
             data = await _read_body(response, length, buffer)
-            return Answer(data, self._fingerprint(response, total))
+            return StoreAnswer(data, self._fingerprint(response, total))
 
-    async def _take_whole(self, response: Any) -> Answer:
+    async def _take_whole(self, response: Any) -> StoreAnswer:
         total = response.content_length
         if total is not None and total > _LARGEST_WHOLE:
             raise StorageError(
@@ -102,7 +102,7 @@ class HttpBackend:
         data = await _read_body(response, _LARGEST_WHOLE if total is None else total)
         if total is not None and len(data) != total:
             raise ShortBody(f"got {len(data)} of {total} bytes")
-        self._whole = Answer(memoryview(data), self._fingerprint(response, len(data)))
+        self._whole = StoreAnswer(memoryview(data), self._fingerprint(response, len(data)))
         return self._whole
 
     def _fingerprint(self, response: Any, total: int) -> Fingerprint:
@@ -150,11 +150,11 @@ class S3Backend:
         head = await self._filesystem._call_s3("head_object", **self._object())
         return self._fingerprint(head, head["ContentLength"])
 
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> StoreAnswer:
         match = {"IfMatch": self._etag} if self._etag else {}
         return await self._request(f"bytes={offset}-{offset + length - 1}", length, match, buffer)
 
-    async def get_tail(self, length: int) -> Answer:
+    async def get_tail(self, length: int) -> StoreAnswer:
         try:
             return await self._request(f"bytes=-{max(length, 1)}", max(length, 1), {})
         except OSError as error:
@@ -163,14 +163,14 @@ class S3Backend:
             found = await self.stat()  # S3 refuses every range of an empty object
             if found.size:
                 raise
-            return Answer(b"", found)
+            return StoreAnswer(b"", found)
 
     def close(self) -> None:
         pass
 
     async def _request(
         self, wanted: str, length: int, match: dict[str, str], buffer: GapDiscardingBuffer | None = None
-    ) -> Answer:
+    ) -> StoreAnswer:
         response = await self._filesystem._call_s3("get_object", **self._object(), Range=wanted, **match)
         body = response["Body"]
         try:
@@ -183,7 +183,7 @@ class S3Backend:
             body.close()
         total = _total_of(response.get("ContentRange"))
         size = len(data) if buffer is None else buffer.seen
-        return Answer(data, self._fingerprint(response, size if total is None else total))
+        return StoreAnswer(data, self._fingerprint(response, size if total is None else total))
 
     def _fingerprint(self, response: dict[str, Any], size: int) -> Fingerprint:
         etag = response.get("ETag")

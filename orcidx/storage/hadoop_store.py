@@ -26,7 +26,7 @@ from orcidx.options import RequestOptions
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import RangeReader
-from orcidx.storage.remote import Answer, RemoteReader, ThreadBackend
+from orcidx.storage.remote import RemoteReader, StoreAnswer, ThreadBackend
 from orcidx.storage.stores import Found, Source, Store, Upload, store_of
 from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
 
@@ -182,12 +182,12 @@ class HadoopBackend(ThreadBackend):
             pieces.append(self._files.read(self._url, at, length_of_piece, size=self._size))
         return b"".join(pieces)
 
-    def _read_tail(self, length: int) -> Answer:
+    def _read_tail(self, length: int) -> StoreAnswer:
         if not self._is_known or not self._size:
             return super()._read_tail(length)
         length = min(length, self._size)
         data = self.read(self._size - length, length)
-        return Answer(data, Fingerprint(self._size)) if len(data) == length else super()._read_tail(length)
+        return StoreAnswer(data, Fingerprint(self._size)) if len(data) == length else super()._read_tail(length)
 
 
 class HadoopStore:

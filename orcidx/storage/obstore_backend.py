@@ -18,7 +18,7 @@ from orcidx.storage.failures import AFTER_THEIRS, classify, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReader
-from orcidx.storage.remote import Answer, RemoteReader
+from orcidx.storage.remote import RemoteReader, StoreAnswer
 from orcidx.storage.sources import text_of
 from orcidx.storage.stores import Found, Source, Store, Upload
 from orcidx.storage.writers import look_then_put, prove, refused, when_dropped
@@ -54,13 +54,13 @@ class ObstoreBackend:
     async def stat(self) -> Fingerprint:
         return self._fingerprint(await obstore.head_async(self._store, self._path))
 
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> StoreAnswer:
         options: dict[str, Any] = {"range": (offset, offset + length)}
         if self._etag:
             options["if_match"] = self._etag
         return await self._get(options, buffer)
 
-    async def get_tail(self, length: int) -> Answer:
+    async def get_tail(self, length: int) -> StoreAnswer:
         try:
             return await self._get({"range": {"suffix": max(length, 1)}})
         except Exception as error:  # a refused range (as of an empty object) has no exception type of its own
@@ -69,18 +69,18 @@ class ObstoreBackend:
             found = await self.stat()
             if found.size:
                 raise
-            return Answer(b"", found)
+            return StoreAnswer(b"", found)
 
     def close(self) -> None:
         pass
 
-    async def _get(self, options: dict[str, Any], buffer: GapDiscardingBuffer | None = None) -> Answer:
+    async def _get(self, options: dict[str, Any], buffer: GapDiscardingBuffer | None = None) -> StoreAnswer:
         result = await obstore.get_async(self._store, self._path, options=options)
         if buffer is not None:
             async for piece in result.stream(min_chunk_size=TAKEN_AT_ONCE):
                 buffer.take(memoryview(piece))
-            return Answer(b"", self._fingerprint(result.meta))
-        return Answer(await result.bytes_async(), self._fingerprint(result.meta))
+            return StoreAnswer(b"", self._fingerprint(result.meta))
+        return StoreAnswer(await result.bytes_async(), self._fingerprint(result.meta))
 
     def _fingerprint(self, meta: Any) -> Fingerprint:
         etag = meta.get("e_tag")

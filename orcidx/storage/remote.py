@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from orcidx.errors import StorageError
 from orcidx.options import RequestOptions
 from orcidx.storage.event_loop import shared_loop
-from orcidx.storage.failures import OURS, Retries, ShortBody, classify, gone, showable, translate
+from orcidx.storage.failures import OURS, Retries, ShortBody, classify, gone, showable, translated_error
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
     GapDiscardingBuffer,
@@ -36,7 +36,7 @@ from orcidx.storage.threads import REQUESTS
 from orcidx.threads.awaiting import awaited, start_on
 from orcidx.threads.tasks import Task
 
-__all__ = ["Answer", "Backend", "RemoteReader", "ThreadBackend"]
+__all__ = ["Backend", "RemoteReader", "StoreAnswer", "ThreadBackend"]
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ _SLOWEST_BYTES_PER_SECOND = 256 << 10
 
 
 @dataclass(frozen=True)
-class Answer:
+class StoreAnswer:
     """Bytes, and the object's version from the same response (``None`` if the response has no version)."""
 
     data: Any
@@ -77,9 +77,9 @@ class Backend(Protocol):
 
     async def stat(self) -> Fingerprint: ...
 
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer: ...
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> StoreAnswer: ...
 
-    async def get_tail(self, length: int) -> Answer:
+    async def get_tail(self, length: int) -> StoreAnswer:
         """The last ``min(length, size)`` bytes, with a fingerprint."""
 
     def close(self) -> None: ...
@@ -106,16 +106,16 @@ class ThreadBackend:
     async def stat(self) -> Fingerprint:
         return await in_thread(self.look)
 
-    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> Answer:
-        return await in_thread(lambda: Answer(self.read(offset, length)))
+    async def get(self, offset: int, length: int, buffer: GapDiscardingBuffer | None = None) -> StoreAnswer:
+        return await in_thread(lambda: StoreAnswer(self.read(offset, length)))
 
-    async def get_tail(self, length: int) -> Answer:
+    async def get_tail(self, length: int) -> StoreAnswer:
         return await in_thread(lambda: self._read_tail(length))
 
-    def _read_tail(self, length: int) -> Answer:
+    def _read_tail(self, length: int) -> StoreAnswer:
         found = self.look()
         length = min(length, found.size)
-        return Answer(self.read(found.size - length, length) if length else b"", found)
+        return StoreAnswer(self.read(found.size - length, length) if length else b"", found)
 
     def close(self) -> None:
         """Frees what the backend has opened. Most backends have nothing to free."""
@@ -229,7 +229,7 @@ class RemoteReader:
         backend = self._open_backend()
         started = time.perf_counter()
 
-        async def once() -> Answer:
+        async def once() -> StoreAnswer:
             return _with_bytes(await backend.get_tail(length))
 
         answer = await self._attempt(f"the last {length} bytes", None, once, length)
@@ -339,7 +339,7 @@ class RemoteReader:
             except Exception as error:  # libraries raise exceptions of any type; classify() sorts them
                 failure = classify(error)
                 if failure != "transient" or attempt >= self._retries.attempts:
-                    known = translate(error, failure, name=self.name, what=what, offset=offset)
+                    known = translated_error(error, failure, name=self.name, what=what, offset=offset)
                     if failure == "missing" and self._fingerprint is not None:
                         known = gone(self.name)
                     if known is error:
@@ -357,7 +357,7 @@ class RemoteReader:
             raise object_changed(self.name, self._fingerprint, seen)
 
 
-def _with_bytes(answer: Answer) -> Answer:
+def _with_bytes(answer: StoreAnswer) -> StoreAnswer:
     """Returns the answer. Raises an error if an incomplete file system of fsspec returned None or text instead of
     bytes."""
     data: object = answer.data

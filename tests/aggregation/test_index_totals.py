@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 import orcidx
 from orcidx.paimon import bitmap, bsi, build_file_index
-from orcidx.paimon.bsi import Contents, Part
+from orcidx.paimon.bsi import BsiPart, Contents
 from orcidx.paimon.data_types import parse_type
 from orcidx.paimon.file_index import file_index_of
 from orcidx.paimon.index_totals import Ends, totals_of
@@ -128,11 +128,11 @@ def test_bit_slices_count_from_the_smallest_of_their_part(smallest: int) -> None
     assert index.ends(BitMap([5])) == Ends(None, None)
 
 
-def part(numbers: list[int], smallest: int, first: int) -> Part:
+def part(numbers: list[int], smallest: int, first: int) -> BsiPart:
     rows = range(first, first + len(numbers))
     bits = (max(numbers) - smallest).bit_length()
     slices = [BitMap([r for r, n in zip(rows, numbers) if n - smallest >> bit & 1]) for bit in range(bits)]
-    return Part(smallest, max(numbers), BitMap(rows), tuple(slices))
+    return BsiPart(smallest, max(numbers), BitMap(rows), tuple(slices))
 
 
 def test_sums_of_bit_slices_exceed_64_bits() -> None:
@@ -188,7 +188,7 @@ def wrong_indexes() -> list[Any]:
     beyond = Contents(3, part([1 << 40, 2, 3], 0, 0), None)
     twice = bitmap.Contents(3, BitMap(), (1, 2), (BitMap([0, 1]), BitMap([1])))
     lost = bitmap.Contents(3, BitMap(), (1, 2), (BitMap([0]), BitMap([1])))
-    above = Contents(3, Part(0, 2, BitMap([0, 1, 2]), (BitMap([0]), BitMap([0, 1]))), None)
+    above = Contents(3, BsiPart(0, 2, BitMap([0, 1, 2]), (BitMap([0]), BitMap([0, 1]))), None)
     return [
         pytest.param(bsi.BsiIndex(bsi.write(beyond), "INT"), id="a number beyond the type"),
         pytest.param(bsi.BsiIndex(bsi.write(above), "INT"), id="a number above the largest"),

@@ -15,7 +15,7 @@ import pytest
 import orcidx.cli
 from orcidx.cli import main
 from orcidx.predicate import parse
-from orcidx.storage.failures import classify, translate
+from orcidx.storage.failures import classify, translated_error
 
 DEMO = str(Path(orcidx.cli.__file__).with_name("demo") / "lineitem.orc")
 
@@ -109,7 +109,7 @@ def test_errors_in_sql_name_no_classes(sql, message):
 )
 def test_a_missing_object_is_named(raised):
     """As s3fs words a 404."""
-    told = translate(raised, classify(raised), name="s3://bucket/a.orc", what="the tail")
+    told = translated_error(raised, classify(raised), name="s3://bucket/a.orc", what="the tail")
     assert type(told) is type(raised)
     assert "s3://bucket/a.orc" in str(told)
     assert told.errno is not None

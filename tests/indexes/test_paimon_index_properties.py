@@ -214,7 +214,7 @@ def test_a_bsi_may_start_above_zero(smallest: int) -> None:
     """Java writes min 0 always; the format allows any."""
     numbers_ = [smallest, smallest + 1, smallest + 6]
     slices = tuple(BitMap([i for i, n in enumerate(numbers_) if (n - smallest) >> bit & 1]) for bit in range(3))
-    part = bsi.Part(smallest, smallest + 6, BitMap(range(3)), slices)
+    part = bsi.BsiPart(smallest, smallest + 6, BitMap(range(3)), slices)
     index = bsi.BsiIndex(bsi.write(bsi.Contents(3, part, None)), "INT")
     for op in ONE:
         for literal in range(-2, smallest + 9):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orcidx import CorruptFile, Unsupported
 from orcidx.orc.footers import integer_extremes, split_footer, split_postscript
-from orcidx.orc.wire import Message, Part, read_statistics, split_messages
+from orcidx.orc.wire import Message, TypedPart, read_statistics, split_messages
 
 NUMBER = st.integers(0, 2**64 - 1) | st.integers(0, 300)
 MESSAGE = st.lists(
@@ -81,7 +81,7 @@ def test_extremes_are_those_of_the_arrays(columns: list[bytes], column: int) -> 
         return
     starts, stops = split_messages(raw, 7, "Footer", 100)
     try:
-        arrays = read_statistics(raw, starts[column : column + 1], stops[column : column + 1], Part.INTEGER)
+        arrays = read_statistics(raw, starts[column : column + 1], stops[column : column + 1], TypedPart.INTEGER)
     except CorruptFile:
         assert found is None
         return

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orcidx import CorruptFile
 from orcidx.orc.spans import compare_spans, order_spans, parse_decimals, spans_with_byte
-from orcidx.orc.wire import Message, Part, read_row_index, read_statistics, split_messages, split_nested_messages
+from orcidx.orc.wire import Message, TypedPart, read_row_index, read_statistics, split_messages, split_nested_messages
 
 FIELDS = st.lists(
     st.one_of(
@@ -69,8 +69,8 @@ def test_refuses_what_is_no_field(raw: bytes) -> None:
         lambda: split_messages(raw, 1, "test"),
         lambda: read_row_index(pb.blob(1, raw)),
         lambda: split_nested_messages(pb.blob(1, raw), 1, 1, "test"),
-        lambda: read_statistics(raw, [0], [len(raw)], Part.INTEGER),
-        lambda: read_statistics(pb.blob(2, raw), [0], [len(raw) + 2], Part.INTEGER),
+        lambda: read_statistics(raw, [0], [len(raw)], TypedPart.INTEGER),
+        lambda: read_statistics(pb.blob(2, raw), [0], [len(raw) + 2], TypedPart.INTEGER),
     ):
         with pytest.raises(CorruptFile):
             read()
@@ -100,7 +100,7 @@ def test_row_index_in_columns(entries: list[tuple[list[int], bool, bool]]) -> No
         raw += pb.blob(1, pb.uint(9, 1) + body + (pb.blob(2, pb.statistics(3, True)) if with_statistics else b""))
     bounds, values, starts, stops = read_row_index(raw)
     assert [values[a:b].tolist() for a, b in pairwise(bounds)] == [positions for positions, _, _ in entries]
-    counts = read_statistics(raw, starts, stops, Part.NOTHING)["count"]
+    counts = read_statistics(raw, starts, stops, TypedPart.NOTHING)["count"]
     assert counts.tolist() == [3 if with_statistics else -1 for _, _, with_statistics in entries]
 
 
@@ -126,48 +126,48 @@ def test_integer_statistics(units: list[tuple[int | None, int | None, int | None
         typed = b"".join(pb.sint(number, value) for number, value in enumerate(unit, 1) if value is not None)
         raws.append(pb.statistics(5, None, pb.blob(2, typed)))
     stops = np.cumsum([len(raw) for raw in raws])
-    arrays = read_statistics(b"".join(raws), stops - [len(raw) for raw in raws], stops, Part.INTEGER)
+    arrays = read_statistics(b"".join(raws), stops - [len(raw) for raw in raws], stops, TypedPart.INTEGER)
     for i, unit in enumerate(units):
         for number, value in enumerate(unit, 1):
             assert bool(arrays["fields"][i] >> number & 1) == (value is not None)
             assert value is None or arrays["integers"][number - 1, i] == value
 
 
-def one(raw: bytes, part: Part) -> dict[str, np.ndarray]:
+def one(raw: bytes, part: TypedPart) -> dict[str, np.ndarray]:
     return read_statistics(raw, [0], [len(raw)], part)
 
 
 def test_typed_parts() -> None:
-    arrays = one(pb.blob(3, pb.double(1, -0.5) + pb.double(2, 9.0)), Part.DOUBLE)
+    arrays = one(pb.blob(3, pb.double(1, -0.5) + pb.double(2, 9.0)), TypedPart.DOUBLE)
     assert (arrays["doubles"][:2, 0].tolist(), arrays["fields"].tolist()) == ([-0.5, 9.0], [7])
     raw = pb.blob(4, pb.blob(1, "ab") + pb.sint(3, 12) + pb.blob(5, "zz"))
-    arrays = one(raw, Part.STRING)
+    arrays = one(raw, TypedPart.STRING)
     assert arrays["fields"].tolist() == [0b101011]
     assert [raw[a:b] for a, b in arrays["spans"][[0, 4], 0]] == [b"ab", b"zz"]
     assert arrays["integers"][2, 0] == 12
     for bucket in (pb.packed(1, [3, 4]), pb.uint(1, 3) + pb.uint(1, 4)):
-        assert one(pb.blob(5, bucket), Part.BUCKET)["integers"][0, 0] == 3
-    arrays = one(pb.blob(9, pb.sint(3, -1) + pb.uint(5, -7)), Part.TIMESTAMP)
+        assert one(pb.blob(5, bucket), TypedPart.BUCKET)["integers"][0, 0] == 3
+    arrays = one(pb.blob(9, pb.sint(3, -1) + pb.uint(5, -7)), TypedPart.TIMESTAMP)
     assert arrays["integers"][[2, 4], 0].tolist() == [-1, -7]
-    assert one(pb.blob(12, pb.uint(2, 2**63)), Part.COLLECTION)["integers"][1, 0] == -1
+    assert one(pb.blob(12, pb.uint(2, 2**63)), TypedPart.COLLECTION)["integers"][1, 0] == -1
 
 
 def test_typed_parts_of_other_types_and_wire_types_are_unknown() -> None:
     raw = pb.blob(3, pb.double(1, 1.0)) + pb.blob(2, pb.blob(1, "x") + pb.double(2, 0.0) + pb.uint(77, 1))
-    arrays = one(raw, Part.INTEGER)
+    arrays = one(raw, TypedPart.INTEGER)
     assert arrays["fields"].tolist() == [1]
-    assert one(pb.uint(1, 2**63) + pb.uint(10, 2), Part.NOTHING)["count"].tolist() == [-1]
+    assert one(pb.uint(1, 2**63) + pb.uint(10, 2), TypedPart.NOTHING)["count"].tolist() == [-1]
 
 
 def test_repeated_typed_part_merges() -> None:
     raw = pb.blob(2, pb.sint(1, 1) + pb.sint(2, 5)) + pb.blob(2, pb.sint(1, 2))
-    assert one(raw, Part.INTEGER)["integers"][:2, 0].tolist() == [2, 5]
+    assert one(raw, TypedPart.INTEGER)["integers"][:2, 0].tolist() == [2, 5]
 
 
 def test_extents_outside_the_buffer_are_the_callers_bug() -> None:
     for starts, stops in (([0], [9]), ([-1], [0]), ([3], [2])):
         with pytest.raises(ValueError, match="outside"):
-            read_statistics(b"abc", starts, stops, Part.NOTHING)
+            read_statistics(b"abc", starts, stops, TypedPart.NOTHING)
 
 
 @given(st.lists(st.binary(max_size=6), max_size=8), st.binary(max_size=6))

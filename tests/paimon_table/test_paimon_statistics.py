@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcidx.paimon.data_types import DataField, parse_type
-from orcidx.paimon_table.data_files.column_statistics import ColumnStatistics, StatsMode, stored_stats
+from orcidx.paimon_table.data_files.column_statistics import ManifestStatistics, StatsMode, stored_stats
 from orcidx.paimon_table.metadata.binary_row import BinaryRow
 
 TEXT = st.text(st.sampled_from("ab\x00\x7fé߿ࠀ☃\ud7ff\ue000\uffff\U00010000\U0010ffff"), max_size=8)
@@ -69,7 +69,7 @@ def columns(draw: st.DrawFn) -> tuple[str, str, list[list[Any]]]:
 def test_statistics_are_bounds(column: tuple[str, str, list[list[Any]]]) -> None:
     sql, mode, batches = column
     kind = parse_type(sql)
-    statistics = ColumnStatistics(kind, StatsMode.parse("mode", mode))
+    statistics = ManifestStatistics(kind, StatsMode.parse("mode", mode))
     for batch in batches:
         statistics.add(pa.array(batch, kind.arrow_type))
     record, names = stored_stats([DataField(0, "c", kind)], {"c": statistics}, dense=False)

@@ -554,13 +554,13 @@ def test_files_of_one_schema_share_what_follows_from_it(table: PaimonTable, monk
             table.add(f"{number}{part}.{'orc' if part else 'parquet'}", rows)
     table.commit()
     made = []
-    for module, name in ((plan, "map_fields"), (shared_reading, "translate")):
+    for module, name in ((plan, "map_fields"), (shared_reading, "split_where")):
         call = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, _name=name, _call=call, **k: made.append(_name) or _call(*a, **k))
     scan = open_table(str(table.path)).scan(where=col("number") >= 1)
     assert sorted(scan.to_table()["v"].to_pylist()) == [1, 1, 1, 1, 1, 2, 2]
     assert made.count("map_fields") == 2
-    assert made.count("translate") == 3, "of each schema, for ORC and for parquet; one file is ruled out"
+    assert made.count("split_where") == 3, "of each schema, for ORC and for parquet; one file is ruled out"
 
 
 def _small_table(table: PaimonTable, files: int = 6) -> None:

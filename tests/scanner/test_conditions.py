@@ -208,13 +208,13 @@ def words(tmp_path: Path) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The sizes of the dictionaries of which leaves were asked."""
     sizes: list[int] = []
-    plain = dictionary_answers.Answer.__init__
+    plain = dictionary_answers.DictionaryAnswer.__init__
 
     def noted(self: Any, matches: Any) -> None:
         sizes.append(len(matches))
         plain(self, matches)
 
-    monkeypatch.setattr(dictionary_answers.Answer, "__init__", noted)
+    monkeypatch.setattr(dictionary_answers.DictionaryAnswer, "__init__", noted)
     return sizes
 
 

@@ -14,7 +14,7 @@ from pyarrow import orc
 
 from orcidx.spark import sql_queries
 from orcidx.spark.choosing import kept_answers
-from orcidx.spark.choosing.kept_answers import Answer, KeptAnswers, digest_of
+from orcidx.spark.choosing.kept_answers import KeptAnswer, KeptAnswers, digest_of
 from orcidx.spark.sql_queries import _Answers
 
 CATALYST = "org.apache.spark.sql.catalyst.expressions."
@@ -136,7 +136,7 @@ def test_answers_are_weighed(directory: Path, monkeypatch: pytest.MonkeyPatch) -
     kept = KeptAnswers()
     fallen = ",".join(map(str, range(100_000)))
     for number in range(50):
-        kept.keep(b"%d" % number, Answer(fallen, None), [store])
+        kept.keep(b"%d" % number, KeptAnswer(fallen, None), [store])
     held = [number for number in range(50) if kept.of(b"%d" % number, store) is not None]
     assert held == list(range(50 - len(held), 50))
     assert 1 <= len(held) <= kept_answers.ANSWERS_BYTES // len(fallen)

@@ -14,7 +14,7 @@ from pyarrow import orc
 
 from orcidx.errors import InvalidQuery
 from orcidx.scanner.scan import Scan
-from orcidx.spark.query.parts import Part, pack, split_orc, split_paimon
+from orcidx.spark.query.parts import TaskPart, pack, split_orc, split_paimon
 from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, assign, begin
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.hive_columns import partition_types
@@ -57,7 +57,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _parts(plan: Plan) -> list[Part]:
+def _parts(plan: Plan) -> list[TaskPart]:
     return split_orc(plan.rows, 1 << 20) if isinstance(plan.rows, Scan) else split_paimon(plan.rows)
 
 

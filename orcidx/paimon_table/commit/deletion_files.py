@@ -20,7 +20,7 @@ from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, IndexEntry
 from orcidx.paimon_table.metadata.manifest_schemas import INDEX_MANIFEST_SCHEMA, completed
 from orcidx.paimon_table.metadata.schema import UNAWARE
-from orcidx.paimon_table.read.table_paths import bucket_path, index_path, partition_values
+from orcidx.paimon_table.read.table_paths import bucket_path, decoded_partition, index_path
 
 __all__ = ["Merged", "merged_index"]
 
@@ -130,7 +130,7 @@ class _Writer:
         name = f"index-{self.uuid}-{len(self.new_files)}"
         directory = "index"
         if self.state.schema.is_on("index-file-in-data-file-dir"):
-            directory = bucket_path(self.state.schema, bucket, partition_values(self.state.schema, partition))
+            directory = bucket_path(self.state.schema, bucket, decoded_partition(self.state.schema, partition))
         self.attempt.put(f"{directory}/{name}", data)
         self.new_files.append(NewFile(f"{directory}/{name}", len(data)))
         schema = INDEX_MANIFEST_SCHEMA if self.state.index is None else self.state.index.schema_text

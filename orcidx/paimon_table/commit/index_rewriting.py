@@ -40,7 +40,7 @@ from orcidx.paimon_table.metadata.manifest import ADD, file_entry
 from orcidx.paimon_table.metadata.schema import TableSchema, char_lengths
 from orcidx.paimon_table.read.parquet_rows import read_parquet
 from orcidx.paimon_table.read.plan import POSTPONE_BUCKET, SkippedFile, TableFile, files_in_partitions
-from orcidx.paimon_table.read.table_paths import bucket_path, partition_values
+from orcidx.paimon_table.read.table_paths import bucket_path, decoded_partition
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.predicate import Where, bind, parse
 from orcidx.pruning.selection import RowSelection
@@ -370,7 +370,7 @@ def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[d
     """
     schema = attempt.state.schema
     others = [name for name in old["_FILE"]["_EXTRA_FILES"] if not name.endswith(".index")]
-    directory = bucket_path(schema, old["_BUCKET"], partition_values(schema, old["_PARTITION"]))
+    directory = bucket_path(schema, old["_BUCKET"], decoded_partition(schema, old["_PARTITION"]))
     sidecar, container = index.sidecar, index.container
     for number in range(1, len(attempt.state.deleted) + 2):
         extra = [*others, *([sidecar] if sidecar is not None else [])]

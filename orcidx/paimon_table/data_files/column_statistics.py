@@ -22,7 +22,7 @@ from orcidx.paimon.data_types import DataField, DataType
 from orcidx.paimon_table.metadata.binary_row import write_binary_row
 from orcidx.paimon_table.metadata.option_values import parse_whole
 
-__all__ = ["ColumnStatistics", "StatsMode", "physical", "stats_modes", "stored_stats"]
+__all__ = ["ManifestStatistics", "StatsMode", "physical", "stats_modes", "stored_stats"]
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _TEXTS = ("CHAR", "VARCHAR")
@@ -63,7 +63,7 @@ def stats_modes(fields: Sequence[DataField], options: Mapping[str, str]) -> dict
     return modes
 
 
-class ColumnStatistics:
+class ManifestStatistics:
     """Computes the bounds and the null count of one column from its arrays, which are added in order."""
 
     def __init__(self, data_type: DataType, mode: StatsMode) -> None:
@@ -100,7 +100,7 @@ class ColumnStatistics:
 
 
 def stored_stats(
-    fields: Sequence[DataField], columns: Mapping[str, ColumnStatistics], *, dense: bool
+    fields: Sequence[DataField], columns: Mapping[str, ManifestStatistics], *, dense: bool
 ) -> tuple[dict[str, Any], list[str] | None]:
     """The record of a file's statistics, and the names of the columns in it (None: all columns). ``dense``: leave out
     columns without statistics."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from orcidx.paimon.build import FileIndexBuilder
 from orcidx.paimon.file_index_options import FileIndexOptions, for_every_reader
 from orcidx.paimon.registry import parse_size
-from orcidx.paimon_table.data_files.column_statistics import ColumnStatistics, stats_modes, stored_stats
+from orcidx.paimon_table.data_files.column_statistics import ManifestStatistics, stats_modes, stored_stats
 from orcidx.paimon_table.data_files.data_file_formats import as_stored, check_writable, open_encoder
 from orcidx.paimon_table.metadata.option_values import parse_whole
 from orcidx.paimon_table.metadata.schema import TableSchema
@@ -112,7 +112,7 @@ class _OpenFile:
         self.rows = 0
         schema = files.schema
         modes = stats_modes(schema.fields, schema.options)
-        self.statistics = {f.name: ColumnStatistics(f.type, modes[f.name]) for f in schema.fields}
+        self.statistics = {f.name: ManifestStatistics(f.type, modes[f.name]) for f in schema.fields}
         types = {f.name: f.type for f in schema.fields}
         spec = for_every_reader(files.index.spec)
         self.index = FileIndexBuilder(spec, schema.arrow_schema, types) if any(spec.values()) else None

@@ -19,7 +19,7 @@ from orcidx.paimon_table.metadata.schema import FieldMapping, same_type
 from orcidx.predicate import Constant, External, Leaf, Op, Predicate, all_of, resolve_column
 from orcidx.predicate.fold import Part, conjuncts, rewritten
 
-__all__ = ["FileWhere", "convert", "translate"]
+__all__ = ["FileWhere", "in_table_type", "split_where"]
 
 
 class FileWhere:
@@ -31,7 +31,7 @@ class FileWhere:
         self.rest = None if isinstance(rest, Constant) and rest.value else rest
 
 
-def translate(
+def split_where(
     where: Predicate,
     mapping: Sequence[FieldMapping],
     schema: pa.Schema,
@@ -117,7 +117,7 @@ def _compares_alike(file: DataType, table: DataType) -> bool:
 # ---------------------------------------------------------------------- values
 
 
-def convert(array: pa.Array, file: DataType, table: DataType, target: pa.DataType) -> pa.Array:
+def in_table_type(array: pa.Array, file: DataType, table: DataType, target: pa.DataType) -> pa.Array:
     """Converts an array of the file's type to the table's type, in the Arrow type ``target``.
 
     Raises ``ValueOutOfRange`` for a value that ``target`` cannot hold.
@@ -127,13 +127,13 @@ def convert(array: pa.Array, file: DataType, table: DataType, target: pa.DataTyp
     if file.root == "ROW" and pa.types.is_struct(target):
         return _convert_row(array, file, table, target)
     if file.root == "ARRAY" and pa.types.is_list(target) and pa.types.is_list(array.type):
-        values = convert(array.values, file.children[0], table.children[0], target.value_type)
+        values = in_table_type(array.values, file.children[0], table.children[0], target.value_type)
         return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=_mask(array))
     if file.root in ("MAP", "MULTISET") and pa.types.is_map(target) and pa.types.is_map(array.type):
         counts = DataType("INT")
-        keys = convert(array.keys, file.children[0], table.children[0], target.key_type)
+        keys = in_table_type(array.keys, file.children[0], table.children[0], target.key_type)
         kinds = (file.children[1], table.children[1]) if file.root == "MAP" else (counts, counts)
-        items = convert(array.items, *kinds, target.item_type)
+        items = in_table_type(array.items, *kinds, target.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=_mask(array))
     try:
         # Stored timestamps have no digits below the column's precision. If another writer left such digits, they are
@@ -168,6 +168,6 @@ def _convert_row(array: pa.StructArray, file: DataType, table: DataType, target:
         if place is None:
             children.append(pa.nulls(len(array), kind))
         else:
-            children.append(convert(array.field(place), file.fields[place].type, field.type, kind))
+            children.append(in_table_type(array.field(place), file.fields[place].type, field.type, kind))
     fields = [target.field(i) for i in range(target.num_fields)]
     return pa.StructArray.from_arrays(children, fields=fields, mask=_mask(array))

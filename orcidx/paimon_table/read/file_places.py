@@ -10,7 +10,7 @@ from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.paimon_table.metadata.manifest import DELETION_VECTORS, FileEntry, IndexEntry
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import DeletionFile, TableFile
-from orcidx.paimon_table.read.table_paths import bucket_path, bucket_pattern, index_path, partition_values
+from orcidx.paimon_table.read.table_paths import bucket_path, bucket_pattern, decoded_partition, index_path
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
@@ -35,7 +35,7 @@ class FilePlaces:
     def table_file(self, entry: FileEntry) -> TableFile:
         """The data file of a manifest entry. Raises ``CorruptFile`` and ``Unsupported``."""
         with located(file=self._files.root.name):
-            values = partition_values(self._schema, entry.partition)
+            values = decoded_partition(self._schema, entry.partition)
         directory = self._directory(entry, values)
         if entry.external_path is not None:
             source = self._files.external(entry.external_path)

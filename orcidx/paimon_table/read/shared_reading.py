@@ -11,7 +11,7 @@ import pyarrow as pa
 from orcidx.options import ReadOptions
 from orcidx.paimon.data_types import DataField
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, char_lengths
-from orcidx.paimon_table.read.evolution import FileWhere, translate
+from orcidx.paimon_table.read.evolution import FileWhere, split_where
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.metrics import ScanMetrics
@@ -78,7 +78,7 @@ def shared_reading(
     """The values for files with one mapping. ``metrics``: the metrics of the pass, for files that are not opened."""
     where = FileWhere(None, None)
     if scan.where is not None:
-        where = translate(
+        where = split_where(
             scan.where,
             mapping,
             scan.table_schema.arrow_schema,

@@ -15,10 +15,10 @@ from orcidx.paimon_table.read.plan import POSTPONE_BUCKET
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 
-__all__ = ["bucket_path", "bucket_pattern", "index_path", "partition_values", "schema_file"]
+__all__ = ["bucket_path", "bucket_pattern", "decoded_partition", "index_path", "schema_file"]
 
 
-def partition_values(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
+def decoded_partition(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
     """The values of a partition's row, in the physical domain."""
     return BinaryRow(partition).values([field.type for field in schema.partition_fields])
 
@@ -76,5 +76,5 @@ def schema_file(root: Source, schema: TableSchema) -> list[Source]:
 def index_path(schema: TableSchema, entry: IndexEntry) -> str:
     """The path of an index file that is inside the table."""
     if schema.is_on("index-file-in-data-file-dir"):
-        return f"{bucket_path(schema, entry.bucket, partition_values(schema, entry.partition))}/{entry.name}"
+        return f"{bucket_path(schema, entry.bucket, decoded_partition(schema, entry.partition))}/{entry.name}"
     return f"index/{entry.name}"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, Unsupported, located
 from orcidx.explain.model import FileExplanation
 from orcidx.paimon_table.metadata.schema import FieldMapping
-from orcidx.paimon_table.read.evolution import convert
+from orcidx.paimon_table.read.evolution import in_table_type
 from orcidx.paimon_table.read.file_rows import FileRows
 from orcidx.paimon_table.read.jvm_instants import moves, put_back
 from orcidx.paimon_table.read.orc_rows import OrcRows
@@ -118,7 +118,7 @@ def _converted(
                 if moved_by is not None and entry.file_field.type.has_instants:
                     array = put_back(array, moved_by)
                 try:
-                    arrays.append(convert(array, entry.file_field.type, entry.field.type, wanted.type))
+                    arrays.append(in_table_type(array, entry.file_field.type, entry.field.type, wanted.type))
                 except pa.ArrowNotImplementedError:
                     expected = entry.file_field.type
                     raise CorruptFile(f"the file has the type {array.type}, but its schema says {expected}") from None

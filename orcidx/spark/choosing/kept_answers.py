@@ -17,7 +17,7 @@ from orcidx.index_directory.store import IndexStore, identity_of
 from orcidx.spark.choosing.choice import Choice
 from orcidx.storage import IdentityCache
 
-__all__ = ["Answer", "KeptAnswers", "digest_of"]
+__all__ = ["KeptAnswer", "KeptAnswers", "digest_of"]
 
 ANSWERS_BYTES = 4 << 20
 """Bytes of memory for results, without the ``Choice`` that ``why`` shows."""
@@ -28,7 +28,7 @@ _EXPRESSION = re.compile(r'"exprId":\{[^{}]*\}')
 
 
 @dataclass(frozen=True)
-class Answer:
+class KeptAnswer:
     """``fallen``: the numbers of the skipped files, separated by commas. ``choice``: what ``why`` shows, or None if
     there is no index."""
 
@@ -48,7 +48,7 @@ def digest_of(asked: Sequence[str], listing: str = "") -> bytes:
     return digest.digest()
 
 
-_Held: TypeAlias = tuple[Answer, tuple[tuple[IndexStore, object], ...]]
+_Held: TypeAlias = tuple[KeptAnswer, tuple[tuple[IndexStore, object], ...]]
 
 
 class KeptAnswers:
@@ -57,7 +57,7 @@ class KeptAnswers:
     def __init__(self) -> None:
         self._kept: IdentityCache[_Held] = IdentityCache(ANSWERS_BYTES)
 
-    def of(self, key: bytes, opened: IndexStore) -> Answer | None:
+    def of(self, key: bytes, opened: IndexStore) -> KeptAnswer | None:
         """The result, if none of its indexes has changed. ``opened``: the indexes that were just opened."""
         kept = self._kept.get(key)
         if kept is None:
@@ -67,7 +67,7 @@ class KeptAnswers:
         same = all(identity == now or identity_of(store.again()) == identity for store, identity in stores)
         return answer if same else None
 
-    def keep(self, key: bytes, answer: Answer, stores: Sequence[IndexStore]) -> None:
+    def keep(self, key: bytes, answer: KeptAnswer, stores: Sequence[IndexStore]) -> None:
         """Keeps a result that was computed with these indexes."""
         held = tuple((store.forgotten(), identity_of(store)) for store in stores)
         weight = sys.getsizeof(answer.fallen) + len(key) + _CHOICE_BYTES * (1 + len(held))

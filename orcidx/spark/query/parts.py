@@ -13,17 +13,16 @@ from orcidx.planner.request import FileJob
 from orcidx.scanner.file_queue import FileQueue
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
-from orcidx.scanner.split import Part as FilePart
-from orcidx.scanner.split import plan_parts
+from orcidx.scanner.split import FilePart, plan_parts
 from orcidx.spark.query.read_task import broken_files_passed, gone_files_named
 from orcidx.spark.sessions.case_rule import unpruned_by_letters
 from orcidx.storage import Source
 
-__all__ = ["Part", "enough", "pack", "split_orc", "split_paimon"]
+__all__ = ["TaskPart", "enough", "pack", "split_orc", "split_paimon"]
 
 
 @dataclass(frozen=True)
-class Part:
+class TaskPart:
     """The smallest unit that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored
     bytes. ``rows``: the least number of rows without a filter, or None if it is not known."""
 
@@ -37,7 +36,7 @@ class Part:
         return self.what.source if isinstance(self.what, FileJob) else self.what.file.source
 
 
-def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
+def split_orc(rows: Scan, target_bytes: int) -> list[TaskPart]:
     """The parts of a scan, without the files and stripes that its predicate excludes. Opens every file.
 
     Raises ``StorageError`` with the name of a file that has gone since it was listed.
@@ -45,7 +44,9 @@ def split_orc(rows: Scan, target_bytes: int) -> list[Part]:
     request = rows.resolved
     with gone_files_named(), broken_files_passed(), FileQueue(rows.jobs, request, ScanMetrics()) as files:
         found = list(plan_parts(unpruned_by_letters(files, request), target_bytes))
-    return [Part(one.job, one.estimated_bytes, None if request.where is not None else _sure_rows(one)) for one in found]
+    return [
+        TaskPart(one.job, one.estimated_bytes, None if request.where is not None else _sure_rows(one)) for one in found
+    ]
 
 
 def _sure_rows(part: FilePart) -> int | None:
@@ -54,18 +55,18 @@ def _sure_rows(part: FilePart) -> int | None:
     return None if selected else part.rows
 
 
-def split_paimon(rows: TableScan) -> list[Part]:
+def split_paimon(rows: TableScan) -> list[TaskPart]:
     """One part for each data file that the table's metadata does not exclude."""
     sure = rows.where is None and not rows.top
     return [
-        Part(one, one.file.size, one.file.rows if sure and one.file.deletion is None else None)
+        TaskPart(one, one.file.size, one.file.rows if sure and one.file.deletion is None else None)
         for one in rows.plan.tasks
     ]
 
 
-def enough(parts: Sequence[Part], limit: int) -> list[Part]:
+def enough(parts: Sequence[TaskPart], limit: int) -> list[TaskPart]:
     """The first parts that certainly have ``limit`` rows together."""
-    chosen: list[Part] = []
+    chosen: list[TaskPart] = []
     for part in parts:
         if limit <= 0:
             break

@@ -27,7 +27,7 @@ from orcidx.predicate import bind
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey
-from orcidx.spark.query.parts import Part, enough, pack
+from orcidx.spark.query.parts import TaskPart, enough, pack
 from orcidx.spark.query.read_query import Query, zoned_partitions
 from orcidx.spark.query.read_task import ReadTask, broken_files_passed
 from orcidx.spark.query.task_session import OfSession
@@ -321,7 +321,9 @@ def _begin_paimon(query: Query, table: Table) -> Plan:
 # ---------------------------------------------------------------------- tasks
 
 
-def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Sequence[str] | None = None) -> list[bytes]:
+def assign(
+    plan: Plan, parts: Sequence[TaskPart], target_bytes: int, *, names: Sequence[str] | None = None
+) -> list[bytes]:
     """The pickled ``ReadTask``s, with parts packed by bytes. For a limit without an order, only as many parts are used
     as the limit needs.
 
@@ -331,7 +333,7 @@ def assign(plan: Plan, parts: Sequence[Part], target_bytes: int, *, names: Seque
     if limit is not None and not plan.order:
         parts = enough(parts, limit)
     bins = pack([part.size + FILE_BYTES for part in parts], target_bytes)
-    packed: dict[int, list[Part]] = {}
+    packed: dict[int, list[TaskPart]] = {}
     for number, part in zip(bins, parts):
         packed.setdefault(number, []).append(part)
     schema = arrow_schema_of(plan.schema)

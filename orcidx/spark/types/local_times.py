@@ -13,7 +13,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Domain, Leaf, Op, Predicate, any_of, resolve_column
 from orcidx.predicate.fold import rewritten
-from orcidx.predicate.literals import convert
+from orcidx.predicate.literals import point_of
 from orcidx.predicate.nodes import ExactTime
 
 __all__ = ["instant_of", "on_any_clock", "on_session_clock"]
@@ -75,7 +75,7 @@ def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
         return None
     other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
     try:
-        return int(convert(value, other, Domain.TIMESTAMP, column=column).below)
+        return int(point_of(value, other, Domain.TIMESTAMP, column=column).below)
     except InvalidQuery:
         return None
 
