@@ -118,14 +118,12 @@ def plan_listing(
     return ListingPlan(kept_files, indexes, reasons, covered, tuple(notes), tuple(units), frozenset(known), tails)
 
 
-def index_of_file(
-    source: Source, column: Sequence[str], *, options: ReadOptions | None = None
-) -> tuple[StoredIndex | None, tuple[Note, ...]]:
+def index_of_file(source: Source, column: Sequence[str]) -> tuple[StoredIndex | None, tuple[Note, ...]]:
     """The index of one file in the indexes of its directory, if it is for this column and this version of the file.
     Also returns notes on indexes that were stale or damaged, or could not be read."""
     asked = col(*column)
     try:
-        found = plan_listing([source], asked.is_null() | asked.is_not_null(), options=options)
+        found = plan_listing([source], asked.is_null() | asked.is_not_null())
     except (OSError, Unsupported) as error:
         return None, (Note("catalog", "silent", f"the indexes beside the file cannot be read: {error}"),)
     return found.indexes.get(0), found.notes

@@ -275,11 +275,10 @@ def unframe(
 def read_tail(
     reader: TailReader,
     *,
-    tail_bytes: int = TAIL_REQUEST,
     limits: MetadataLimits | None = None,
     is_sound: Callable[[Footer], bool] | None = None,
 ) -> FileTail:
-    """Reads and checks the tail with one request of ``tail_bytes``, and one more if the footers are larger.
+    """Reads and checks the tail with one request of ``TAIL_REQUEST``, and one more if the footers are larger.
 
     ``is_sound``: tells whether the types of a footer were checked before.
 
@@ -287,7 +286,7 @@ def read_tail(
     for more than ``limits`` allow (those of the defaults).
     """
     with located(file=reader.name):
-        last, size = reader.read_tail(max(tail_bytes, 300))
+        last, size = reader.read_tail(TAIL_REQUEST)
         last = memoryview(last).cast("B")
         if size == 0:
             return _empty_file(reader.name)

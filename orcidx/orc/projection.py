@@ -37,12 +37,12 @@ class _Wanted:
         return self.children.setdefault(index, _Wanted())
 
 
-def find_columns(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool = True) -> list[OrcType]:
+def find_columns(root: OrcType, path: str | Sequence[str]) -> list[OrcType]:
     """All columns that a path names. A path is dotted text, or one name for each step. Names may repeat in a file.
 
     Raises ``InvalidQuery`` with the nearest name if there is none.
     """
-    return [_below(root, route) for route in _routes(root, path, case_sensitive)]
+    return [_below(root, route) for route in _routes(root, path, case_sensitive=True)]
 
 
 def _below(node: OrcType, route: Sequence[int]) -> OrcType:
@@ -51,7 +51,7 @@ def _below(node: OrcType, route: Sequence[int]) -> OrcType:
     return node
 
 
-def _routes(root: OrcType, path: str | Sequence[str], case_sensitive: bool) -> list[list[int]]:
+def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -> list[list[int]]:
     """The ways to the columns of a path, as indexes of children."""
     for exact in (True,) if case_sensitive else (True, False):
         if routes := _match(root, path if isinstance(path, str) else tuple(path), exact):
@@ -132,7 +132,7 @@ def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, cas
         return Projection(root)
     wanted = _Wanted()
     for path in columns:
-        for route in _routes(root, path, case_sensitive):
+        for route in _routes(root, path, case_sensitive=case_sensitive):
             at = wanted
             for place in route:
                 at = at.child(place)

@@ -52,24 +52,22 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: Meani
 
 
 class IndexEvidence:
-    """One kind of index of a file. ``names`` has the name in the index for each column of the predicate, if names
-    differ."""
+    """One kind of index of a file."""
 
-    def __init__(self, index: FileIndex, kind: str, rows: int, names: Mapping[str, str] | None = None) -> None:
+    def __init__(self, index: FileIndex, kind: str, rows: int) -> None:
         self.name = f"Paimon {kind} index"
         self.notes: list[Note] = []
         self._index = index
         self._kind = kind
         self._rows = rows
-        self._names = names
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
         """See ``pruning.Evidence``. If the index is damaged, the rows are kept and a note is added. A strict index
         raises an error."""
         if len(leaf.path) != 1:
             return None
-        column = leaf.path[0] if self._names is None else self._names.get(leaf.path[0])
-        if column is None or self._kind not in self._index.columns.get(column, ()):
+        column = leaf.path[0]
+        if self._kind not in self._index.columns.get(column, ()):
             return None
         try:
             index = self._index.index(column, self._kind)
@@ -100,9 +98,7 @@ class IndexEvidence:
             self.notes.append(note)
 
 
-def index_evidence(
-    index: Any, root: OrcType, rows: int, *, strict: bool = False, names: Mapping[str, str] | None = None
-) -> tuple[IndexEvidence, ...]:
+def index_evidence(index: Any, root: OrcType, rows: int, *, strict: bool = False) -> tuple[IndexEvidence, ...]:
     """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
     Bytes and paths take their types from the file's own columns.
 
@@ -110,7 +106,7 @@ def index_evidence(
     which only the table's schema has. To use them, open the index with ``paimon.read_file_index`` and its types.
     """
     opened = _file_index(index, root, rows, strict=strict)
-    return tuple(IndexEvidence(opened, kind, rows, names) for kind in FORMATS)
+    return tuple(IndexEvidence(opened, kind, rows) for kind in FORMATS)
 
 
 def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIndex:

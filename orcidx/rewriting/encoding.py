@@ -68,7 +68,7 @@ def encode_rows(
     if request.order:
         ordered = request.order.apply(ordered, scan.schema, lambda: _sample(inputs, request, options))
     plain = schema.remove_metadata()
-    with OrcWriter(sink_object(sink), plain, options=_write_options(inputs, plan, request)) as writer:
+    with OrcWriter(sink_object(sink), plain, options=_write_options(plan, request)) as writer:
         for batch in ordered:
             writer.write(pa.RecordBatch.from_arrays(_retyped(batch, schema), schema=schema))
         writer.close()
@@ -117,7 +117,7 @@ def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadO
     return pa.Table.from_batches(kept)
 
 
-def _write_options(inputs: Sequence[InputFile], plan: RewritePlan, request: RewriteRequest) -> WriteOptions:
+def _write_options(plan: RewritePlan, request: RewriteRequest) -> WriteOptions:
     options = WriteOptions().override(**request.given)
     block = min(max(plan.framing.block_size, 1 << 10), (1 << 23) - 1)
     if request.order and "compression_block_size" not in request.given:

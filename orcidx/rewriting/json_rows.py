@@ -47,7 +47,7 @@ def open_json(
     shown = _shown(open_file)
     doubtful: set[Path] = set()
     if any(_has_double(field.type) for field in shown if field.name not in given):
-        for number, line in _lines(open_file(), name):
+        for number, line in _lines(open_file()):
             if _SUSPECT.search(line):
                 for row in _objects(line, number, name):
                     _find_inexact(row, (), doubtful)
@@ -148,7 +148,7 @@ def _retyped(kind: Any, path: Path, doubtful: set[Path], instants: set[Path]) ->
 # ---------------------------------------------------------------------- by Python's parser
 
 
-def _lines(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
+def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers from 1."""
     rest = b""
     number = 0
@@ -206,7 +206,7 @@ def _parsed(file: Any, schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]
     crossing = pa.schema([pa.field(field.name, _crossing(field.type)) for field in schema])
     held: list[dict[str, Any]] = []
     first = 1
-    for number, line in _lines(file, name):
+    for number, line in _lines(file):
         for row in _objects(line, number, name):
             unknown = row.keys() - set(schema.names)
             if unknown:

@@ -91,7 +91,7 @@ class StoredStripe:
             writer_timezone=self.timezone,
         )
 
-    def recompressed(self, framing: Framing, *, keep_indexes: bool = True) -> StripeData:
+    def recompressed(self, framing: Framing) -> StripeData:
         """The stripe, recompressed. Raises ``CannotPatch`` if the row index does not match the streams."""
         codec = open_codec(self.reader.facts.compression)
         block = self.reader.facts.block_size
@@ -105,7 +105,7 @@ class StoredStripe:
             self.digests[column, kind] = outs[column, kind].digest
         streams = []
         nodes = {node.id: node for node in self.reader.root.walk()}
-        for column, kind in self.streams if keep_indexes else ():
+        for column, kind in self.streams:
             if kind == StreamKind.ROW_INDEX:
                 moved = self._moved_index(nodes[column], outs, framing)
                 streams.append(StreamData(column, kind, framing.frame(moved)))

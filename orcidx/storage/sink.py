@@ -45,12 +45,11 @@ def open_sink(
     *,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
-    part_bytes: int = PART_BYTES,
     made_of: Sequence[Source] = (),
 ) -> Sink:
     """Opens a target for writing: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an
-    object with ``write``. ``part_bytes``: the size of the parts of an upload. ``made_of``: the sources of the data. A
-    new local file can be read only by users who may read all local files among the sources.
+    object with ``write``. ``made_of``: the sources of the data. A new local file can be read only by users who may read
+    all local files among the sources.
 
     Raises ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``, ``InvalidQuery``.
     """
@@ -65,7 +64,7 @@ def open_sink(
         if made_of and source.kind == "path":
             return LocalSink(source.name, source.location, mode=mode_of(made_of))
         store, path = store_of(source)
-        return store.sink(path, name=source.name, part_bytes=part_bytes)
+        return store.sink(path, name=source.name, part_bytes=PART_BYTES)
 
 
 def sources_of(data: object) -> list[Source]:

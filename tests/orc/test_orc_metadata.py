@@ -11,6 +11,7 @@ import pytest
 from work_done import python_calls
 
 from orcidx import CorruptFile, OrcidxError, Unsupported
+from orcidx.orc import metadata
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.metadata import CompressionKind, FileTail, TypeKind, read_tail
 from orcidx.orc.streams import stream_layout
@@ -37,8 +38,8 @@ class Bytes:
         return [self.data[offset : offset + length] for offset, length in ranges]
 
 
-def tail_of(data: bytes, **options: int) -> FileTail:
-    return read_tail(Bytes(data), **options)
+def tail_of(data: bytes) -> FileTail:
+    return read_tail(Bytes(data))
 
 
 ROOT = [pb.type_message("struct", [1], ["x"]), pb.type_message("bigint")]
@@ -90,11 +91,12 @@ def test_every_stripe_of_the_examples_adds_up(golden_orc: Path) -> None:
                 stream_layout(node, footer.encodings[node.id].kind, decimal64=tail.facts.decimal64)
 
 
-def test_user_metadata_larger_than_the_first_request(golden_orc: Path) -> None:
+def test_user_metadata_larger_than_the_first_request(golden_orc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = (golden_orc / "TestOrcFile.metaData.orc").read_bytes()
     for first, requests in ((1 << 16, 1), (300, 2), (1 << 14, 2)):
+        monkeypatch.setattr(metadata, "TAIL_REQUEST", first)
         reader = Bytes(data)
-        tail = read_tail(reader, tail_bytes=first)
+        tail = read_tail(reader)
         assert len(tail.footer.user_metadata["big"]) == 40000
         assert tail.footer.user_metadata["my.meta"] == bytes([1, 2, 3, 4, 5, 6, 7, 255, 254, 127, 128])
         assert len(reader.requests) == requests
@@ -116,14 +118,15 @@ def test_empty_file_is_an_empty_table(golden_orc: Path) -> None:
     assert len(tail.stripe_statistics[0]) == 1
 
 
-def test_magic_at_the_head_will_do() -> None:
+def test_magic_at_the_head_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hive 0.11.0 wrote none into the PostScript."""
     footer_length = len(pb.uint(1, 3)) + sum(len(pb.blob(4, item)) for item in ROOT)
     data = pb.orc_file(ROOT, tail=pb.uint(1, footer_length))
     tail = tail_of(data)
     assert (tail.format_version, tail.postscript.version) == ("0.11", ())
     reader = Bytes(b"ORC" + b"\0" * 400 + data[3:])
-    assert len(read_tail(reader, tail_bytes=1).footer.types) == 2
+    monkeypatch.setattr(metadata, "TAIL_REQUEST", 300)
+    assert len(read_tail(reader).footer.types) == 2
     assert (0, 64) in reader.requests
     with pytest.raises(CorruptFile, match="not an ORC file"):
         tail_of(b"XRC" + data[3:])
