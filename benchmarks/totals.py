@@ -199,7 +199,7 @@ from orcidx.index_directory.store import IndexStore
 def memory():
     with open("/proc/self/status") as status:
         return [int(line.split()[1]) // 1024 for line in status if line.startswith(("VmHWM", "VmRSS"))]
-listing = IndexStore.open({directory!r}).listing.files
+listing = IndexStore.open({directory!r}).catalogs.listing.files
 store = IndexStore.open({directory!r})
 held, began, worked = memory()[1], time.perf_counter(), time.process_time()
 left = store.plan(listing, "{where}").kept

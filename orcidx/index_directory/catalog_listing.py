@@ -52,13 +52,13 @@ def listed_by_catalog(
     if store is None:
         message = 'fresh="catalog": the directory has no catalog; make it with orcidx.spark.build_file_index'
         raise InvalidQuery(message, file=name)
-    if store.listing.listed is None:
+    if store.catalogs.listing.listed is None:
         raise InvalidQuery(
             'fresh="catalog": the catalog does not have all files of the directory; build the indexes for all files, '
             'or use fresh="listing"',
             file=name,
         )
-    files = store.listing.files.select(["path", "size", "mtime", "etag"]).combine_chunks()
+    files = store.catalogs.listing.files.select(["path", "size", "mtime", "etag"]).combine_chunks()
     files = files.filter(pc.not_equal(files["size"], 0))
     order = pc.sort_indices(files["path"])
     places = np.asarray(order)
@@ -69,7 +69,7 @@ def listed_by_catalog(
     if hive_partitions:
         partitions = Partitions.as_columns(paths, schema, case_sensitive=case_sensitive)
     made = CatalogFiles(store.root, files, partitions)
-    return made, CatalogIndexes(store.root, store.listing.listed, store)
+    return made, CatalogIndexes(store.root, store.catalogs.listing.listed, store)
 
 
 @dataclass(frozen=True, eq=False)

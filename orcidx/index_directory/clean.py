@@ -138,12 +138,12 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
     outdated: set[str] = set()
     last: int | None = None
     if store is not None:
-        in_use = [one for one in stored if one.name in store.catalog_names]
+        in_use = [one for one in stored if one.name in store.catalogs.names]
         last = max((one.version.mtime for one in in_use if one.version.mtime is not None), default=None)
-        files = store.catalog(files=["index", "tails"], columns=()).files
+        files = store.catalogs.read(files=["index", "tails"], columns=()).files
         latest = {name for column in ("index", "tails") for name in files[column].drop_null().to_pylist()}
-        named = latest | store.names_in([one for one in stored if replaced.get(one.name, 0) >= before])
-        outdated = store.names_in(in_use) - named
+        named = latest | store.catalogs.names_in([one for one in stored if replaced.get(one.name, 0) >= before])
+        outdated = store.catalogs.names_in(in_use) - named
     for one in stored:
         if is_temporary(one.name):
             yield one, one.version.mtime, "its writer was killed"
@@ -156,7 +156,7 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
 def _replaced(stored: list[Stored], store: IndexStore) -> dict[str, int]:
     """Catalogs that are no longer in use, each with the time since when."""
     numbers = {catalog_number(one.name): one for one in stored if catalog_number(one.name)}
-    in_use = store.catalog_names
+    in_use = store.catalogs.names
     first = catalog_number(in_use[0]) if in_use else 0
     found: dict[str, int] = {}
     since: int | None = None
@@ -171,6 +171,6 @@ def _replaced(stored: list[Stored], store: IndexStore) -> dict[str, int]:
 
 def _is_whole(store: IndexStore, catalog: Stored) -> bool:
     try:
-        return store.is_whole(catalog)
+        return store.catalogs.is_whole(catalog)
     except CorruptFile:
         return False

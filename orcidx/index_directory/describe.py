@@ -151,7 +151,8 @@ def describe_indexes(
         )
     listing = listing_table(store.root, list_sources(path, storage_options=storage_options))
     match = store.match(listing)
-    known = store.catalog(files=["size", "rows", "error", "index", "index_size", "indexes", "spec"], columns=()).files
+    catalogs = store.catalogs
+    known = catalogs.read(files=["size", "rows", "error", "index", "index_size", "indexes", "spec"], columns=()).files
     gone = np.setdiff1d(np.arange(len(known)), match.entry)
     entries = np.concatenate([match.entry, gone])
     rows = known.take(pa.array(entries, mask=entries < 0))
@@ -172,12 +173,13 @@ def describe_indexes(
         "state": pa.array(state, pa.string()),
         "size": pc.coalesce(pa.chunked_array([_padded(listing["size"], len(gone))]), rows["size"]),
         "indexes": _texts(rows["indexes"].combine_chunks()),
-        "current": pc.equal(rows["spec"], store.spec_key),
+        "current": pc.equal(rows["spec"], catalogs.listing.spec_key),
         "error": pa.array(errors, pa.string()),
         **{name: rows[name] for name in ("rows", "index", "index_size")},
     }
     files = pa.table([columns[name] for name in _FILES.names], names=_FILES.names).cast(_FILES).sort_by("path")
-    return IndexDescription(store.root.name, store.generation, store.spec, files, _rewrites(Folder(store.root)))
+    rewrites = _rewrites(Folder(store.root))
+    return IndexDescription(store.root.name, catalogs.generation, catalogs.listing.spec, files, rewrites)
 
 
 def _padded(values: pa.ChunkedArray, count: int) -> pa.Array:

@@ -17,7 +17,7 @@ __all__ = ["broken_indexes", "damaged_indexes"]
 def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
     """Says for each file of the catalog whether its index file is missing, or has another length than the written
     one."""
-    files = store.catalog(files=("index", "index_size"), columns=()).files
+    files = store.catalogs.read(files=("index", "index_size"), columns=()).files
     sizes = {one.name: one.version.size for one in store.folder.list(INDEXES)} if len(files) else {}
     pairs = zip(files["index"].to_pylist(), files["index_size"].to_pylist())
     return np.array([name is not None and sizes.get(name) != size for name, size in pairs], np.bool_)
@@ -28,7 +28,7 @@ def broken_indexes(store: IndexStore) -> dict[int, str]:
     damaged index."""
     found = {}
     names = ("index", "index_size", "embedded", "indexes", "rows")
-    for number, row in enumerate(store.catalog(files=names, columns=()).files.to_pylist()):
+    for number, row in enumerate(store.catalogs.read(files=names, columns=()).files.to_pylist()):
         data = row["embedded"] if row["index"] is None else whole_object(store.folder, row["index"])
         if row["index"] is not None and (data is None or len(data) != row["index_size"]):
             found[number] = f"the index file {row['index']} is missing or truncated"

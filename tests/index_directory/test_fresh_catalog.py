@@ -134,7 +134,7 @@ def test_a_catalog_of_some_files_is_no_listing(directory: Path) -> None:
     store.commit(catalog_of(some, spec), listed=listed)
     with pytest.raises(orcidx.InvalidQuery, match="does not have all files"):
         orcidx.scan(directory, fresh="catalog")
-    assert index_here(directory).listing.listed is not None
+    assert index_here(directory).catalogs.listing.listed is not None
     assert orcidx.scan(directory, fresh="catalog").count_rows() == 260
 
 
@@ -142,18 +142,18 @@ def test_a_part_tells_of_the_last_listing(directory: Path) -> None:
     """What is added without a listing leaves the time; a file that is gone is no longer known."""
     first = IndexStore.open(directory)
     assert first is not None
-    before = first.listing.listed
+    before = first.catalogs.listing.listed
     spec = IndexSpec.of({"bitmap": {"v": {}}})
     after = first.commit(catalog_of([], spec))
-    assert after.listing.listed == before
+    assert after.catalogs.listing.listed == before
     (directory / "p=0" / "00.orc").unlink()
-    left = pa.array([path for path in after.listing.files["path"].to_pylist() if not path.endswith("00.orc")])
+    left = pa.array([path for path in after.catalogs.listing.files["path"].to_pylist() if not path.endswith("00.orc")])
     last = IndexStore.open(directory)
     assert last is not None
     last = last.commit(catalog_of([], spec), listed=left)
-    assert last.listing.listed is not None
+    assert last.catalogs.listing.listed is not None
     assert before is not None
-    assert last.listing.listed > before
+    assert last.catalogs.listing.listed > before
     assert orcidx.scan(directory, fresh="catalog").count_rows() == 220
 
 

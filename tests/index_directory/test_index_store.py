@@ -179,7 +179,7 @@ def test_embedded_indexes_are_asked_by_the_plan(directory: Path, monkeypatch: py
 
 def test_a_damaged_embedded_index_rules_nothing_out(directory: Path) -> None:
     store = index_here(directory, embedded_bytes=1 << 20)
-    whole = store.catalog()
+    whole = store.catalogs.read()
     cut = [data.as_py()[:-5] for data in whole.files["embedded"]]
     place = whole.files.schema.get_field_index("embedded")
     damaged = whole.files.set_column(place, "embedded", pa.array(cut, pa.binary()))
@@ -438,7 +438,7 @@ def test_bad_files_have_a_row_with_their_error(tmp_path: Path) -> None:
     orc.write_table(events(0, 0), tmp_path / "none.orc")
     orc.write_table(events(0).drop(["city"]), tmp_path / "old.orc")
     store = index_here(tmp_path)
-    rows = {row["path"]: row for row in store.catalog().files.to_pylist()}
+    rows = {row["path"]: row for row in store.catalogs.read().files.to_pylist()}
     assert re.match(r"CorruptFile: .*bad\.orc", rows["bad.orc"]["error"])
     assert (rows["empty.orc"]["rows"], rows["none.orc"]["rows"]) == (0, 0)
     assert [one["column"] for one in rows["old.orc"]["indexes"]] == ["id"]
@@ -448,7 +448,7 @@ def test_bad_files_have_a_row_with_their_error(tmp_path: Path) -> None:
 def test_a_second_run_takes_what_is_there(directory: Path) -> None:
     index_here(directory)
     made = {path: path.read_bytes() for path in directory.rglob("*.index")}
-    again = index_here(directory).catalog(files=("read_bytes", "index"), columns=()).files
+    again = index_here(directory).catalogs.read(files=("read_bytes", "index"), columns=()).files
     assert not pc.any(pc.is_valid(again["read_bytes"])).as_py(), "no data was read"
     assert {path: path.read_bytes() for path in directory.rglob("*.index")} == made
     assert len(made) == 6
@@ -479,11 +479,11 @@ def test_news_are_parts_until_they_are_many(tmp_path: Path) -> None:
     store = store.commit(catalog_of([_row(f"{i:04}", i) for i in range(100)], spec))
     for i in range(8):
         store = store.commit(catalog_of([_row(f"{i:04}", 1000 + i), _row(f"new{i}", i)], spec))
-        assert store.catalog_names[0] == "rollup/00000001.catalog"
+        assert store.catalogs.names[0] == "rollup/00000001.catalog"
     listed = pa.array([*(f"{i:04}" for i in range(50)), "last"])
     store = store.commit(catalog_of([_row("last", 7)], spec), listed=listed)
-    assert store.catalog_names == ("rollup/00000010.catalog",)
-    files = opened(tmp_path).catalog().files
+    assert store.catalogs.names == ("rollup/00000010.catalog",)
+    files = opened(tmp_path).catalogs.read().files
     assert dict(zip(files["path"].to_pylist(), files["rows"].to_pylist())) == {
         **{f"{i:04}": i for i in range(8, 50)},
         **{f"{i:04}": 1000 + i for i in range(8)},
@@ -502,7 +502,7 @@ def test_of_two_jobs_both_rows_stay(tmp_path: Path) -> None:
         job.start()
     for job in jobs:
         job.join()
-    assert sorted(opened(tmp_path).catalog().files["path"].to_pylist()) == [f"f{i}" for i in range(6)]
+    assert sorted(opened(tmp_path).catalogs.read().files["path"].to_pylist()) == [f"f{i}" for i in range(6)]
     other = IndexSpec.of({"bsi": {"id": {}}})
     with pytest.raises(StorageError, match="another spec"):
         store.commit(catalog_of([_row("f", 1)], other))
@@ -515,18 +515,18 @@ def test_a_commit_on_an_old_listing_is_not_lost(tmp_path: Path) -> None:
     store = IndexStore.open(tmp_path, create=True)
     assert store is not None
     slow = store.commit(catalog_of([_row(f"{i:02}", i) for i in range(40)], spec))
-    assert slow.spec_key
-    slow.catalog()
+    assert slow.catalogs.listing.spec_key
+    slow.catalogs.read()
     fast = slow
     for number in range(3):
         fast = fast.commit(catalog_of([_row(f"{i:02}", 100 + number) for i in range(40)], spec))
     for name in (1, 2):
         fast.folder.delete(f"rollup/{name:08}.catalog")
     after = slow.commit(catalog_of([_row("new", 7)], spec))
-    files = opened(tmp_path).catalog().files
+    files = opened(tmp_path).catalogs.read().files
     rows = dict(zip(files["path"].to_pylist(), files["rows"].to_pylist()))
     assert rows == {**{f"{i:02}": 102 for i in range(40)}, "new": 7}
-    assert after.generation == 5, "2 was free, and below the last whole one"
+    assert after.catalogs.generation == 5, "2 was free, and below the last whole one"
 
 
 @pytest.mark.parametrize(
@@ -538,10 +538,10 @@ def test_a_catalog_that_names_an_index_elsewhere_is_an_error(tmp_path: Path, nam
     store = IndexStore.open(tmp_path, create=True)
     assert store is not None
     store.commit(catalog_of([{**_row("a", 1), "index": "index/day=1/a b%20..orc.0.index", "index_size": 5}], spec))
-    assert opened(tmp_path).catalog().files["index"].to_pylist()
+    assert opened(tmp_path).catalogs.read().files["index"].to_pylist()
     store.commit(catalog_of([{**_row("a", 1), "index": name, "index_size": 5}], spec))
     with pytest.raises(CorruptFile, match="outside its folder"):
-        opened(tmp_path).catalog()
+        opened(tmp_path).catalogs.read()
 
 
 def test_what_stands_on_a_catalog_that_is_gone_is_an_error(tmp_path: Path) -> None:
@@ -550,13 +550,13 @@ def test_what_stands_on_a_catalog_that_is_gone_is_an_error(tmp_path: Path) -> No
     assert store is not None
     store = store.commit(catalog_of([_row(f"{i:02}", i) for i in range(40)], spec))
     store = store.commit(catalog_of([_row("new", 7)], spec))
-    assert store.catalog_names == ("rollup/00000001.catalog", "rollup/00000002.catalog")
+    assert store.catalogs.names == ("rollup/00000001.catalog", "rollup/00000002.catalog")
     store.folder.delete("rollup/00000001.catalog")
     with pytest.raises(CorruptFile, match=r"last whole catalog is missing.*build the indexes again"):
-        opened(tmp_path).catalog()
+        opened(tmp_path).catalogs.read()
     store = opened(tmp_path).commit(catalog_of([_row("x", 1)], spec))
-    assert opened(tmp_path).catalog().files["path"].to_pylist() == ["x"]
-    assert store.generation == 3
+    assert opened(tmp_path).catalogs.read().files["path"].to_pylist() == ["x"]
+    assert store.catalogs.generation == 3
 
 
 def test_an_answer_that_is_lost_neither_loses_nor_doubles_a_commit(
@@ -576,8 +576,8 @@ def test_an_answer_that_is_lost_neither_loses_nor_doubles_a_commit(
     monkeypatch.setattr(os, "link", lossy)
     store = store.commit(catalog_of([_row("a", 1)], spec))
     assert not failures
-    assert store.generation == 1
-    assert opened(tmp_path).catalog().files["path"].to_pylist() == ["a"]
+    assert store.catalogs.generation == 1
+    assert opened(tmp_path).catalogs.read().files["path"].to_pylist() == ["a"]
 
 
 def test_a_damaged_catalog_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -589,7 +589,7 @@ def test_a_damaged_catalog_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 def test_a_catalog_with_a_byte_changed_is_an_error_or_loses_no_file(directory: Path, rng: np.random.Generator) -> None:
     store = index_here(directory)
-    path = directory / "_orcidx" / store.catalog_names[0]
+    path = directory / "_orcidx" / store.catalogs.names[0]
     whole = path.read_bytes()
     questions = ["id = 420", "city = 'c3' AND id > 100", None]
     expected = [set(kept(store, where)) for where in questions]
@@ -614,7 +614,7 @@ def test_without_a_catalog_there_is_no_store(tmp_path: Path) -> None:
 
 def test_a_large_catalog_is_read_in_ranges(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index_here(directory)
-    monkeypatch.setattr("orcidx.index_directory.store.READ_AT_ONCE", 1000)
+    monkeypatch.setattr("orcidx.index_directory.catalogs.READ_AT_ONCE", 1000)
     assert kept(opened(directory), "id = 420") == ["400"]
 
 
@@ -666,7 +666,7 @@ def test_a_job_that_listed_earlier_drops_nothing_that_another_has_committed(tmp_
     paths = listing_table(early.root, listed)["path"].combine_chunks()
     store = early.commit(rows, listed=paths)
     assert store.match(listing_table(store.root, sources)).fresh.all()
-    assert sorted(store.catalog(files=("rows",), columns=()).files.to_pydict().items()) == [
+    assert sorted(store.catalogs.read(files=("rows",), columns=()).files.to_pydict().items()) == [
         ("path", ["a.orc", "b.orc", "d.orc"]),
         ("rows", [100, 200, 100]),
     ]
@@ -678,14 +678,14 @@ def test_catalogs_of_version_1_count_as_unknown(directory: Path) -> None:
     rollup.mkdir(parents=True)
     (rollup / "00000007.parquet").write_bytes(b"PAR1")
     store = opened(directory)
-    assert (store.generation, store.catalog_names) == (7, ())
+    assert (store.catalogs.generation, store.catalogs.names) == (7, ())
     sources = list_sources(directory)
     plan = store.plan(sources, "id = 420")
     assert len(plan.kept) == len(sources)
     assert not plan.matching.any() or not plan.fresh.any()
     assert "are not in the catalog" in plan.notes[0].text
     index_here(directory)
-    assert opened(directory).catalog_names == ("rollup/00000008.catalog",)
+    assert opened(directory).catalogs.names == ("rollup/00000008.catalog",)
     assert kept(opened(directory), "id = 420") == ["400"]
 
 

@@ -67,7 +67,7 @@ def test_without_indexes_there_is_nothing_to_describe(tmp_path: Path) -> None:
 
 def test_clean_removes_old_leftovers_only(directory: Path) -> None:
     store = directory / "_orcidx"
-    assert index_here(directory).generation == 2
+    assert index_here(directory).catalogs.generation == 2
     old, young = [], []
     in_use = {path for path in store.rglob("*") if path.is_file()} - {store / "rollup" / "00000001.catalog"}
     for number, place in enumerate(["index/x.orc.0123456789abcdef.index", "rollup/00000001.catalog"]):
@@ -135,12 +135,12 @@ def test_an_index_whose_file_has_a_later_row_goes_in_time(tmp_path: Path) -> Non
     for number in range(9):
         _write(tmp_path / f"{number}.orc", number)
     store = index_here(tmp_path)
-    first = store.catalog().files["index"].to_pylist()[0]
+    first = store.catalogs.read().files["index"].to_pylist()[0]
     _write(tmp_path / "0.orc", 777)
     (source,) = (one for one in list_sources(tmp_path) if one.name.endswith("/0.orc"))
     spec = IndexSpec.of(SPEC)
     store = store.commit(catalog_of([index_file(store.folder, source, "0.orc", spec, ReadOptions())], spec))
-    assert len(store.catalog_names) == 2
+    assert len(store.catalogs.names) == 2
     os.utime(tmp_path / "_orcidx" / first, (OLD, OLD))
     assert not clean(None, tmp_path).removed, "it was in use until a moment ago"
     assert [one.name for one in clean(None, tmp_path, older_than=0).removed] == [first]

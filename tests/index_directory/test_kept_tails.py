@@ -158,7 +158,7 @@ def test_rows_of_the_catalog_that_tell_wrong_places_are_not_believed(
     """The catalog has checksums, so that these are of a writer that errs."""
     made = IndexStore.open(orcidx.storage.describe_source("table", filesystem=store))
     assert made is not None
-    whole = made.catalog()
+    whole = made.catalogs.read()
     files = whole.files
     at, lengths = files["tail_at"].to_pylist(), files["tail_length"].to_pylist()
     (name,) = tails_of(store)
@@ -175,7 +175,7 @@ def test_rows_of_the_catalog_that_tell_wrong_places_are_not_believed(
         place = files.schema.names.index(column)
         files = files.set_column(place, column, pa.array(values, pa.int64()))
     data = Catalog(files, whole.statistics, whole.spec, whole.spec_key).to_bytes()
-    store.pipe_file(f"/table/_orcidx/{made.catalog_names[0]}", data)
+    store.pipe_file(f"/table/_orcidx/{made.catalogs.names[0]}", data)
     assert orcidx.scan("table", where=WHERE, filesystem=store).to_table() == plain(WHERE, written)
 
 
@@ -266,7 +266,7 @@ def test_catalogs_in_parts(store: CountedFiles, written: Path) -> None:
         rows = [index_file(made.folder, source, f"{number}.orc", spec, ReadOptions())]
         keep_tails(made.folder, rows)
         made = made.commit(catalog_of(rows, spec))
-    assert len(made.catalog_names) > 1
+    assert len(made.catalogs.names) > 1
     store.reads()
     where = f"t >= {7 * ROWS} and v >= 0"
     found = orcidx.scan("table", where=where, filesystem=store, schema=table_of(0).schema).to_table()

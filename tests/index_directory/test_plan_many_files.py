@@ -14,7 +14,8 @@ from work_done import python_calls
 from orcidx.index_directory import index_rows
 from orcidx.index_directory.build import INDEXED, IndexSpec
 from orcidx.index_directory.catalog import OBSERVED, Catalog
-from orcidx.index_directory.store import LISTING, IndexStore
+from orcidx.index_directory.file_versions import LISTING
+from orcidx.index_directory.store import IndexStore
 from orcidx.predicate import parse
 from orcidx.storage import Source
 
@@ -116,7 +117,7 @@ def test_indexes_are_read_of_the_files_that_are_left(tmp_path: Path, monkeypatch
     plan = store.plan(listing, parse("user >= 0"))
     assert len(plan.kept) == 20_000
     asked.clear()
-    (tmp_path / "_orcidx" / store.catalog_names[0]).unlink()  # as another job does when it has written a new one
+    (tmp_path / "_orcidx" / store.catalogs.names[0]).unlink()  # as another job does when it has written a new one
     for number in (3, 2, 4, 19_999, 0, 999, 1000):
         index = plan.index_of(number)
         assert index is not None
@@ -129,13 +130,13 @@ def test_indexes_of_a_catalog_in_parts(tmp_path: Path) -> None:
     listing = simulated(tmp_path, 1000)
     store = IndexStore.open(tmp_path)
     assert store is not None
-    whole = store.catalog()
+    whole = store.catalogs.read()
     some = np.array([700, 3, 998])
     place = whole.files.schema.get_field_index("embedded")
     changed = whole.take(some)
     changed = replace(changed, files=changed.files.set_column(place, "embedded", pa.array([b"new"] * 3, pa.binary())))
     store = store.commit(changed)
-    assert len(store.catalog_names) == 2
+    assert len(store.catalogs.names) == 2
     plan = store.plan(listing, parse("user >= 0"))
     found = {number: plan.index_of(number) for number in range(1000)}
     assert all(found.values())

@@ -46,7 +46,7 @@ def index_bytes(root: Path) -> dict[str, bytes]:
     """The index of every file, wherever it is kept."""
     store = IndexStore.open(root)
     assert store is not None
-    files = store.catalog(files=["index", "embedded"]).files.to_pylist()
+    files = store.catalogs.read(files=["index", "embedded"]).files.to_pylist()
     places = {row["path"]: row["embedded"] or row["index"] for row in files}
     return {
         path: place if isinstance(place, bytes) else (root / "_orcidx" / place).read_bytes()
@@ -221,7 +221,7 @@ def test_another_spec_replaces_the_indexes(spark: Any, tmp_path: Path) -> None:
     assert statuses(build_file_index(spark, tmp_path, {"bsi": {"id": {}}})) == Counter(rebuilt=1)
     store = IndexStore.open(tmp_path)
     assert store is not None
-    assert store.spec["spec"] == {"bsi": {"id": {}}}
+    assert store.catalogs.listing.spec["spec"] == {"bsi": {"id": {}}}
     assert statuses(refresh(spark, tmp_path)) == Counter(fresh=1)
 
 
@@ -378,7 +378,7 @@ def test_damaged_and_missing_indexes_are_built_again(spark: Any, tmp_path: Path)
 
     store = IndexStore.open(tmp_path)
     assert store is not None
-    (tmp_path / "_orcidx" / store.catalog_names[-1]).write_bytes(b"PAR1 torn")
+    (tmp_path / "_orcidx" / store.catalogs.names[-1]).write_bytes(b"PAR1 torn")
     with pytest.raises(CorruptFile, match="build the indexes again"):
         refresh(spark, str(tmp_path))
     with pytest.warns(RuntimeWarning, match="the catalog is damaged and will be replaced"):

@@ -12,6 +12,7 @@ import pytest
 from indexed_directory import index_here
 from pyarrow import orc
 
+from orcidx.index_directory.catalogs import Catalogs
 from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.predicate import parse
@@ -94,13 +95,13 @@ def columns_of_text(listing: Listing) -> list[str]:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The catalogs that are read from now on."""
-    read, found = IndexStore._read, []
+    read, found = Catalogs._part, []
 
-    def counted(store: IndexStore, stored: Any, *args: Any) -> Any:
+    def counted(catalogs: Catalogs, stored: Any, *args: Any) -> Any:
         found.append(stored.name)
-        return read(store, stored, *args)
+        return read(catalogs, stored, *args)
 
-    monkeypatch.setattr(IndexStore, "_read", counted)
+    monkeypatch.setattr(Catalogs, "_part", counted)
     monkeypatch.setattr(survivors, "_STORES", kept_stores.KeptStores())
     return found
 

@@ -6,7 +6,8 @@ same sizes and times."""
 
 from __future__ import annotations
 
-from orcidx.index_directory.store import IndexStore, identity_of, memory_of
+from orcidx.index_directory.catalogs import memory_of
+from orcidx.index_directory.store import IndexStore, identity_of
 from orcidx.storage import IdentityCache
 
 __all__ = ["KeptStores"]
@@ -36,5 +37,5 @@ class KeptStores:
         """Keeps a store with everything that it has read so far, unless it is too large."""
         if store.root.kind not in KINDS:
             return
-        large = memory_of(store) > STORE_BYTES
+        large = memory_of(store.catalogs) > STORE_BYTES
         self._stores.put(identity_of(store), store, STORES + 1 if large else 1)

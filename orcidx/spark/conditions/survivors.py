@@ -171,7 +171,7 @@ def find_survivors(
     out[left] = False
     fallen = nothing.copy()
     fallen[positions[out & fresh]] = True
-    keyed = frozenset(store.spec.get("spec", {}).get("bloom-filter", {}))
+    keyed = frozenset(store.catalogs.listing.spec.get("spec", {}).get("bloom-filter", {}))
     return Survivors(fallen, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
 
 

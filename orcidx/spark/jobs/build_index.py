@@ -194,7 +194,7 @@ def refresh(
     store = IndexStore.open(found, storage_options=storage_options)
     if store is None:
         raise InvalidQuery("the directory has no indexes yet; build them with build_file_index", file=str(path))
-    wanted = IndexSpec(**store.spec)
+    wanted = IndexSpec(**store.catalogs.listing.spec)
     job = _Job.open(found, wanted, file_filter, storage_options, rebuild=rebuild, single_writer=single_writer)
     return job.run(spark, dry_run=dry_run, on_error=on_error, target_bytes=target_bytes, progress=progress)
 
@@ -271,7 +271,7 @@ class _Job:
         chosen = np.array([_accepts(file_filter, one) for one in listing["path"].to_pylist()], np.bool_)
         try:
             match = store.match(listing)
-            keys = store.catalog(files=("spec",), columns=()).files["spec"]
+            keys = store.catalogs.read(files=("spec",), columns=()).files["spec"]
             keys = keys.take(pa.array(match.entry, mask=match.entry < 0))
             damaged = np.append(damaged_indexes(store), False)[match.entry]
         except CorruptFile as error:
@@ -318,7 +318,7 @@ class _Job:
     def _bytes(self, files: pa.Table) -> list[int]:
         """The bytes to read of each file: as many as the last build with this spec read, else in proportion to the
         file's size."""
-        known = self.store.catalog(files=("size", "read_bytes", "spec"), columns=()).files
+        known = self.store.catalogs.read(files=("size", "read_bytes", "spec"), columns=()).files
         known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
         sizes = files["size"].to_numpy()
         if not len(known):
@@ -359,9 +359,9 @@ class _Job:
     def _commit(self, found: pa.Table) -> None:
         news = found.filter(found["is_final"])
         listed = self.listing["path"].combine_chunks()
-        known = self.store.catalog(files=("path",), columns=()).files["path"]
+        known = self.store.catalogs.read(files=("path",), columns=()).files["path"]
         gone = len(known) - (pc.sum(pc.is_in(known, value_set=listed)).as_py() or 0)
-        if news.num_rows or gone or self.store.spec_key != self.spec.key:
+        if news.num_rows or gone or self.store.catalogs.listing.spec_key != self.spec.key:
             statistics = news["statistics"].combine_chunks()
             catalog = Catalog.observed(news, statistics, self.spec.to_dict(), self.spec.key)
             self.store.commit(catalog, listed=listed, single_writer=self.single_writer)
@@ -369,7 +369,7 @@ class _Job:
     def _result(self, found: pa.Table | None) -> pa.Table:
         """The rows of ``RESULT``. ``found`` is None if no task was run."""
         names = ["path", "rows", "error", "index", "indexes", "millis"]
-        known = self.store.catalog(files=names, columns=()).files.to_pylist()
+        known = self.store.catalogs.read(files=names, columns=()).files.to_pylist()
         fresh = {row["path"]: row for row in known}
         made = {} if found is None else {row["path"]: row for row in found.select(names).to_pylist()}
         rows: list[dict[str, Any]] = []

@@ -1,0 +1,175 @@
+"""``Catalogs``: the catalogs of a directory's indexes, and their latest rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from orcidx.errors import CorruptFile, located
+from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.catalog_file import CatalogFile
+from orcidx.index_directory.catalog_names import CATALOGS, catalog_number, in_order, is_of_version_1
+from orcidx.index_directory.file_versions import LISTING
+from orcidx.index_directory.index_rows import rows_of_parts
+from orcidx.storage import RangeReader, Source
+from orcidx.storage.folder import Folder, Stored
+
+__all__ = ["Catalogs", "memory_of", "rows_of"]
+
+READ_AT_ONCE = 32 << 20
+"""The number of bytes of one request for a catalog in a store."""
+LONGEST_CHAIN = 1000
+"""The maximum number of catalogs after the last whole one. Writers write a whole catalog long before this number is
+reached."""
+Int64s = npt.NDArray[np.int64]
+
+
+class Catalogs:
+    """The catalogs of one directory at the time when they were listed. What was read of them is kept."""
+
+    def __init__(self, folder: Folder, written: Sequence[Stored]) -> None:
+        self.folder = folder
+        self.listed_at = time.time()
+        """When the catalogs were listed, which is before any listing of files that they are compared with."""
+        self.written = tuple(written)
+        """All catalogs, also those that are no longer in use."""
+        self._loaded: dict[tuple[Any, Any], Catalog] = {}
+        self._files: dict[str, CatalogFile] = {}
+
+    @staticmethod
+    def of(folder: Folder) -> Catalogs:
+        """The catalogs that exist now."""
+        return Catalogs(folder, in_order(folder.list(CATALOGS)))
+
+    def forgotten(self) -> Catalogs:
+        """The same catalogs without their contents, for commits that do not need them."""
+        found = Catalogs(self.folder, self.written)
+        found.__dict__["in_use"] = ()
+        found.listed_at = self.listed_at
+        return found
+
+    @property
+    def generation(self) -> int:
+        """The number of the last catalog, or 0 if there is none."""
+        return catalog_number(self.written[-1].name) if self.written else 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in ``_orcidx/`` of the catalogs in use."""
+        return tuple(stored.name for stored in self.in_use)
+
+    @cached_property
+    def in_use(self) -> tuple[Stored, ...]:
+        """The last whole catalog and those after it. They are found by reading catalogs from the last one backwards."""
+        chain: list[Stored] = []
+        for stored in reversed(self.written[-LONGEST_CHAIN:]):
+            if is_of_version_1(stored.name):
+                break
+            chain.append(stored)
+            if self.is_whole(stored):
+                return tuple(reversed(chain))
+        if not chain:
+            return ()
+        message = "the last whole catalog is missing; build the indexes again"
+        raise CorruptFile(message, file=self.folder.source(chain[-1].name).name)
+
+    def is_whole(self, stored: Stored) -> bool:
+        """Whether a catalog needs no earlier catalogs."""
+        if is_of_version_1(stored.name):
+            return False
+        with self._opened(stored) as source:
+            return Catalog.is_whole(source)
+
+    def read(
+        self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None, paths: bool = True
+    ) -> Catalog:
+        """The latest rows of the catalog: these columns of the files, and statistics of these data columns (None means
+        all). ``paths`` says whether to include the paths, which take a third of the time.
+
+        Raises ``CorruptFile`` for a damaged catalog.
+        """
+        asked = None if files is None else (*files, paths)
+        key = (asked, None if columns is None else frozenset(columns))
+        if key not in self._loaded:
+            paths |= len(self.in_use) > 1  # the paths are needed to find the latest rows
+            names = None if files is None else list(dict.fromkeys([*(["path"] if paths else []), *files]))
+            parts = [self._part(stored, names, key[1]) for stored in self.in_use]
+            whole = Catalog.concat(parts) if parts else Catalog.empty()
+            self._loaded[key] = whole.latest() if len(parts) > 1 else whole
+        return self._loaded[key]
+
+    def _part(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> Catalog:
+        with self._opened(stored) as source:
+            return Catalog.read(source, files=files, columns=columns)
+
+    @contextmanager
+    def _opened(self, stored: Stored) -> Iterator[CatalogFile]:
+        """Opens a catalog. Its bytes are fetched completely, because it may be deleted afterwards."""
+        source = self.folder.source(stored.name)
+        with located(file=source.name):
+            if stored.name not in self._files:
+                self._files[stored.name] = _fetched(source, stored)
+            yield self._files[stored.name]
+
+    @cached_property
+    def listing(self) -> Catalog:
+        """All known files and their versions, and the spec with which the indexes were last built. Files with another
+        key of the spec in their row were indexed by another spec. ``Catalog.listed`` says which listing had exactly
+        these files."""
+        return self.read(files=LISTING.names, columns=())
+
+    def names_in(self, catalogs: Iterable[Stored]) -> set[str]:
+        """The index files and tails that these catalogs name. A damaged catalog names none."""
+        found: set[str] = set()
+        for stored in catalogs:
+            try:
+                for names in self._part(stored, ["index", "tails"], ()).files.columns:
+                    found |= set(names.drop_null().to_pylist())
+            except CorruptFile:
+                if stored.name in self.names:
+                    raise
+        return found
+
+
+def _fetched(source: Source, stored: Stored) -> CatalogFile:
+    reader = source.open(expected=stored.version)
+    try:
+        if not stored.version.size:
+            raise CorruptFile("the catalog is empty; build the indexes again")
+        return CatalogFile(_all_of(reader))
+    finally:
+        reader.close()
+
+
+def _all_of(reader: RangeReader) -> memoryview:
+    """The bytes of a catalog. They are read by one request, or by several concurrent requests whose results are
+    joined."""
+    if reader.is_local:
+        return memoryview(reader.read_ranges([(0, reader.size())])[0])
+    last, size = reader.read_tail(READ_AT_ONCE)
+    if len(last) == size:
+        return last
+    starts = range(0, size - len(last), READ_AT_ONCE)
+    parts = reader.read_ranges([(at, min(READ_AT_ONCE, size - len(last) - at)) for at in starts])
+    return memoryview(b"".join([*parts, last]))
+
+
+def rows_of(catalogs: Catalogs, rows: Int64s, names: Sequence[str]) -> pa.Table:
+    """These columns of some rows of the catalogs. The numbers of the rows must be ascending."""
+    with ExitStack() as files:
+        parts = [files.enter_context(catalogs._opened(stored)) for stored in catalogs.in_use]
+        return rows_of_parts(parts, rows if catalogs.listing.origin is None else catalogs.listing.origin[rows], names)
+
+
+def memory_of(catalogs: Catalogs) -> int:
+    """Bytes of memory of what was read of the catalogs so far."""
+    loaded = catalogs._loaded.values()
+    tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in loaded)
+    return int(tables) + sum(one.size for one in catalogs._files.values())
