@@ -21,7 +21,7 @@ from orcidx.index_directory.index_rows import rows_of_parts
 from orcidx.storage import RangeReader, Source
 from orcidx.storage.folder import Folder, Stored
 
-__all__ = ["Catalogs", "memory_of", "rows_of"]
+__all__ = ["Catalogs", "catalog_rows", "memory_of"]
 
 READ_AT_ONCE = 32 << 20
 """The number of bytes of one request for a catalog in a store."""
@@ -161,7 +161,7 @@ def _all_of(reader: RangeReader) -> memoryview:
     return memoryview(b"".join([*parts, last]))
 
 
-def rows_of(catalogs: Catalogs, rows: Int64s, names: Sequence[str]) -> pa.Table:
+def catalog_rows(catalogs: Catalogs, rows: Int64s, names: Sequence[str]) -> pa.Table:
     """These columns of some rows of the catalogs. The numbers of the rows must be ascending."""
     with ExitStack() as files:
         parts = [files.enter_context(catalogs._opened(stored)) for stored in catalogs.in_use]

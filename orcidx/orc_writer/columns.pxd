@@ -24,6 +24,7 @@ cdef class Column:
     cdef int64_t wrong_row  # the row that the last `_put` refused
     cdef str wrong
 
+    cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil
     cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil
     cdef int _end_runs(self) except -1
     cdef object _take_statistics(self, int64_t count)

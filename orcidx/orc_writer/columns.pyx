@@ -45,12 +45,7 @@ cdef class Column:
             raise ValueError("rows outside the array")
         self._open_group()
         with nogil:
-            nulls = source.nulls(start, stop)
-            if nulls and not self.keeps_present:
-                self.present.put_same(True, self.rows)
-                self.keeps_present = True
-            if self.keeps_present:
-                self.present.put_bitmap(source.validity, source.offset + start, stop - start)
+            nulls = self._begin_rows(source, start, stop)
             self._put(source, start, stop, nulls)
         if self.wrong_row >= 0:
             raise BadValue(self.wrong_row, self.wrong)
@@ -65,6 +60,16 @@ cdef class Column:
         self._open_group()
         self.rows += rows
         self.group_rows += rows
+
+    cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil:
+        """Marks which of the rows are null, and returns their number."""
+        cdef int64_t nulls = source.nulls(start, stop)
+        if nulls and not self.keeps_present:
+            self.present.put_same(True, self.rows)
+            self.keeps_present = True
+        if self.keeps_present:
+            self.present.put_bitmap(source.validity, source.offset + start, stop - start)
+        return nulls
 
     cdef int _put(self, Source source, int64_t start, int64_t stop, int64_t nulls) except -1 nogil:
         return 0

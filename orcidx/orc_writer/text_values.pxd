@@ -44,7 +44,6 @@ cdef class TextValues(Column):
 
 
 cdef class EntryValues(TextValues):
-    cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil
     cdef int _end_rows(self, const int32_t* indexes, int64_t wrong, int64_t rows, int64_t nulls) except -1
     cdef int64_t _put_entries(
         self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last

@@ -213,16 +213,6 @@ cdef class TextValues(Column):
 cdef class EntryValues(TextValues):
     """Rows of Arrow dictionaries: numbers of entries and the entries' texts."""
 
-    cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil:
-        """Marks which of the rows are null, and returns their number."""
-        cdef int64_t nulls = source.nulls(start, stop)
-        if nulls and not self.keeps_present:
-            self.present.put_same(True, self.rows)
-            self.keeps_present = True
-        if self.keeps_present:
-            self.present.put_bitmap(source.validity, source.offset + start, stop - start)
-        return nulls
-
     cdef int _end_rows(self, const int32_t* indexes, int64_t wrong, int64_t rows, int64_t nulls) except -1:
         """Counts rows. ``wrong``: the row whose number has no entry, or -1."""
         if wrong >= 0:

@@ -8,12 +8,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 
 from orcidx.errors import InvalidQuery
 from orcidx.storage import Source, describe_source
 from orcidx.storage.failures import translating
 from orcidx.storage.local_writing import Place, give_name
-from orcidx.storage.sink import open_sink
+from orcidx.storage.sink import fill_sink, open_sink
 from orcidx.storage.stores import Sink
 from orcidx.storage.writers import temporary_name
 
@@ -55,15 +56,8 @@ class Draft:
             with translating(self.target.name):
                 give_name(self.path, self._place, self.target.name)
             return
-        sink = open_sink(self.target)
-        try:
-            with open(self.path, "rb") as file:
-                while piece := file.read(_PIECE_BYTES):
-                    sink.write(piece)
-        except BaseException:
-            sink.abort()
-            raise
-        sink.close()
+        with open(self.path, "rb") as file:
+            fill_sink(open_sink(self.target), iter(partial(file.read, _PIECE_BYTES), b""))
 
     def __enter__(self) -> Draft:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from orcidx.pruning.findings import Note
 from orcidx.scanner.file_scan import FileScan
 from orcidx.scanner.index_totals import UnitColumn, is_char, unit_column
 
-__all__ = ["AggregatePlan", "Origins", "UnitTotals"]
+__all__ = ["AggregatePlan", "Origins", "UnitTotals", "add_decoded"]
 
 Path = tuple[str, ...]
 Bools = npt.NDArray[np.bool_]
@@ -148,18 +148,26 @@ class UnitTotals:
 
     def add_batches(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Adds decoded rows."""
-        for batch in batches:
-            self.origins.rows["decoded"] += batch.num_rows
-            keys = [self._values(batch, name) for name in self.plan.by]
-            values = {name: self._values(batch, name) for name in self.plan.totalled}
-            self.totals.add(batch.num_rows, keys, values)
+        add_decoded(batches, self.plan, self.totals, self.origins, char=self.char)
 
-    def _values(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        head, *below = self.plan.paths[name]
+
+def add_decoded(
+    batches: Iterator[pa.RecordBatch], plan: AggregatePlan, totals: GroupTotals, origins: Origins, *, char: Set[str]
+) -> None:
+    """Adds decoded rows to the totals. ``char``: the columns of CHAR, whose spaces at the end do not count."""
+
+    def values_of(batch: pa.RecordBatch, name: str) -> pa.Array:
+        head, *below = plan.paths[name]
         values = batch.column(head)
         if below:
             values = pc.struct_field(values, below)
-        return pc.ascii_rtrim(values, " ") if name in self.char else values
+        return pc.ascii_rtrim(values, " ") if name in char else values
+
+    for batch in batches:
+        origins.rows["decoded"] += batch.num_rows
+        keys = [values_of(batch, name) for name in plan.by]
+        values = {name: values_of(batch, name) for name in plan.totalled}
+        totals.add(batch.num_rows, keys, values)
 
 
 def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:

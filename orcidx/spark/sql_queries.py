@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -30,7 +30,7 @@ from orcidx.spark.choosing.engine_rules import NO_FILE_FALLS, NOT_LISTED
 from orcidx.spark.choosing.kept_answers import KeptAnswer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
-from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, Survivors, find_survivors
+from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, Survivors, find_survivors, joined
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
@@ -315,22 +315,10 @@ def _answers(spark: SparkSession) -> _Answers:
 
 def _found(scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tuple[IndexStore, Int64s]]) -> Survivors:
     """The files that the indexes of these stores exclude. Each store covers its own files."""
-    found = Survivors(np.zeros(len(files), np.bool_), {})
     options = SPARK_OPTIONS.override(wall_clock_zone=scan.clock_zone, case_sensitive=True)
     partitions = PartitionColumns(scan.partitions, scan.infers_partitions, by_directory=False)
-    for store, positions in stores:
-        part = find_survivors(
-            store,
-            files,
-            positions,
-            where,
-            types=scan.types,
-            options=options,
-            slots=scan.slots,
-            partitions=partitions,
-        )
-        found = found.with_other(part)
-    return found
+    find = partial(find_survivors, types=scan.types, options=options, slots=scan.slots, partitions=partitions)
+    return joined((find(store, files, places, where) for store, places in stores), len(files))
 
 
 def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> KeptAnswer:

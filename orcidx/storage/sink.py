@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from orcidx.errors import InvalidQuery
@@ -23,7 +23,7 @@ from orcidx.storage.stores import Sink, Source, store_of
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["SupportsWrite", "Target", "mode_of", "narrow_for", "open_sink", "sources_of", "write_file"]
+__all__ = ["SupportsWrite", "Target", "fill_sink", "mode_of", "narrow_for", "open_sink", "sources_of", "write_file"]
 
 PART_BYTES = 8 << 20
 """Size in bytes of a part of an upload. S3 accepts parts of at least 5 MiB, and at most 10,000 parts, which makes 80
@@ -96,9 +96,14 @@ def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[S
         with translating(name), open(name, "wb") as file:
             file.write(data)
         return
-    sink = open_sink(path, made_of=made_of)
+    fill_sink(open_sink(path, made_of=made_of), [data])
+
+
+def fill_sink(sink: Sink, pieces: Iterable[bytes]) -> None:
+    """Writes pieces and closes the sink. After an error nothing of it is left."""
     try:
-        sink.write(data)
+        for piece in pieces:
+            sink.write(piece)
     except BaseException:
         sink.abort()
         raise

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from orcidx.aggregation.groups import GroupTotals
 from orcidx.aggregation.value_forms import comparable, restored
@@ -28,6 +27,7 @@ from orcidx.predicate import resolve_column
 from orcidx.scanner.aggregate_pass import AggregatePlan, Origins, add_files, plan_aggregation, with_origins
 from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.scan import Scan
+from orcidx.scanner.unit_totals import add_decoded
 
 __all__ = ["aggregate_scan"]
 
@@ -66,6 +66,7 @@ class _TableTotals:
         self.metrics = ScanMetrics(files_skipped=len(scan.plan.skipped))
         self._shared: Shared = {}
         self._types = {name: _leaf(scan.table_schema, path) for name, path in plan.paths.items()}
+        self._char = {name for name, kind in self._types.items() if kind.root == "CHAR"}
 
     def add(self, task: FileTask) -> None:
         """Adds the rows of a file."""
@@ -75,7 +76,7 @@ class _TableTotals:
             return
         run = TaskRun(task, self.scan, self.metrics, self.origins.notes, self._shared)
         if not self._add_proved(run, constants):
-            self._decode(run)
+            add_decoded(run.batches(), self.plan, self.groups, self.origins, char=self._char)
 
     def _count(self, task: FileTask, constants: Mapping[str, pa.Scalar]) -> None:
         """Adds the number of rows, which the manifests and the deletion vectors give."""
@@ -121,7 +122,7 @@ class _TableTotals:
         found = {}
         for name, path in self.plan.paths.items():
             entry = entries[path[0]]
-            if entry.file_field is None or self._types[name].root == "CHAR":
+            if entry.file_field is None or name in self._char:
                 return None
             if len(path) > 1 and not entry.is_same:
                 return None
@@ -140,22 +141,6 @@ class _TableTotals:
             if have != want and not wider:
                 return False
         return True
-
-    # ------------------------------------------------------------------ rows
-
-    def _decode(self, run: TaskRun) -> None:
-        for batch in run.batches():
-            self.origins.rows["decoded"] += batch.num_rows
-            keys = [self._values(batch, name) for name in self.plan.by]
-            values = {name: self._values(batch, name) for name in self.plan.totalled}
-            self.groups.add(batch.num_rows, keys, values)
-
-    def _values(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        head, *below = self.plan.paths[name]
-        values = batch.column(head)
-        if below:
-            values = pc.struct_field(values, below)
-        return pc.ascii_rtrim(values, " ") if self._types[name].root == "CHAR" else values
 
 
 def _key_form(constant: pa.Scalar) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from orcidx.spark.conditions.analysed_conditions import Condition
 from orcidx.spark.conditions.key_frames import Keys
 from orcidx.spark.conditions.listed_files import ClientFiles, ListedFiles, Listing, SparkFiles
 from orcidx.spark.conditions.relation import Relation
-from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, with_old_times
+from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, joined, with_old_times
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
 from orcidx.spark.types.spark_types import width_of
@@ -85,20 +86,15 @@ def survivors_of(
     types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
     widths = {one.name: width_of(one.dataType.jsonValue()) for one in relation.frame.schema.fields}
     needed = needed_columns(relation, asked, query.columns)
-    found = Survivors(np.zeros(len(files), np.bool_), {})
-    for store, positions in stores:
-        part = find_survivors(
-            store,
-            files,
-            positions,
-            asked.may,
-            types=types,
-            options=query.scan_options.override(case_sensitive=True),
-            slots=facts.slots,
-            partitions=partition_columns(relation, query, files),
-            share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
-        )
-        found = found.with_other(part)
+    find = partial(
+        find_survivors,
+        types=types,
+        options=query.scan_options.override(case_sensitive=True),
+        slots=facts.slots,
+        partitions=partition_columns(relation, query, files),
+        share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
+    )
+    found = joined((find(store, files, places, asked.may) for store, places in stores), len(files))
     notes = [f"a part of the condition skips no file, because {reason}" for reason in asked.unjudged]
     return replace(found, notes=(*notes, *found.notes))
 

@@ -11,9 +11,9 @@ import datetime as dt
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,11 @@ class Survivors:
         place = _places(listing, files.sources)
         kept[place[self.fallen & (place >= 0)]] = False
         return kept
+
+
+def joined(parts: Iterable[Survivors], files: int) -> Survivors:
+    """What the indexes of several directories say together about so many files."""
+    return reduce(Survivors.with_other, parts, Survivors(np.zeros(files, np.bool_), {}))
 
 
 def find_survivors(

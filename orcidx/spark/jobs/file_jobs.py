@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,15 @@ from orcidx.storage.folder import Folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FileTask", "TaskFailure", "error_from", "run_over_files", "sources_of", "weigh"]
+__all__ = [
+    "FileTask",
+    "TaskFailure",
+    "error_from",
+    "raising_what_tasks_raised",
+    "run_over_files",
+    "sources_of",
+    "weigh",
+]
 
 OPENING_BYTES = 1 << 20
 """The estimated cost of opening a file, in bytes read."""
@@ -52,10 +61,16 @@ class TaskFailure(OrcidxError):
         return cls("orcidx-failure:" + json.dumps({"error": error, "file": file}))
 
 
-def failure_in(text: str) -> OrcidxError | None:
-    """The error with which a task stopped, from Spark's report. None if it was not an error of orcidx."""
-    match = _FAILURE.search(text)
-    return None if match is None else error_from(**json.loads(match[1]))
+@contextmanager
+def raising_what_tasks_raised() -> Iterator[None]:
+    """Raises the error of orcidx with which a task stopped. Any other error is raised as Spark reports it."""
+    try:
+        yield
+    except Exception as error:
+        match = _FAILURE.search(str(error))
+        if match is None:
+            raise
+        raise error_from(**json.loads(match[1])) from error
 
 
 def error_from(error: str, file: str) -> OrcidxError:
@@ -134,7 +149,7 @@ def _within(bins: Sequence[int], most: int) -> list[int]:
 def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
     """Runs a task over the bins and collects its rows. ``files`` has the columns of ``LISTING`` and any others.
 
-    If a task stops with an error of orcidx, raises this error. Any other error is raised as Spark reports it.
+    For its errors see ``raising_what_tasks_raised``.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -142,10 +157,5 @@ def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], ta
         return task.schema.empty_table()
     placed = place(spark, files, bins, max(bins) + 1)
     run = shipped(task, task.root)
-    try:
+    with raising_what_tasks_raised():
         return table_of(placed.mapInArrow(run, from_arrow_schema(task.schema)), task.schema)
-    except Exception as error:
-        known = failure_in(str(error))
-        if known is None:
-            raise
-        raise known from error

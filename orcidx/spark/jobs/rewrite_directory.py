@@ -27,7 +27,7 @@ from orcidx.orc_writer.options import EncodingOptionsByName, WriteOptions
 from orcidx.rewriting.ordering import asked_order
 from orcidx.rewriting.rewrite import rewrite as rewrite_files
 from orcidx.spark.jobs.build_index import is_table, refresh
-from orcidx.spark.jobs.file_jobs import TaskFailure, failure_in
+from orcidx.spark.jobs.file_jobs import TaskFailure, raising_what_tasks_raised
 from orcidx.spark.jobs.leases import Lease
 from orcidx.spark.jobs.swaps import Group, Swaps
 from orcidx.spark.query.placement import place
@@ -373,10 +373,5 @@ def _collect(spark: SparkSession, rows: pa.Table, task: _Task) -> pa.Table:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     placed = place(spark, rows, list(range(rows.num_rows)), rows.num_rows)
-    try:
+    with raising_what_tasks_raised():
         return table_of(placed.mapInArrow(shipped(task, task.folder.source("")), from_arrow_schema(_TASK)), _TASK)
-    except Exception as error:
-        known = failure_in(str(error))
-        if known is None:
-            raise
-        raise known from error

@@ -33,7 +33,7 @@ from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.table import Table, open_table
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.conditions.text_conditions import TextCondition, predicate_of_text
-from orcidx.spark.jobs.file_jobs import TaskFailure, failure_in, weigh
+from orcidx.spark.jobs.file_jobs import TaskFailure, raising_what_tasks_raised, weigh
 from orcidx.spark.query.placement import place
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.progress import Counters, Progress
@@ -295,13 +295,8 @@ def _run(
 def _collected(frame: DataFrame, task: Any) -> list[Any]:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    try:
+    with raising_what_tasks_raised():
         rows = table_of(frame.mapInArrow(task, from_arrow_schema(_ROWS)), _ROWS)
-    except Exception as error:
-        known = failure_in(str(error))
-        if known is None:
-            raise
-        raise known from error
     return [pickle.loads(data) for data in rows["pickled"].to_pylist()]
 
 
