@@ -548,7 +548,7 @@ def test_options() -> None:
         },
         "bloom-filter": {"a": {"items": "100"}},
     }
-    assert options.in_manifest_threshold == 1024
+    assert (options.in_manifest_threshold, options.read_enabled) == (1024, False)
     assert options.is_embedded(1024)
     assert not options.is_embedded(1025)
     assert paimon.FileIndexOptions.parse({}).in_manifest_threshold == 500
@@ -562,6 +562,7 @@ def test_options() -> None:
         {"file-index.bitmap.columns": "a", "file-index.bitmap.b.version": "1"},
         {"file-index.bloom-filter.a.items": "1"},
         {"file-index.in-manifest-threshold": "many"},
+        {"file-index.read.enabled": "perhaps"},
     ],
 )
 def test_wrong_options(options: dict[str, str]) -> None:
