@@ -59,7 +59,5 @@ def test_the_judged_mutants_are_there() -> None:
     modules = {one["name"].partition(": ")[0] for one in judged}
     known = {m.name for name in modules for m in mutants_of(name, (ROOT / "orcidx" / f"{name}.py").read_text())}
     for one in judged:
-        if one["verdict"] == "open":
-            continue  # to be judged by whoever runs the mutants of its module next
         assert one["name"] in known, f"{one['name']} is no mutant any more: take it out, or judge what it became"
         judged_as_it_says(one)

@@ -802,6 +802,19 @@ def test_bounds_against_one_leaf(where: str, low: Any, high: Any, nulls: int | N
     assert may_be_true(bound, Bounds(low, high, nulls, 10)) is expected
 
 
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        (Bounds(None, None, 1, 3), "1 of 3 null"),
+        (Bounds(None, None, 3, 3), "all null"),
+        (Bounds(b"a", None, None, 3), "min a, max None, ? of 3 null"),
+        (Bounds(1, 2, 0, 3), "min 1, max 2, 0 of 3 null"),
+    ],
+)
+def test_the_text_of_bounds_names_the_ends_that_are_known(bounds: Bounds, text: str) -> None:
+    assert str(bounds) == text
+
+
 def may_be_true(leaf: Any, bounds: Bounds) -> bool:
     """Whether a file with these bounds is kept for a bound leaf."""
     found = FileBounds("manifest", 1, lambda i, column: bounds).test(leaf, RowSelection.all(1))

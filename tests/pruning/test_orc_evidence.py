@@ -339,6 +339,7 @@ def test_evidence_says_why_it_is_silent():
     assert notes_of(x == 1, {}, missing={("x",): "damaged row index"}) == [("damaged", "damaged row index", "x", 3)]
     assert notes_of(x == 1, {("x",): distrusted}) == [("distrusted", "wrong writer", "x", 3)]
     assert notes_of(x == 1, {("x",): odd}) == [("distrusted", "upside down", "x", 3)]
+    assert notes_of(x.is_null(), {("x",): distrusted}) == [("distrusted", "wrong writer", "x", 3)], "if nulls decide"
     assert notes_of(col("s").contains("q"), {("s",): texts(b"a", b"b")})[0][0] == "silent"
     assert notes_of(col("s") == "q", {("s",): ints(1, 2)})[0][0] == "silent"
     assert notes_of(x == 1, {("x",): ints(0, 0, null=True, count=0)}) == []
