@@ -20,7 +20,7 @@ from orcidx.errors import ValueOutOfRange
 
 __all__ = ["ColumnTotals", "Wanted", "wanted_of"]
 
-LIMIT = 10**LARGEST_PRECISION
+SUM_LIMIT = 10**LARGEST_PRECISION
 """The least absolute sum that has more digits than a decimal."""
 
 
@@ -152,7 +152,7 @@ class ColumnTotals:
         if function == "avg":
             scale = self.kind.scale if pa.types.is_decimal(self.kind) else 0
             return rounded_sum(self.total, self.count * 10**scale)
-        if abs(self.total) >= LIMIT:
+        if abs(self.total) >= SUM_LIMIT:
             raise ValueOutOfRange(
                 f"{aggregate}: the sum has more than {LARGEST_PRECISION} digits; use avg, or add up fewer rows",
                 column=aggregate.column,

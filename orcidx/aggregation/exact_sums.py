@@ -18,10 +18,10 @@ __all__ = ["FloatSum", "integer_parts", "integer_sum", "integer_sums", "numbers_
 
 Int64s = npt.NDArray[np.int64]
 
-_UNIT = 1126
+_UNIT_EXPONENT = 1126
 """A double is m * 2**e with 53 bits of m, and e is at least -1126, for the smallest subnormal."""
 
-_HALF = 27
+_LOW_BITS = 27
 """Bits of the lower part of a mantissa. ``bincount`` adds in doubles, in which sums of 2**26 such parts are exact."""
 
 _MOST_AT_ONCE = 1 << 24
@@ -69,7 +69,7 @@ class FloatSum:
     def value(self, divisor: int = 1) -> float:
         """The sum divided by ``divisor``, rounded once. A result beyond the largest double is infinite."""
         special = self.special
-        return rounded_sum(self.units, divisor << _UNIT) if special is None else special
+        return rounded_sum(self.units, divisor << _UNIT_EXPONENT) if special is None else special
 
 
 def rounded_sum(numerator: int, denominator: int) -> float:
@@ -87,12 +87,12 @@ def _units(values: npt.NDArray[np.float64]) -> int:
     mantissas = np.ldexp(fractions, 53).astype(np.int64)
     least = int(exponents.min())
     places = exponents - least
-    high = np.bincount(places, weights=(mantissas >> _HALF).astype(np.float64))
-    low = np.bincount(places, weights=(mantissas & ((1 << _HALF) - 1)).astype(np.float64))
+    high = np.bincount(places, weights=(mantissas >> _LOW_BITS).astype(np.float64))
+    low = np.bincount(places, weights=(mantissas & ((1 << _LOW_BITS) - 1)).astype(np.float64))
     total = 0
     for place in np.flatnonzero((high != 0) | (low != 0)).tolist():
-        total += ((int(high[place]) << _HALF) + int(low[place])) << place
-    return total << (least - 53 + _UNIT)
+        total += ((int(high[place]) << _LOW_BITS) + int(low[place])) << place
+    return total << (least - 53 + _UNIT_EXPONENT)
 
 
 def integer_parts(values: pa.Array) -> list[tuple[int, Int64s]]:

@@ -307,7 +307,7 @@ STYLE = """
 .orcidx ul { margin: .3em 0; padding-left: 1.4em; }
 @media (prefers-color-scheme: dark) { body .orcidx { color: #dde3ea; } .orcidx .bar { background: #39424e; } }
 """
-_CELL, _GAP, _ROW, _LABEL = 11, 2, 16, 64
+_CELL_PIXELS, _GAP_PIXELS, _LINE_PIXELS, _LABEL_PIXELS = 11, 2, 16, 64
 """Pixels of a cell, of the gap between two cells, of a line, and of its label in a picture."""
 _CELLS_IN_LINE = 80
 """The number of row groups in one line of the picture of a stripe."""
@@ -420,19 +420,21 @@ def pruning_map_svg(file: FileExplanation) -> str:
     that skipped the row group. Hovering over a cell shows the reason. Long stripes continue in the next line."""
     cells, y = [], 0
     for stripe in file.stripes:
-        cells.append(f"<text x='0' y='{y + _CELL}' font-size='11' fill='currentColor'>stripe {stripe.stripe}</text>")
+        cells.append(
+            f"<text x='0' y='{y + _CELL_PIXELS}' font-size='11' fill='currentColor'>stripe {stripe.stripe}</text>"
+        )
         for i, group in enumerate(stripe.row_groups):
             if i and i % _CELLS_IN_LINE == 0:
-                y += _CELL + _GAP
-            x = _LABEL + i % _CELLS_IN_LINE * (_CELL + _GAP)
+                y += _CELL_PIXELS + _GAP_PIXELS
+            x = _LABEL_PIXELS + i % _CELLS_IN_LINE * (_CELL_PIXELS + _GAP_PIXELS)
             title = escape(f"row group {group.row_group}: {_fate_line([group])}")
             cells.append(
-                f"<rect x='{x}' y='{y}' width='{_CELL}' height='{_CELL}' fill='{_look(group)[1]}'>"
+                f"<rect x='{x}' y='{y}' width='{_CELL_PIXELS}' height='{_CELL_PIXELS}' fill='{_look(group)[1]}'>"
                 f"<title>{title}</title></rect>"
             )
-        y += _ROW
+        y += _LINE_PIXELS
     widest = max((min(len(stripe.row_groups), _CELLS_IN_LINE) for stripe in file.stripes), default=0)
-    width = _LABEL + widest * (_CELL + _GAP)
+    width = _LABEL_PIXELS + widest * (_CELL_PIXELS + _GAP_PIXELS)
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{y}' viewBox='0 0 {width} {y}' "
         f"role='img' aria-label='pruning map'>{''.join(cells)}</svg>"

@@ -35,7 +35,7 @@ EMBEDDED_BYTES = 500
 _LONGEST_NAME = 200
 """The maximum number of bytes of a name. It is less than the 255 bytes of file systems, to leave room for the ending of
 an index."""
-_TICK, _COARSE_TICK = 100_000_000, 2_000_000_000
+_TICK_NANOS, _COARSE_TICK_NANOS = 100_000_000, 2_000_000_000
 """The resolution of modification times in nanoseconds. Two writes to a file within this time may have the same
 modification time, because some file systems store times in whole seconds."""
 
@@ -151,7 +151,7 @@ def _settle(version: Fingerprint | None) -> None:
     if version is None or version.etag is not None or version.mtime is None:
         return
     age = time.time_ns() - version.mtime
-    tick = _COARSE_TICK if version.mtime % 1_000_000_000 == 0 else _TICK
+    tick = _COARSE_TICK_NANOS if version.mtime % 1_000_000_000 == 0 else _TICK_NANOS
     if 0 <= age < tick:
         time.sleep((tick - age) / 1e9)
 

@@ -2,8 +2,8 @@
 
 An index belongs to a directory. A query may name that directory, a folder of a partition in it, a glob, single files,
 or a list of these. So the index is searched upwards from each place. The first place is the table's directory (the path
-without the ``key=value`` folders at its end). Then come the place itself and up to ``LEVELS`` directories above it. The
-first index that is found is used.
+without the ``key=value`` folders at its end). Then come the place itself and up to ``LEVELS_ABOVE`` directories
+above it. The first index that is found is used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from orcidx.threads.tasks import side_by_side
 
 __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
 
-LEVELS = 8
+LEVELS_ABOVE = 8
 """The number of directories above a place that are searched. In remote storage each takes one listing."""
 _LISTED_AT_ONCE = 8
 """The number of directories that are listed at the same time."""
@@ -224,7 +224,7 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
 def _candidates(location: str, levels: int | None) -> list[str]:
     """Directories in the order in which they are searched. With ``levels``, a directory is left out if it is above both
     that many levels and the table's directory."""
-    upwards = list(_upwards(location))[: LEVELS + 1]
+    upwards = list(_upwards(location))[: LEVELS_ABOVE + 1]
     plain = [n for n, one in enumerate(upwards) if "=" not in one.rpartition("/")[2]]
     table = plain[0] if plain else 0
     if levels is not None:

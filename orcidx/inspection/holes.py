@@ -8,30 +8,30 @@ import numpy as np
 from orcidx.orc.foreign import ZEROS
 from orcidx.storage import RangeReader
 
-__all__ = ["MOST_READ", "describe_hole", "find_hole"]
+__all__ = ["MOST_READ_BYTES", "describe_hole", "find_hole"]
 
-BLOCK = 4096
+BLOCK_BYTES = 4096
 """The size of a block of a file system. Only complete blocks of zeros are reported, because single zeros are also
 values."""
-_AT_ONCE = 8 << 20
+_READ_BYTES = 8 << 20
 """Bytes of one read, the same as the largest read of a local file."""
-MOST_READ = 1 << 30
+MOST_READ_BYTES = 1 << 30
 """The maximum number of bytes that are searched. The result is only a hint, so it must not take the time of reading a
 terabyte."""
 
 
 def find_hole(storage: RangeReader) -> tuple[int, int] | None:
-    """The longest range of complete blocks of zeros among the first ``MOST_READ`` bytes, as (start, stop) in the file.
-    None if there is no such range."""
-    size = min(storage.size(), MOST_READ)
+    """The longest range of complete blocks of zeros among the first ``MOST_READ_BYTES`` bytes, as (start, stop) in the
+    file. None if there is no such range."""
+    size = min(storage.size(), MOST_READ_BYTES)
     longest, start = (0, 0), 0
-    for offset in range(0, size - size % BLOCK, _AT_ONCE):
-        length = min(_AT_ONCE, size - size % BLOCK - offset)
+    for offset in range(0, size - size % BLOCK_BYTES, _READ_BYTES):
+        length = min(_READ_BYTES, size - size % BLOCK_BYTES - offset)
         (data,) = storage.read_ranges([(offset, length)])
-        filled = np.flatnonzero(np.frombuffer(data, np.int64).reshape(-1, BLOCK // 8).any(axis=1))
-        for stop in (offset + filled * BLOCK).tolist():
+        filled = np.flatnonzero(np.frombuffer(data, np.int64).reshape(-1, BLOCK_BYTES // 8).any(axis=1))
+        for stop in (offset + filled * BLOCK_BYTES).tolist():
             longest = max(longest, (stop - start, start))
-            start = stop + BLOCK
+            start = stop + BLOCK_BYTES
         longest = max(longest, (offset + length - start, start))
     return (longest[1], sum(longest)) if longest[0] else None
 

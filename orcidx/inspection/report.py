@@ -28,7 +28,7 @@ MOST_BANDS = 12
 MOST_LOOKED_INTO = 200
 """The maximum number of files whose footers and row indexes are read for the bytes and the ranges. The first files are
 used."""
-MOST_READ = 256 << 20
+MOST_TIMED_BYTES = 256 << 20
 """The maximum number of bytes of a query that is run to measure its time."""
 _PARTS = {"ROW_INDEX": "index", "BLOOM_FILTER": "bloom", "BLOOM_FILTER_UTF8": "bloom", "PRESENT": "nulls"}
 _LEGEND = {
@@ -169,7 +169,7 @@ def _alone(scan: Scan) -> str:
 def _timings(scan: Scan, explanation: Explanation, explained: float, *, run: bool) -> str:
     rows: list[tuple[str, str]] = [("deciding what to read", f"{1000 * explained:,.1f} ms")]
     left = {stage.name: stage.after for stage in explanation.funnel}["bytes"]
-    if run and left <= MOST_READ:
+    if run and left <= MOST_TIMED_BYTES:
         began = time.perf_counter()
         with scan.to_batches() as batches:
             found = sum(batch.num_rows for batch in batches)
@@ -180,5 +180,5 @@ def _timings(scan: Scan, explanation: Explanation, explained: float, *, run: boo
             ("bytes read", f"{size_text(metrics.bytes_read)} in {counted(metrics.requests, 'request')}"),
         ]
     elif run:
-        rows.append(("reading it", f"not timed: more than {size_text(MOST_READ)}"))
+        rows.append(("reading it", f"not timed: more than {size_text(MOST_TIMED_BYTES)}"))
     return facts_table(("", ""), rows)

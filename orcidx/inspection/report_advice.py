@@ -20,7 +20,7 @@ _LITTLE_SHARE = 0.1
 _MUCH_SHARE = 0.5
 """Shares of the bytes. Up to the first share, a query reads little. Above the second share, a query reads much, or a
 column takes much."""
-_SPREAD = 2
+_MUCH_OVERLAP = 2
 """The overlap depth of row groups above which sorting is recommended."""
 _SMALL_FILE = 4 << 20
 """The size in bytes below which a file counts as small."""
@@ -87,7 +87,9 @@ def _of_query(facts: Facts) -> Iterator[str]:
     scattered = {
         column: ranges.overlap / len(ranges.groups)
         for column in facts.asked
-        if (ranges := facts.ranges.get(column)) is not None and len(ranges.groups) > 1 and ranges.overlap > _SPREAD
+        if (ranges := facts.ranges.get(column)) is not None
+        and len(ranges.groups) > 1
+        and ranges.overlap > _MUCH_OVERLAP
     }
     for column, equality in facts.asked.items():
         ranges = facts.ranges.get(column)

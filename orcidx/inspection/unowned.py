@@ -11,11 +11,11 @@ import numpy as np
 from orcidx.orc.metadata import MAGIC
 from orcidx.orc.reader import OrcReader
 
-__all__ = ["MOST_PADDING", "Unowned", "unowned_stretches"]
+__all__ = ["MOST_PADDING_BYTES", "Unowned", "unowned_stretches"]
 
-MOST_PADDING = 1 << 30
+MOST_PADDING_BYTES = 1 << 30
 """The maximum number of zero bytes that count as padding. Blocks of HDFS have 128 or 256 MiB."""
-_AT_ONCE = 8 << 20
+_READ_BYTES = 8 << 20
 """Bytes of one read, the same as the largest read of a local file."""
 
 
@@ -52,10 +52,10 @@ def unowned_stretches(reader: OrcReader) -> Iterator[Unowned]:
 
 
 def _is_padding(reader: OrcReader, offset: int, length: int) -> bool:
-    if length > MOST_PADDING:
+    if length > MOST_PADDING_BYTES:
         return False
-    for start in range(offset, offset + length, _AT_ONCE):
-        (data,) = reader.storage.read_ranges([(start, min(_AT_ONCE, offset + length - start))])
+    for start in range(offset, offset + length, _READ_BYTES):
+        (data,) = reader.storage.read_ranges([(start, min(_READ_BYTES, offset + length - start))])
         if np.frombuffer(data, np.uint8).any():
             return False
     return True

@@ -44,13 +44,13 @@ read, but their hashes do not."""
 # The C++ writer hashes CHAR values with the wrong length. It hashes BYTE values after it has packed them in place, so
 # the hashes of the first eighth of every batch are wrong (seen in 2.3.1).
 _WRONG_IN_CPP = frozenset({TypeKind.CHAR, TypeKind.BYTE})
-_FIRST_BAD, _LAST_BAD = (1, 6, 0), (1, 6, 11)
-_ALSO_BAD = (1, 7, 0)
+_FIRST_BAD_VERSION, _LAST_BAD_VERSION = (1, 6, 0), (1, 6, 11)
+_ALSO_BAD_VERSION = (1, 7, 0)
 
 NANOS_PER_MILLI = 1_000_000
-OLD_CLOCKS = -2_145_916_800_000
+OLD_CLOCKS_MILLIS = -2_145_916_800_000
 """1902-01-01 in milliseconds. Before it libraries disagree on zones, and some on the calendar."""
-FARTHEST_ZONE = 15 * 3_600_000
+FARTHEST_ZONE_MILLIS = 15 * 3_600_000
 """The largest offset of a time zone from UTC, in milliseconds."""
 LONGEST_CHAR = 65535
 """Characters of the longest CHAR."""
@@ -91,7 +91,7 @@ def _is_bad_version(version: str) -> bool:
     if found is None:
         return True
     numbers = tuple(map(int, found.groups()))
-    return _FIRST_BAD <= numbers <= _LAST_BAD or numbers == _ALSO_BAD
+    return _FIRST_BAD_VERSION <= numbers <= _LAST_BAD_VERSION or numbers == _ALSO_BAD_VERSION
 
 
 MAY_WRAP = "no statistics show that the values are in the range of their type: larger ones wrap, their keys do not"
@@ -209,7 +209,7 @@ def _timestamp_hashes(
     millis = literal // NANOS_PER_MILLI
     if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):
         return None
-    if millis < OLD_CLOCKS:
+    if millis < OLD_CLOCKS_MILLIS:
         return None
     walls = [millis]
     shifts: tuple[int, ...] = (0,)
@@ -222,7 +222,7 @@ def _timestamp_hashes(
         shifts = zone.shifts
     keys = []
     for wall in {wall + 1000 * shift for wall in walls for shift in shifts}:
-        keys += [wall, wall - 1000] if abs(wall) < FARTHEST_ZONE else [wall]
+        keys += [wall, wall - 1000] if abs(wall) < FARTHEST_ZONE_MILLIS else [wall]
         if facts.writer == WriterKind.CPP and wall < 0 and literal % NANOS_PER_MILLI:
             keys.append(wall + 1)
     return _of_integers(keys)

@@ -14,9 +14,9 @@ from orcidx.storage import IdentityCache, RangeReader
 if TYPE_CHECKING:
     from orcidx.orc.row_index import RowIndex
 
-__all__ = ["FOOTERS", "INDEXES", "KINDS", "PARSED", "PLANS", "forget_metadata", "read_tail_cached"]
+__all__ = ["FOOTERS", "INDEXES", "KINDS", "PARSED_PER_STORED_BYTE", "PLANS", "forget_metadata", "read_tail_cached"]
 
-PARSED = 8
+PARSED_PER_STORED_BYTE = 8
 """The estimated bytes of memory for each stored byte of metadata after it is parsed. If the estimate is wrong, the
 caches hold more or less."""
 
@@ -57,7 +57,7 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
         known = tail, (trees[-1] if trees else None) or _tree_of(tail.footer)
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
         identity = storage.identity  # some storage knows the identity only after the read
-        _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED * size)
+        _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED_PER_STORED_BYTE * size)
         _remember_kind(*known)
     return known
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MetadataLimits"]
 
-EXPANSION = 16
+METADATA_EXPANSION = 16
 """The factor by which metadata may always grow when it is decompressed. In real files it is three to ten."""
 ITEM_BYTES = 4
 COLUMN_BYTES = 100
@@ -61,7 +61,7 @@ class MetadataLimits:
 
     def bytes_of(self, stored: int) -> int:
         """The most bytes that ``stored`` bytes may have after decompression."""
-        return max(self.metadata_bytes, EXPANSION * stored)
+        return max(self.metadata_bytes, METADATA_EXPANSION * stored)
 
     def check_bytes(self, stored: int, length: int) -> None:
         """Raises ``Unsupported`` if ``stored`` bytes have more decompressed bytes than are allowed."""

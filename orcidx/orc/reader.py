@@ -22,7 +22,7 @@ from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.footers import StreamTable
 from orcidx.orc.kinds import STREAM_NAMES, StreamKind
 from orcidx.orc.metadata import FileFacts, FileTail
-from orcidx.orc.metadata_cache import FOOTERS, PARSED, read_tail_cached
+from orcidx.orc.metadata_cache import FOOTERS, PARSED_PER_STORED_BYTE, read_tail_cached
 from orcidx.orc.metadata_limits import MetadataLimits
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_footer import ColumnEncoding, StripeFooter, parse_stripe_footer
@@ -42,7 +42,7 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
-EXPANSION = 16
+STRIPE_EXPANSION = 16
 """The factor by which the held bytes of a stripe may always exceed its stored data, for any value of the option
 ``held_bytes``."""
 
@@ -54,7 +54,7 @@ def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
 
 def held_bytes(stripe: StripeInformation, options: ReadOptions) -> int:
     """The most bytes that reading one stripe may hold in windows and dictionaries."""
-    return max(options.held_bytes, EXPANSION * stripe.data_length)
+    return max(options.held_bytes, STRIPE_EXPANSION * stripe.data_length)
 
 
 class OrcReader:
@@ -117,7 +117,7 @@ class OrcReader:
         with located(file=self.name, stripe=stripe):
             self.tail.limits.check_items(self._listed, "streams and encodings of stripes")
         self._footers[stripe] = footer
-        FOOTERS.put(self.cache_key(stripe), footer, 1024 + PARSED * len(data))
+        FOOTERS.put(self.cache_key(stripe), footer, 1024 + PARSED_PER_STORED_BYTE * len(data))
 
     def footer(self, stripe: int) -> StripeFooter:
         """The stripe's footer, which is read now unless it was read before."""

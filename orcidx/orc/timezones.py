@@ -44,15 +44,15 @@ ORC_EPOCH = 1420070400
 
 NEVER = (1 << 62) - 1
 """A time in seconds that is after every transition."""
-DAY = 86400
-FOUR_CENTURIES = 146097 * DAY
+DAY_SECONDS = 86400
+FOUR_CENTURIES = 146097 * DAY_SECONDS
 
 HINTS_FROM = -(1 << 32)
 """1833-11-24 in seconds since 1970. No zone has a change before it, except markers for the beginning of time."""
 HINT_SECONDS = 1 << 23
 """97 days. Few transitions are between two hints."""
 
-CALM_FROM, CALM_UNTIL = 2 * DAY, 2_114_208_000
+CALM_FROM, CALM_UNTIL = 2 * DAY_SECONDS, 2_114_208_000
 """1970-01-03 and 2036-12-30 in seconds since 1970. They are two days inside the years in which tables of time zones
 agree, except for what ``Zone.shifts`` allows. Before 1970 the tables are guesses; from 2037 on Java uses a rule."""
 
@@ -157,9 +157,11 @@ class Zone:
 
     def offsets_near(self, second: int) -> set[int]:
         """All offsets of the zone in the days around an instant or a local time."""
-        late = max(0, second + 2 * DAY - self.repeats_from) // FOUR_CENTURIES + (second + 2 * DAY >= self.repeats_from)
+        late = max(0, second + 2 * DAY_SECONDS - self.repeats_from) // FOUR_CENTURIES + (
+            second + 2 * DAY_SECONDS >= self.repeats_from
+        )
         second -= late * FOUR_CENTURIES
-        first, last = np.searchsorted(self.transitions, [second - 2 * DAY, second + 2 * DAY], "right")
+        first, last = np.searchsorted(self.transitions, [second - 2 * DAY_SECONDS, second + 2 * DAY_SECONDS], "right")
         found = set(self.offsets[first : last + 1].tolist())
         return found | {self.mean_time} if first == 0 else found
 
@@ -294,7 +296,7 @@ class _Rule:
     def lay_out(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
         """(instant, offset from then on), in ascending order."""
         if self.switches is None:
-            return [(_seconds(first_year, 1, 1) - DAY, self.standard)]
+            return [(_seconds(first_year, 1, 1) - DAY_SECONDS, self.standard)]
         (begin, begin_time), (end, end_time) = self.switches
         found = []
         for year in range(first_year, last_year):
@@ -332,7 +334,7 @@ def _seconds(year: int, month: int, day: int) -> int:
     years = year - (month < 3)
     era, of_era = divmod(years, 400)
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return (era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468) * DAY
+    return (era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468) * DAY_SECONDS
 
 
 def _day_of(rule: str, year: int) -> int:
@@ -341,12 +343,12 @@ def _day_of(rule: str, year: int) -> int:
     if rule.startswith("M"):
         month, week, weekday = map(int, rule[1:].split("."))
         first = _seconds(year, month, 1)
-        shift = (weekday - (first // DAY + 4)) % 7
-        length = (_seconds(year + month // 12, month % 12 + 1, 1) - first) // DAY
+        shift = (weekday - (first // DAY_SECONDS + 4)) % 7
+        length = (_seconds(year + month // 12, month % 12 + 1, 1) - first) // DAY_SECONDS
         day = shift + 7 * (week - 1)
-        return first + (day if day < length else day - 7) * DAY
+        return first + (day if day < length else day - 7) * DAY_SECONDS
     if rule.startswith("J"):
-        leap = _seconds(year, 3, 1) - new_year == 60 * DAY
+        leap = _seconds(year, 3, 1) - new_year == 60 * DAY_SECONDS
         number = int(rule[1:])
-        return new_year + (number - 1 + (leap and number >= 60)) * DAY
-    return new_year + int(rule) * DAY
+        return new_year + (number - 1 + (leap and number >= 60)) * DAY_SECONDS
+    return new_year + int(rule) * DAY_SECONDS

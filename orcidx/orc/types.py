@@ -162,7 +162,7 @@ def _quoted(name: str) -> str:
     return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
 
 
-WIDE = 64
+WIDE_COLUMNS = 64
 """A struct with at least this many columns creates them when they are used."""
 
 
@@ -217,8 +217,8 @@ def build_tree(records: Sequence[TypeRecord]) -> OrcType:
 def _build(records: Sequence[TypeRecord], column: int, path: Path) -> OrcType:
     record = records[column]
     names = _child_names(record) if record.subtypes else ()
-    node = object.__new__(OrcType if len(names) < WIDE else _WideType)
-    if len(names) < WIDE:
+    node = object.__new__(OrcType if len(names) < WIDE_COLUMNS else _WideType)
+    if len(names) < WIDE_COLUMNS:
         node.__dict__["children"] = tuple(_build_children(records, record, names, path)) if names else ()
     else:
         node.__dict__["records"] = records

@@ -26,7 +26,7 @@ __all__ = [
     "written_bytes",
 ]
 
-SHARED = 8 << 20
+SHARED_BYTES = 8 << 20
 """Up to this many bytes, an upper bound of the expanded size of a dictionary's rows is good enough. Above it the bytes
 are counted exactly."""
 
@@ -197,7 +197,7 @@ def _entry_bytes(array: Any) -> int:
     if texts and FEW_ROWS * len(array) < len(values):
         return _named_bytes(array)
     longest = _longest(values)
-    if len(array) * longest <= SHARED:
+    if len(array) * longest <= SHARED_BYTES:
         return 0
     if not texts:
         return len(array) * longest

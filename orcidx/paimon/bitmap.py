@@ -55,7 +55,7 @@ PAIR = struct.Struct(">ii")  # offset and length
 DEFAULT_BLOCK_SIZE = 16 << 10
 LARGEST_INT = (1 << 31) - 1
 NOT_STORED = -1  # length of a single row in an entry
-_GUESS = 8 << 10  # bytes that are read first of a head of unknown size
+_GUESSED_HEAD_BYTES = 8 << 10  # bytes that are read first of a head of unknown size
 
 _INTEGERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _ROOTS = (*_INTEGERS, "FLOAT", "DOUBLE", "CHAR", "VARCHAR")
@@ -163,7 +163,7 @@ class _Layout1(_Layout):
         at += INT.size if has_null else 0
         if values > (body.length - at) // (INT.size + (kind.width or INT.size)):
             raise CorruptFile(f"{values} values do not fit into {body.length} bytes", offset=5)
-        guess = values * (kind.width + INT.size) if kind.width else max(_GUESS, values * 2 * INT.size)
+        guess = values * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, values * 2 * INT.size)
         found = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
         self._entries: Entries = found[0]
         self.first_bitmap = at + int(found[1])
@@ -207,7 +207,7 @@ class _Layout2(_Layout):
         at += INT.size
         if blocks < 0 or blocks > values:
             raise CorruptFile(f"{blocks} blocks cannot have {values} values", offset=at - INT.size)
-        guess = blocks * (kind.width + INT.size) if kind.width else max(_GUESS, blocks * 2 * INT.size)
+        guess = blocks * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, blocks * 2 * INT.size)
         self._firsts, size = body.parse_growing(at, lambda data: _read_entries(data, blocks, kind, INT), guess=guess)
         kind.check_ascending(self._firsts.keys, "the blocks")
         at += size

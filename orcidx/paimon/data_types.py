@@ -18,9 +18,9 @@ from orcidx.errors import InvalidQuery, Unsupported
 
 __all__ = ["ROOTS", "DataField", "DataType", "NestedTooDeep", "arrow_field_of", "parse_field", "parse_type"]
 
-LONGEST = (1 << 31) - 1
+LONGEST_TYPE = (1 << 31) - 1
 """The largest length of a type. STRING is VARCHAR with this length."""
-_DEEPEST = 100
+_DEEPEST_NESTING = 100
 """The largest depth of nested types."""
 
 # Keyword: (root, parameter names with their defaults)
@@ -51,7 +51,7 @@ _SCALARS: dict[str, tuple[str, dict[str, int]]] = {
 }
 ROOTS = frozenset({*(root for root, _ in _SCALARS.values()), "ROW", "ARRAY", "MULTISET", "MAP"})
 """The values of ``DataType.root`` for known types."""
-_LIMITS = {"length": (1, LONGEST), "precision": (0, 38), "scale": (0, 38)}
+_LIMITS = {"length": (1, LONGEST_TYPE), "precision": (0, 38), "scale": (0, 38)}
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)|`(?P<quoted>(?:[^`]|``)*)`|(?P<number>\d{1,10})|(?P<mark>[(),<>]))"
 )
@@ -108,7 +108,7 @@ class DataType:
         return text if self.nullable else f"{text} NOT NULL"
 
     def _text(self) -> str:
-        if self.length == LONGEST and self.root in ("VARCHAR", "VARBINARY"):
+        if self.length == LONGEST_TYPE and self.root in ("VARCHAR", "VARBINARY"):
             return "STRING" if self.root == "VARCHAR" else "BYTES"
         if self.length:
             return f"{self.root}({self.length})"
@@ -164,14 +164,14 @@ def arrow_field_of(field: DataField) -> pa.Field:
 def parse_type(text: str | Mapping[str, Any]) -> DataType:
     """Parses a type from its SQL text or its JSON object. Raises ``InvalidQuery`` with the part that is not
     understood."""
-    return _from_json(text, _DEEPEST)
+    return _from_json(text, _DEEPEST_NESTING)
 
 
 class NestedTooDeep(InvalidQuery):
     """A type is nested deeper than orcidx reads, whatever the innermost type is."""
 
     def __init__(self) -> None:
-        super().__init__(f"type is nested more than {_DEEPEST} levels deep")
+        super().__init__(f"type is nested more than {_DEEPEST_NESTING} levels deep")
 
 
 def _from_json(value: Any, depth: int) -> DataType:
@@ -201,7 +201,7 @@ def _field_from_json(value: Any, depth: int) -> DataField:
 
 def parse_field(value: object) -> DataField:
     """Parses a field from its JSON object {"id", "name", "type"}. Raises ``InvalidQuery``."""
-    return _field_from_json(value, _DEEPEST)
+    return _field_from_json(value, _DEEPEST_NESTING)
 
 
 class _Parser:
@@ -277,7 +277,7 @@ class _Parser:
                 values[name] = self.number(*_LIMITS[name])
             self.expect(")")
         if word in ("STRING", "BYTES"):
-            values["length"] = LONGEST
+            values["length"] = LONGEST_TYPE
         if word == "DOUBLE":
             self.take("PRECISION")
         if root == "TIMESTAMP" and self.take("WITH", "LOCAL", "TIME", "ZONE"):

@@ -51,7 +51,7 @@ __all__ = [
 FILE_VERSION = 1
 MAGIC32 = struct.pack(">i", 1581511376)
 MAGIC64 = struct.pack("<i", 1681511377)
-FRAME = 8  # the size field in front and the CRC behind
+FRAME_BYTES = 8  # the size field in front and the CRC behind
 LARGEST_POSITION32 = (1 << 31) - 1
 LARGEST_KEY64 = (1 << 31) - 2
 LARGEST_POSITION64 = (LARGEST_KEY64 << 32) | 0x80000000
@@ -325,8 +325,8 @@ def read_deletion_vector(
     with located(file=described.name), _shifted(offset):
         if offset < 0 or length < len(MAGIC32):
             raise CorruptFile(f"a deletion vector cannot have {length} bytes", offset=0)
-        vector, end = _read_entry(read_part(described, offset, length + FRAME), 0)
-        if length != (end if vector.bitmap64 else end - FRAME):
+        vector, end = _read_entry(read_part(described, offset, length + FRAME_BYTES), 0)
+        if length != (end if vector.bitmap64 else end - FRAME_BYTES):
             raise CorruptFile(f"the deletion vector takes {end} bytes, but the given length is {length}", offset=0)
         return vector
 
@@ -441,7 +441,7 @@ def encode_deletion_vectors(
             files.append(([bytes([FILE_VERSION])], {}))
             end = 1
         parts, ranges = files[-1]
-        length = len(entry) if vector.bitmap64 else len(entry) - FRAME
+        length = len(entry) if vector.bitmap64 else len(entry) - FRAME_BYTES
         ranges[data_file] = Range(end, length, len(vector))
         parts.append(entry)
         end += len(entry)

@@ -23,7 +23,7 @@ __all__ = ["BucketAssigner", "HashIndex", "bucket_of_hash", "key_hash"]
 
 Hashes = npt.NDArray[np.int32]
 
-_BUCKETS = 32767  # bucket numbers have 16 bits, and the largest number stays unused
+_MOST_BUCKETS = 32767  # bucket numbers have 16 bits, and the largest number stays unused
 
 
 class HashIndex:
@@ -182,7 +182,7 @@ class BucketAssigner:
             raise InvalidQuery("target_rows, assigners and max_buckets are at least 1, assigner at least 0")
         self._target = target_rows
         self._bounded = max_buckets != -1
-        limit = min(max_buckets, _BUCKETS) if self._bounded else _BUCKETS
+        limit = min(max_buckets, _MOST_BUCKETS) if self._bounded else _MOST_BUCKETS
         self._bucket_of: dict[int, int] = {}
         self._used: dict[int, None] = {}
         self._room: dict[int, int] = {}

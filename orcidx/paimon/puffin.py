@@ -21,7 +21,7 @@ __all__ = ["PUFFIN_MAGIC", "DeletionBlob", "deletion_blobs"]
 
 PUFFIN_MAGIC = b"PFA1"
 DELETION_VECTOR_TYPE = "deletion-vector-v1"
-_TAIL = 12  # payload size, flags, magic
+_TAIL_BYTES = 12  # payload size, flags, magic
 _LEAST_PAYLOAD = 1 << 20
 _PAYLOAD_PER_BYTE = 8
 """The most decompressed bytes of an LZ4 footer for each stored byte, or ``_LEAST_PAYLOAD`` if that is more. Names and
@@ -65,13 +65,13 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
 def _footer(data: memoryview) -> tuple[bytes, int]:
     """The JSON text of the footer, and the position where the footer starts."""
     size = len(data)
-    if size < 2 * len(PUFFIN_MAGIC) + _TAIL or data[-4:] != PUFFIN_MAGIC or data[:4] != PUFFIN_MAGIC:
+    if size < 2 * len(PUFFIN_MAGIC) + _TAIL_BYTES or data[-4:] != PUFFIN_MAGIC or data[:4] != PUFFIN_MAGIC:
         raise CorruptFile("this is not a Puffin file, which starts and ends with PFA1", offset=max(size - 4, 0))
-    length, flags = struct.unpack("<iI", data[-_TAIL:-4])
-    start = size - _TAIL - length - len(PUFFIN_MAGIC)
+    length, flags = struct.unpack("<iI", data[-_TAIL_BYTES:-4])
+    start = size - _TAIL_BYTES - length - len(PUFFIN_MAGIC)
     if length < 0 or start < len(PUFFIN_MAGIC) or data[start : start + 4] != PUFFIN_MAGIC:
-        raise CorruptFile(f"Puffin footer of {length} bytes does not fit into the file", offset=size - _TAIL)
-    payload = bytes(data[start + 4 : size - _TAIL])
+        raise CorruptFile(f"Puffin footer of {length} bytes does not fit into the file", offset=size - _TAIL_BYTES)
+    payload = bytes(data[start + 4 : size - _TAIL_BYTES])
     if flags & _COMPRESSED_FOOTER:
         room = bytearray(max(_LEAST_PAYLOAD, _PAYLOAD_PER_BYTE * length))
         try:

@@ -72,7 +72,7 @@ _MOST_SPACES = 64
 """The most trailing spaces with which a literal of CHAR is looked up. With more, the index is not used."""
 _NANOS = {"TIME": 1_000_000, "TIMESTAMP": 1_000, "TIMESTAMP_LTZ": 1_000}
 _SAFE_PRECISION = 6  # of a timestamp; above it, the key does not have all digits
-_BEYOND = 1 << 140  # above the absolute value of every key
+_BEYOND_EVERY_KEY = 1 << 140  # above the absolute value of every key
 
 
 def questions_of(leaf: BoundLeaf, key_type: KeyType) -> Alternatives | None:
@@ -116,7 +116,7 @@ def _unscaled(literal: Decimal, scale: int) -> tuple[int, bool]:
     if not literal:
         return 0, True
     if literal.adjusted() > 80 or literal.adjusted() < -80:  # avoids writing out the digits of a malicious 1E+999999999
-        beyond = _BEYOND if literal.adjusted() > 0 else 0
+        beyond = _BEYOND_EVERY_KEY if literal.adjusted() > 0 else 0
         return (beyond, False) if literal > 0 else (min(-beyond, -1), False)
     exact = Context(prec=len(literal.as_tuple().digits) + 200)
     scaled = literal.scaleb(scale, exact)

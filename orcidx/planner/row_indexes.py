@@ -11,7 +11,7 @@ from typing import Any
 
 from orcidx.fetching.drive import Fetch
 from orcidx.orc.kinds import StreamKind
-from orcidx.orc.metadata_cache import INDEXES, PARSED
+from orcidx.orc.metadata_cache import INDEXES, PARSED_PER_STORED_BYTE
 from orcidx.orc.reader import OrcReader
 from orcidx.orc.row_index import RowIndex, build_row_index
 from orcidx.orc.types import OrcType
@@ -82,5 +82,5 @@ class StripeIndexes:
             nodes = [self._nodes[column] for column in places]
             footer = reader.footer(stripe)
             index = build_row_index(reader.tail, stripe, footer, nodes, buffers, only_seek=only_seek)
-            INDEXES.put(key, index, 1024 + PARSED * sum(map(len, buffers.values())))
+            INDEXES.put(key, index, 1024 + PARSED_PER_STORED_BYTE * sum(map(len, buffers.values())))
         return index

@@ -100,7 +100,7 @@ def metadata_pairs(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
     return [(text(), text()) for _ in range(number())]
 
 
-_DEEPEST = 100
+_DEEPEST_NESTING = 100
 """The deepest nesting of calls in a form from another process. Arrow reads calls by recursion, on a limited stack."""
 
 
@@ -118,15 +118,15 @@ def expression_of_form(form: bytes) -> pc.Expression:
     level = 0
     for key, value in metadata_pairs(reader.schema):
         if key in (b"literal", b"options", b"nested_field_ref"):
-            most = _DEEPEST if key == b"nested_field_ref" else batch.num_columns - 1
+            most = _DEEPEST_NESTING if key == b"nested_field_ref" else batch.num_columns - 1
             if not value.isdigit() or len(value) > 9 or int(value) > most:
                 raise InvalidQuery(
                     f"the pyarrow Expression has {key.decode()} {value!r:.40}; expected a number from 0 to {most}"
                 )
         level += (key == b"call") - (key == b"end")
-        if not 0 <= level <= _DEEPEST:
+        if not 0 <= level <= _DEEPEST_NESTING:
             raise InvalidQuery(
-                f"a call of the pyarrow Expression has no end, or calls nest deeper than {_DEEPEST} levels"
+                f"a call of the pyarrow Expression has no end, or calls nest deeper than {_DEEPEST_NESTING} levels"
             )
     restore = pc.scalar(True).__reduce__()[0]
     return restore(pa.py_buffer(form))

@@ -56,7 +56,7 @@ def _part_to_json(predicate: Part) -> dict[str, Any]:
     raise InvalidQuery(f"{predicate!r} cannot be written as JSON")
 
 
-_DEEPEST = 100
+_DEEPEST_NESTING = 100
 """The deepest nesting. Real predicates nest less deeply, because an AND inside an AND becomes one AND. Evaluating a
 deeper predicate would exceed Python's recursion limit."""
 
@@ -64,7 +64,7 @@ deeper predicate would exceed Python's recursion limit."""
 def predicate_from_json(data: Any) -> Predicate:
     """Restores a predicate from the value of ``predicate_to_json``. Raises ``InvalidQuery`` for any other value."""
     try:
-        return _node(data, _DEEPEST)
+        return _node(data, _DEEPEST_NESTING)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, InvalidOperation) as error:
         if isinstance(error, InvalidQuery):
             raise
@@ -75,7 +75,7 @@ def predicate_from_json(data: Any) -> Predicate:
 
 def _node(data: dict[str, Any], levels: int) -> Predicate:
     if not levels:
-        raise InvalidQuery(f"the predicate in JSON is nested more than {_DEEPEST} levels deep")
+        raise InvalidQuery(f"the predicate in JSON is nested more than {_DEEPEST_NESTING} levels deep")
     if "and" in data:
         return And(tuple(_node(child, levels - 1) for child in data["and"]))
     if "or" in data:

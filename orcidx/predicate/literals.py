@@ -2,8 +2,7 @@
 
 ``point_of`` returns the two values of the domain that enclose the literal. Both are the same value if the literal
 itself is a value of the domain. For an integer column, ``1.5`` gives ``Point(1, 2)``, and ``x < 1.5`` is bound as
-``x <= 1``.
-Only literals that are compared with a float column are converted to double.
+``x <= 1``. Only literals that are compared with a float column are converted to double.
 """
 
 from __future__ import annotations

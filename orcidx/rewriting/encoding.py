@@ -17,7 +17,7 @@ from orcidx.planner.request import FileJob
 from orcidx.rewriting.plan import RewritePlan, RewriteRequest
 from orcidx.rewriting.row_hashes import RowsSeen
 from orcidx.rewriting.sources import InputFile
-from orcidx.rewriting.z_order import SAMPLE
+from orcidx.rewriting.z_order import SAMPLE_ROWS
 from orcidx.scanner.file import make_scan
 from orcidx.scanner.scan import Scan
 
@@ -107,7 +107,7 @@ def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: Re
 def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadOptions) -> pa.Table:
     """Evenly spread rows with the columns to cluster by."""
     names = list(request.order.cluster_by)
-    step = max(1, sum(one.rows for one in inputs) // SAMPLE)
+    step = max(1, sum(one.rows for one in inputs) // SAMPLE_ROWS)
     kept = []
     at = 0
     for batch in _scan_of(inputs, [(name,) for name in names], request.schema, options):

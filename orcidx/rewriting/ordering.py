@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.extras import needed
-from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE, ZOrder
+from orcidx.rewriting.z_order import MOST_COLUMNS, SAMPLE_ROWS, ZOrder
 
 __all__ = ["Order", "OrderKey", "asked_order"]
 
@@ -96,7 +96,7 @@ class Order:
 
 
 def _thinned(table: pa.Table) -> pa.Table:
-    step = -(-table.num_rows // SAMPLE)
+    step = -(-table.num_rows // SAMPLE_ROWS)
     return table if step < 2 else table.take(pa.array(range(0, table.num_rows, step)))
 
 

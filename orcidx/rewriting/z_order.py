@@ -21,7 +21,7 @@ MOST_COLUMNS = 8
 """The maximum number of columns of a key. With 64 bits, each of 8 columns has 8 bits."""
 MOST_BITS = 16
 """The maximum number of bits for a column in a key."""
-SAMPLE = 1 << 17
+SAMPLE_ROWS = 1 << 17
 """The number of rows of a sample, which is twice the number of ranks."""
 
 Numbers = npt.NDArray[Any]

@@ -25,7 +25,7 @@ __all__ = ["coded_columns", "spelled_out"]
 
 ENABLED = True
 
-SHARE = 2
+ROWS_PER_ENTRY = 2
 """The least number of wanted rows for each dictionary entry. With fewer rows, evaluating the predicate on all entries
 takes longer than evaluating it on the rows."""
 
@@ -47,7 +47,7 @@ def coded_columns(
 
 def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:
     encoding = stripe.encoding(column)
-    return is_dictionary(encoding.kind) and encoding.dictionary_size * SHARE <= rows
+    return is_dictionary(encoding.kind) and encoding.dictionary_size * ROWS_PER_ENTRY <= rows
 
 
 def spelled_out(

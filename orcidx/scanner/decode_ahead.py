@@ -31,11 +31,11 @@ from orcidx.scanner.kept_columns import KeptColumn
 
 __all__ = ["DecodeAhead"]
 
-SLACK = 2
-LEAST = 1 << 18
-"""The least number of bytes that are reserved for a span. Otherwise the reservation is ``SLACK`` times the expected
-bytes. Small spans get more, because the sizes of few rows vary more. If a span takes more than its reservation, it is
-read in order, and no further span of its stripe is decoded ahead."""
+RESERVE_FACTOR = 2
+LEAST_RESERVED_BYTES = 1 << 18
+"""The least number of bytes that are reserved for a span. Otherwise the reservation is ``RESERVE_FACTOR`` times the
+expected bytes. Small spans get more, because the sizes of few rows vary more. If a span takes more than its
+reservation, it is read in order, and no further span of its stripe is decoded ahead."""
 
 FEW_VALUES = 1 << 16
 """A last span with fewer values than this takes less than a millisecond and is left to the caller."""
@@ -229,4 +229,4 @@ class DecodeAhead:
 
 
 def _reserved(rows: int, row_bytes: float) -> int:
-    return max(LEAST, int(rows * row_bytes * SLACK))
+    return max(LEAST_RESERVED_BYTES, int(rows * row_bytes * RESERVE_FACTOR))

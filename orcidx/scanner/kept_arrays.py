@@ -25,7 +25,7 @@ MOST_RUNS = 8
 they read all rows and filter them. Limits from 1 to 32 take equally long. 128 takes twice as long if survivors are
 scattered (decision 0113)."""
 
-MERGED = 0.9
+MERGED_SHARE = 0.9
 """If at least this share of the rows is kept, strings are copied in runs. Below it, finding the ends of runs takes
 longer. Values of a fixed width are then also moved inside the memory into which they were decoded, because little of
 this memory is wasted."""
@@ -33,7 +33,7 @@ this memory is wasted."""
 WIDTHS = (1, 2, 4, 8, 16)
 """Widths in bytes of the values that the passes can move."""
 
-SPARE = 32
+SPARE_BYTES = 32
 """Unused bytes after copied strings. See ``kept_values``."""
 
 Bools = npt.NDArray[np.bool_]
@@ -142,7 +142,7 @@ def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False)
     if width == 0:
         content: list[pa.Buffer | None] = [_bits(others[0], array.offset, flags, count)]
     elif width > 0:
-        here = owned and count > len(array) * MERGED and array.offset == 0 and others[0].is_mutable
+        here = owned and count > len(array) * MERGED_SHARE and array.offset == 0 and others[0].is_mutable
         content = [
             _moved(others[0], width, flags, count) if here else _fixed(others[0], array.offset, width, flags, count)
         ]
@@ -198,9 +198,9 @@ def _strings(
         return [places, buffer]
     starts = new_array(count + 1, kind)
     size = kept_values.keep_offsets(ends, flags, count, starts, view)
-    buffer = pa.allocate_buffer(size + SPARE)
+    buffer = pa.allocate_buffer(size + SPARE_BYTES)
     if data is not None:
         content = np.frombuffer(data, np.uint8)
         out = memoryview(buffer).cast("B")
-        kept_values.keep_bytes(content, starts, view, count, count > rows * MERGED, out)
+        kept_values.keep_bytes(content, starts, view, count, count > rows * MERGED_SHARE, out)
     return [places, buffer]

@@ -47,7 +47,7 @@ Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 Steps = Generator[Fetch, Any, None]
 
-PAIRS = 1 << 22
+PAIRS_AT_ONCE = 1 << 22
 """The most comparisons of keys with row groups that are done at once. Each takes one byte."""
 
 _FILE, _STRIPES, _GROUPS, _BLOOM, _DICTIONARY = range(5)
@@ -421,7 +421,7 @@ class _Search:
         may = np.zeros(len(wanted), np.bool_)
         zone = self._statistics.columns.zone(stripe)
         places = np.flatnonzero(wanted)
-        step = max(1, PAIRS // max(1, len(starts)))
+        step = max(1, PAIRS_AT_ONCE // max(1, len(starts)))
         for first in range(0, len(places), step):
             part = places[first : first + step]
             held = filters_of_keys(filters, believed, self._leaf, part, node, reader.facts, self._options, zone=zone)

@@ -61,7 +61,7 @@ T = TypeVar("T")
 SPLIT_BYTES = 128 << 20
 """The default bytes of a split, equal to Spark's default (spark.sql.files.maxPartitionBytes)."""
 
-_LONGEST = 150
+_LONGEST_SHOWN = 150
 """The most characters of a value in the repr of a scan."""
 
 TABLE_ROWS = 1 << 20
@@ -451,7 +451,7 @@ def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]} … {text[-_LONGEST_SHOWN // 2 :]}"
 
 
 def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:

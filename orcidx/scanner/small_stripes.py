@@ -54,7 +54,7 @@ SMALL_STRIPE = 1 << 20
 """The most bytes of a local stripe that is read by one call instead of one read for each stream. This is done only if
 the whole stripe is wanted."""
 
-PARTS = 4
+PARTS_PER_THREAD = 4
 """For each thread a stripe is divided into this many shares. More than one is used, because some columns take longer
 than others."""
 
@@ -125,7 +125,7 @@ def arrays_at_once(
         return None
     if isinstance(source, LocalFile) or large:
         threads = thread_count(use_threads=options.use_threads)
-        parts = [recipe] if threads == 1 else recipe.parts(PARTS * threads)
+        parts = [recipe] if threads == 1 else recipe.parts(PARTS_PER_THREAD * threads)
         tasks = [partial(read_stripe, part, *arguments, allowance=allowance, shifted=shifted) for part in parts]
         results = run_all(tasks, use_threads=options.use_threads)
     else:

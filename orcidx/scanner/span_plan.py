@@ -21,11 +21,11 @@ FIRST_ROWS = 4096
 """Rows of the first read of a stripe whose row width is not known yet. This number limits memory. It does not change
 the time (decision 0113)."""
 
-GROWTH = 8
+GROWTH_FACTOR = 8
 """The factor by which reads may grow until it is decided whether the other columns are read in parallel. Only few
 threads work on these reads."""
 
-DEPTH = 8
+SPANS_AHEAD = 8
 """The most spans that are fixed before the current span is read. With more spans, the plan would react too late to
 growing rows."""
 
@@ -35,7 +35,7 @@ Span = tuple[int, int]
 class SpanPlan:
     """Spans (start, stop) inside runs of the remaining row groups, cut to the wanted rows.
 
-    ``most``: the most rows of the first span. The limit of each later span is ``GROWTH`` times as large.
+    ``most``: the most rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times as large.
     """
 
     def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int) -> None:
@@ -51,7 +51,7 @@ class SpanPlan:
 
     def plan(self, rows: int, *, dense: bool) -> list[Span]:
         """The next spans that are already fixed. Empty at the end. New spans get at most ``rows`` rows."""
-        wanted = 1 + min(self.taken, DEPTH)
+        wanted = 1 + min(self.taken, SPANS_AHEAD)
         while len(self._planned) < wanted and self._run < len(self._runs):
             self._cut(rows if dense else min(rows, self._most))
         return list(self._planned)
@@ -73,7 +73,7 @@ class SpanPlan:
         before = self._run, self._row, self._most
         last = self._runs[self._run][1]
         start, stop = self._row, min(last, self._row + rows)
-        self._most *= GROWTH
+        self._most *= GROWTH_FACTOR
         self._row = stop
         if stop == last:
             self._run += 1

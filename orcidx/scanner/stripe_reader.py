@@ -42,10 +42,10 @@ from orcidx.scanner.survivors import Survivors, as_batch, groups_of, picked
 
 __all__ = ["Step", "read_stripe"]
 
-DENSE = 0.5
+DENSE_SHARE = 0.5
 """If at least this share of the row groups has survivors, all columns are read together (decision 0113)."""
 
-IN_VAIN = 3
+SPANS_IN_VAIN = 3
 """After this many spans of a stripe, decoding ahead starts even if no batch was returned yet. The first spans are
 short."""
 
@@ -179,7 +179,7 @@ class StripeReader:
 
     @property
     def _goes_on(self) -> bool:
-        return self.goes_on() or self.spans.taken >= IN_VAIN
+        return self.goes_on() or self.spans.taken >= SPANS_IN_VAIN
 
     @property
     def _is_joint(self) -> bool:
@@ -245,7 +245,7 @@ class StripeReader:
         nothing."""
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
-        most = max(2.0, DENSE * int(looked.sum()))
+        most = max(2.0, DENSE_SHARE * int(looked.sum()))
         return bool(self.columns.rest and len(groups_of(self.waiting, self.rows.bounds)) >= most)
 
     def _waited_enough(self) -> bool:

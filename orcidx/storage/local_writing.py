@@ -29,7 +29,7 @@ __all__ = [
 
 JOINED_BYTES = 1 << 20
 """Size in bytes of the buffer that joins small writes."""
-_NEW = 0o666
+_NEW_FILE_MODE = 0o666
 """The mode of a new file, before the system removes the bits of the umask."""
 _NOT_HERE = frozenset(
     getattr(errno, name) for name in ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
@@ -77,7 +77,7 @@ def shared_mode(paths: Iterable[str]) -> int:
 
     No execute bit is set, because a copy of rows is not a program.
     """
-    mode = _NEW
+    mode = _NEW_FILE_MODE
     for path in paths:
         try:
             mode &= stat.S_IMODE(os.stat(path).st_mode)
@@ -156,7 +156,7 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
+def put_file(path: str, data: bytes, *, mode: int = _NEW_FILE_MODE) -> None:
     """Writes a file, and replaces an existing file."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     place = Place.of(path, path)
@@ -168,7 +168,7 @@ def put_file(path: str, data: bytes, *, mode: int = _NEW) -> None:
         _remove(temporary)
 
 
-def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW) -> bool:
+def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW_FILE_MODE) -> bool:
     """Writes a file unless its name exists. A hard link gives the finished file its name, because a hard link cannot
     replace a file."""
     if os.path.lexists(path):
@@ -227,7 +227,7 @@ class LocalSink:
     """A local file that is written from start to end. A sink that is garbage-collected before ``close`` leaves no
     file."""
 
-    def __init__(self, name: str, path: str, *, mode: int = _NEW) -> None:
+    def __init__(self, name: str, path: str, *, mode: int = _NEW_FILE_MODE) -> None:
         self.name = name
         self._place = Place.of(path, name)
         self._temporary = temporary_name(self._place.path)

@@ -22,7 +22,7 @@ from orcidx import CorruptFile, ReadOptions
 from orcidx.orc.bloom import BloomFilters, hash_bytes, hash_integers
 from orcidx.orc.bloom_keys import (
     LONGEST_CHAR,
-    OLD_CLOCKS,
+    OLD_CLOCKS_MILLIS,
     distrust_bloom,
     each_hash,
     literal_hashes,
@@ -296,8 +296,8 @@ def test_keys_of_days_and_times() -> None:
     assert hashes_of(K.TIMESTAMP, -day - 1) == longs(-86_400_001)
     assert hashes_of(K.TIMESTAMP, 500_000_000) == longs(500, -500)
     assert hashes_of(K.TIMESTAMP, -200_000 * day, hybrid) is None
-    assert hashes_of(K.TIMESTAMP, OLD_CLOCKS * 10**6) == longs(OLD_CLOCKS)
-    assert hashes_of(K.TIMESTAMP, OLD_CLOCKS * 10**6 - 1) is None
+    assert hashes_of(K.TIMESTAMP, OLD_CLOCKS_MILLIS * 10**6) == longs(OLD_CLOCKS_MILLIS)
+    assert hashes_of(K.TIMESTAMP, OLD_CLOCKS_MILLIS * 10**6 - 1) is None
     assert hashes_of(K.TIMESTAMP, day, timezone="Europe/Oslo") is None
     assert hashes_of(K.TIMESTAMP_INSTANT, day, timezone="Europe/Oslo") == longs(86_400_000)
 

@@ -355,7 +355,7 @@ def test_a_wide_tree_makes_the_columns_that_are_asked_for(monkeypatch: pytest.Mo
         return build_tree(records)
 
     with monkeypatch.context() as patch:
-        patch.setattr(types, "WIDE", 1 << 20)
+        patch.setattr(types, "WIDE_COLUMNS", 1 << 20)
         usual = wide()
     assert type(usual) is OrcType
     tree = wide()

@@ -355,7 +355,7 @@ def test_a_rename_under_way_is_waited_for(folder: Path, monkeypatch: pytest.Monk
     waited: list[float] = []
     monkeypatch.setattr(Folder, "create", created)
     monkeypatch.setattr(commit.time, "sleep", slept)
-    monkeypatch.setattr(snapshot_creation, "PATIENCE", 0.3 if ends == "left" else 1000)
+    monkeypatch.setattr(snapshot_creation, "PATIENCE_SECONDS", 0.3 if ends == "left" else 1000)
     result = open_table(folder).append(rows(1000, 10))
     temporary.unlink(missing_ok=True)
     if ends == "renamed":

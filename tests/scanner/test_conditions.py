@@ -30,7 +30,7 @@ KEPT = "row"
 SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
     "as it is": [],
     "strings as strings": [(coded_strings, "ENABLED", False)],
-    "always codes": [(coded_strings, "SHARE", 0)],
+    "always codes": [(coded_strings, "ROWS_PER_ENTRY", 0)],
     "codes looked up": [(dictionary_answers, "FEW_RUNS", -1), (dictionary_answers, "MOST_BYTES", 0)],
     "NumPy and pyarrow alone": [(compiled, "ENABLED", False)],
     "small files opened": [(small_filter, "ENABLED", False)],
@@ -40,7 +40,7 @@ SHORT_CUTS: dict[str, list[tuple[Any, str, Any]]] = {
     "cursors and threads": [
         (column_group, "MANY_ROWS", 1),
         (decode_ahead, "FEW_VALUES", 0),
-        (decode_ahead, "LEAST", 1),
+        (decode_ahead, "LEAST_RESERVED_BYTES", 1),
     ],
 }
 """What a test changes to leave a short cut out, or to take it everywhere."""

@@ -33,7 +33,7 @@ LARGEST = 1 << 18
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(column_group, "MANY_ROWS", 1)
     monkeypatch.setattr(decode_ahead, "FEW_VALUES", 0)
-    monkeypatch.setattr(decode_ahead, "LEAST", 1000)
+    monkeypatch.setattr(decode_ahead, "LEAST_RESERVED_BYTES", 1000)
     monkeypatch.setattr(local, "SMALL_FILE", 0)
     monkeypatch.setattr(small_stripes, "SMALL_STRIPE", 0)
     before = pa.cpu_count()

@@ -151,7 +151,7 @@ def test_many_keys_are_one_plan(stored: bytes) -> None:
             file.may_contain("shuffled", keys)
             parts.append((file.reader.storage.metrics.requests, file.reader.storage.metrics.bytes_fetched))
     assert parts[0] == parts[1]
-    with mock.patch.object(key_search, "PAIRS", 64), orcidx.open(stored) as file:
+    with mock.patch.object(key_search, "PAIRS_AT_ONCE", 64), orcidx.open(stored) as file:
         small = file.may_contain("text", [f"k{number:05}" for number in range(3000)])
     assert small == orcidx.open(stored).may_contain("text", [f"k{number:05}" for number in range(3000)])
 

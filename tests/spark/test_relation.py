@@ -78,7 +78,7 @@ def test_names_that_hold_what_separates_names(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, names: list[str], compiled: int
 ) -> None:
     """They ended in an IndexError, or in rows that were lost; plain SQL read all files and did not say why."""
-    monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED", compiled)
+    monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED_ABOVE_FILES", compiled)
     for number, name in enumerate(names):
         path = tmp_path / root / f"{name}.orc"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def test_files_are_listed_by_spark_alone(spark: Any, directory: Path, monkeypatc
     monkeypatch.setattr("orcidx.spark.choosing.remaining_files.list_sources", lists)
     wanted = sorted(map(tuple, spark.read.orc(escaped(str(directory))).where("name = 'two'").collect()))
     for compiled in (1000, 3):  # more files are told by Java of orcidx's own
-        monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED", compiled)
+        monkeypatch.setattr("orcidx.spark.conditions.relation.COMPILED_ABOVE_FILES", compiled)
         frame = read(spark, str(directory), where="name = 'two'")
         assert (why(frame).files, why(frame).files_left) == (8, 2)
         assert sorted(map(tuple, frame.collect())) == wanted == [("two", 0), ("two", 1)]

@@ -173,7 +173,7 @@ def test_large_catalogs_are_not_kept(directory: Path, reads: list[str], monkeypa
 
 
 def test_the_oldest_stores_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_stores, "STORES", 2)
+    monkeypatch.setattr(kept_stores, "MOST_STORES", 2)
     kept, stores = kept_stores.KeptStores(), []
     for name in "abc":
         (tmp_path / name).mkdir()

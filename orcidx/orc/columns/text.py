@@ -20,7 +20,7 @@ from orcidx.orc.types import STRING_KINDS, OrcType
 
 __all__ = ["DictionaryStrings", "DirectStrings"]
 
-SPARE = 32
+SPARE_BYTES = 32
 """Unused bytes after string buffers, so that short strings are copied in one move."""
 FIRST_PIECE = 32 << 20
 """The most bytes that are allocated only because a LENGTH stream says so. More are allocated only after this many bytes
@@ -167,13 +167,13 @@ class DictionaryStrings(Strings):
             if self._pads and size * self.node.max_length > LARGEST_ARRAY:
                 raise Unsupported(f"a dictionary of {size} entries padded to {self.node.max_length} characters")
             offsets, total = self._read_entry_offsets(size)
-            blob, ascii_only = read_bytes(self._blob, total, SPARE, text=self._looks)
+            blob, ascii_only = read_bytes(self._blob, total, SPARE_BYTES, text=self._looks)
             array = self._plain(size, None, offsets, blob.slice(0, total), 0, ascii_only=ascii_only)
             # The options may have changed the entries, which are then in other buffers.
             _, offsets, data = array.buffers()
             if data is None or data.address != blob.address:
-                blob, room = allocate((0 if data is None else data.size) + SPARE)
-                room[: len(room) - SPARE] = memoryview(b"" if data is None else data).cast("B")
+                blob, room = allocate((0 if data is None else data.size) + SPARE_BYTES)
+                room[: len(room) - SPARE_BYTES] = memoryview(b"" if data is None else data).cast("B")
             entries = memoryview(offsets).cast("B").cast("i")[: size + 1]
             shortest, self._longest = buffers.length_range(entries)
             if shortest == self._longest:
@@ -202,7 +202,7 @@ class DictionaryStrings(Strings):
             piece = memoryview(buffer).cast("B")[have * 4 :].cast("i")
             count = stop - have
             total = buffers.read_offsets(self._entry_lengths, None, count, count, piece, first=total)
-            if total > LARGEST_ARRAY - SPARE:
+            if total > LARGEST_ARRAY - SPARE_BYTES:
                 raise Unsupported(f"a dictionary of at least {total} bytes; an Arrow array holds {LARGEST_ARRAY}")
             have = stop
         self.limits.hold(self.node.id, 4 * size + total, DICTIONARIES)
@@ -220,7 +220,7 @@ class DictionaryStrings(Strings):
             indexes, entries, present.view, present.rows, present.count, view.cast("i"), uniform=self._uniform
         )
         self.limits.claim_text(total)
-        data, out = allocate(total + SPARE)
+        data, out = allocate(total + SPARE_BYTES)
         buffers.gather_bytes(
             indexes, present.count, entries, blob, total, out, uniform=self._uniform, longest=self._longest
         )

@@ -23,14 +23,14 @@ from orcidx.orc.types import OrcType
 
 __all__ = ["Dates", "Timestamps"]
 
-DAY = 86400
-LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY
+DAY_SECONDS = 86400
+LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY_SECONDS
 """Instants before this may be before the Gregorian calendar in some time zone."""
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 MEAN_TIMES = -2208988800
 """1900-01-01 in seconds since 1970. ORC Java computes with java.util, which has no local mean times before this; Spark
 computes with java.time, which has them. Spark keeps the local date and time when it converts between the two."""
-BLOCK = 1 << 14
+BLOCK_VALUES = 1 << 14
 """The number of values that are held between the streams and the output, in two buffers of 64 bits."""
 EXACT = pa.decimal128(38, 0)
 """Nanoseconds since 1970 for any year. Predicates compare timestamps in this type if they do not fit 64 bits."""
@@ -93,10 +93,10 @@ class Timestamps(Fixed):
         self._nanos.skip(count)
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
-        _, first = allocate(min(count, BLOCK) * 8)
-        _, second = allocate(min(count, BLOCK) * 8)
-        for start in range(0, count, BLOCK):
-            stop = min(count, start + BLOCK)
+        _, first = allocate(min(count, BLOCK_VALUES) * 8)
+        _, second = allocate(min(count, BLOCK_VALUES) * 8)
+        for start in range(0, count, BLOCK_VALUES):
+            stop = min(count, start + BLOCK_VALUES)
             out = view[start * self.width : stop * self.width]
             self._read_block(first.cast("q"), second.cast("q"), out, stop - start)
 
@@ -137,5 +137,5 @@ class Timestamps(Fixed):
             )
         if self.facts.hybrid_calendar and self.options.calendar == "proleptic" and earliest < LABELS_MAY_DIFFER:
             values = np.frombuffer(seconds, np.int64, count)
-            days = values // DAY
-            values += (proleptic_days(days) - days) * DAY
+            days = values // DAY_SECONDS
+            values += (proleptic_days(days) - days) * DAY_SECONDS

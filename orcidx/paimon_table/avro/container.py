@@ -29,10 +29,10 @@ from orcidx.extras import needed
 from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.avro.values import ValueSizes, read_long, read_metadata
 
-__all__ = ["SYNC", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
+__all__ = ["SYNC_BYTES", "AvroFile", "parsed_schema", "read_avro", "read_avro_file"]
 
 MAGIC = b"Obj\x01"
-SYNC = 16
+SYNC_BYTES = 16
 """Bytes of the marker after each block."""
 _LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
 _PIECE_BYTES = 1 << 18
@@ -43,7 +43,7 @@ _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
 decompressed byte. The smaller product counts, but ``_LEAST_MEMORY`` is always allowed. An entry for a data file takes
 some 3 KiB. That is 14 bytes for each decompressed byte, and 140 to 830 for each byte of a compressed manifest. The
 largest ratio occurs if one writer has named all files (decision 0002)."""
-_DEEPEST = 32
+_DEEPEST_NESTING = 32
 """The largest depth of nested types in a schema."""
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
 """How many parsed schemas are kept, and the largest text of a kept schema in bytes. The schemas of manifests have 1 to
@@ -118,16 +118,21 @@ def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
 def _records_behind(header: _Header, data: memoryview) -> Iterator[dict[str, Any]]:
     schema_text, codec, at = header
     schema, sizes = _understood(schema_text)
-    sync = data[at : at + SYNC]
-    at += SYNC
-    if len(sync) != SYNC:
+    sync = data[at : at + SYNC_BYTES]
+    at += SYNC_BYTES
+    if len(sync) != SYNC_BYTES:
         raise CorruptFile("Avro file is cut off in its header", offset=at)
     taken = plain = 0
     while at < len(data):
         start = at
         count, at = read_long(data, at)
         size, at = read_long(data, at)
-        if size < 0 or count < 0 or at + size + SYNC > len(data) or data[at + size : at + size + SYNC] != sync:
+        if (
+            size < 0
+            or count < 0
+            or at + size + SYNC_BYTES > len(data)
+            or data[at + size : at + size + SYNC_BYTES] != sync
+        ):
             raise CorruptFile(f"Avro block of {size} bytes is not followed by the file's sync marker", offset=start)
         block = _decompress(codec, data[at : at + size], start)
         if count > len(block):
@@ -144,7 +149,7 @@ def _records_behind(header: _Header, data: memoryview) -> Iterator[dict[str, Any
             raise CorruptFile(message, offset=start)
         taken += more
         yield from _records(schema, block, count, start)
-        at += size + SYNC
+        at += size + SYNC_BYTES
 
 
 def _records(schema: Any, block: bytes, count: int, start: int) -> list[dict[str, Any]]:
@@ -162,7 +167,7 @@ def _records(schema: Any, block: bytes, count: int, start: int) -> list[dict[str
 
 
 def _checked_schema(text: bytes) -> dict[str, Any]:
-    schema, smallest, _ = _checked(parse_json_object(text, "Avro schema"), {}, _DEEPEST)
+    schema, smallest, _ = _checked(parse_json_object(text, "Avro schema"), {}, _DEEPEST_NESTING)
     if not isinstance(schema, dict) or schema["type"] != "record":
         raise CorruptFile("Avro schema is not a record")
     if not smallest:
@@ -178,7 +183,7 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
     """``named``: smallest size and depth of the named types that are complete. ``depth``: how many more levels are
     allowed."""
     if depth <= 0:
-        raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
+        raise CorruptFile(f"Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
     if isinstance(schema, list):
         branches = [_checked(branch, named, depth - 1) for branch in schema]
         if not branches or any(isinstance(branch, list) for branch, _, _ in branches):
@@ -192,7 +197,7 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
             raise CorruptFile(f"Avro type {schema!r:.60} is unknown or contains itself")
         smallest, levels = named[schema]
         if levels > depth:  # types that refer to each other by name count as nested, like those that contain each other
-            raise CorruptFile(f"Avro schema is nested more than {_DEEPEST} levels deep")
+            raise CorruptFile(f"Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
         return schema, smallest, levels
     if not isinstance(schema, dict):
         raise CorruptFile(f"{schema!r:.60} is not an Avro type")

@@ -16,11 +16,11 @@ import zstandard
 
 from orcidx.errors import Unsupported
 from orcidx.extras import needed
-from orcidx.paimon_table.avro.container import MAGIC, SYNC, parsed_schema, read_avro
+from orcidx.paimon_table.avro.container import MAGIC, SYNC_BYTES, parsed_schema, read_avro
 
 __all__ = ["write_avro"]
 
-_BLOCK = 64_000
+_BLOCK_BYTES = 64_000
 """A block ends after so many bytes. Other writers use the same number."""
 
 
@@ -29,7 +29,7 @@ def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]
     if codec not in _CODECS:
         raise Unsupported(f"orcidx cannot write the Avro codec {codec!r}; it can write {', '.join(_CODECS)}")
     records = list(records)
-    sync = os.urandom(SYNC)
+    sync = os.urandom(SYNC_BYTES)
     texts = b"avro.schema", schema_text, b"avro.codec", codec.encode()
     pairs = b"".join([_long(len(text)) + text for text in texts])
     parts = [MAGIC, _long(len(texts) // 2), pairs, _long(0), sync]
@@ -56,7 +56,7 @@ def _blocks(schema_text: bytes, records: list[dict[str, Any]]) -> Iterable[tuple
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise Unsupported(f"a manifest's record does not fit its Avro schema: {error}") from None
         count += 1
-        if stream.tell() >= _BLOCK:
+        if stream.tell() >= _BLOCK_BYTES:
             yield count, stream.getvalue()
             stream, count = io.BytesIO(), 0
     if count:

@@ -19,7 +19,7 @@ from orcidx.paimon_table.commit.snapshot_creation import Attempt
 from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.metadata.manifest import ADD, DELETION_VECTORS, IndexEntry
 from orcidx.paimon_table.metadata.manifest_schemas import INDEX_MANIFEST_SCHEMA, completed
-from orcidx.paimon_table.metadata.schema import UNAWARE
+from orcidx.paimon_table.metadata.schema import UNAWARE_BUCKET
 from orcidx.paimon_table.read.table_paths import bucket_path, decoded_partition, index_path
 
 __all__ = ["Merged", "merged_index"]
@@ -54,7 +54,7 @@ def merged_index(attempt: Attempt, wanted: Mapping[Place, DeletionVector]) -> Me
     if not grown:
         return None
     writer = _Writer(attempt, bitmap64)
-    unaware = state.schema.buckets == UNAWARE
+    unaware = state.schema.buckets == UNAWARE_BUCKET
     for partition, bucket in dict.fromkeys(place[:2] for place in grown):
         here = {place[2]: vector for place, vector in grown.items() if place[:2] == (partition, bucket)}
         writer.replace(partition, bucket, here, unaware=unaware)

@@ -15,9 +15,9 @@ from orcidx.errors import CommitConflict, CommitUncertain
 from orcidx.paimon_table.commit.candidate import Candidate, Change
 from orcidx.paimon_table.commit.table_state import TableState
 
-__all__ = ["PATIENCE", "Overwritten", "await_renames"]
+__all__ = ["PATIENCE_SECONDS", "Overwritten", "await_renames"]
 
-PATIENCE = 20.0
+PATIENCE_SECONDS = 20.0
 """Seconds to wait for the rename of another writer that may have checked before our snapshot existed. With Java on a
 busy machine the rename took milliseconds. If a writer was killed, its file stays, and each commit waits this long."""
 

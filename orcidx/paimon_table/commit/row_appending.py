@@ -26,7 +26,7 @@ from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenF
 from orcidx.paimon_table.data_files.row_conforming import arrow_batches, check_columns, conformed, placed
 from orcidx.paimon_table.metadata.manifest import ADD
 from orcidx.paimon_table.metadata.manifest_schemas import MANIFEST_SCHEMA, completed, field_names
-from orcidx.paimon_table.metadata.schema import UNAWARE, TableSchema
+from orcidx.paimon_table.metadata.schema import UNAWARE_BUCKET, TableSchema
 from orcidx.paimon_table.read.table_view import TableView
 
 __all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_rows"]
@@ -58,7 +58,7 @@ def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
             "orcidx cannot append to a primary-key table, whose rows must be merged by key; append with Spark or Flink"
         )
     buckets = schema.buckets
-    if buckets != UNAWARE and buckets < 1:
+    if buckets != UNAWARE_BUCKET and buckets < 1:
         raise Unsupported(f"orcidx cannot append to tables with bucket = {buckets}; append with Paimon")
     if buckets > 0 and not schema.bucket_fields:
         raise CorruptFile("the table has buckets, but no option bucket-key", file=committer.files.root.name)

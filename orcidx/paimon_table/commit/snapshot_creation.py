@@ -16,7 +16,7 @@ from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.commit.candidate import Candidate, Change
 from orcidx.paimon_table.commit.commit_options import LARGEST_IDENTIFIER, CommitOptions
 from orcidx.paimon_table.commit.orphans import discard, take_back, taking_back
-from orcidx.paimon_table.commit.renames import PATIENCE, Overwritten, await_renames
+from orcidx.paimon_table.commit.renames import PATIENCE_SECONDS, Overwritten, await_renames
 from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.metadata.files import TableFiles
 from orcidx.storage.folder import Folder
@@ -25,7 +25,7 @@ __all__ = ["Attempt", "ChangeName", "SnapshotCreation", "document_of"]
 
 T = TypeVar("T", CommitConflict, CommitUncertain)
 
-_CREATES = 3
+_MOST_CREATES = 3
 """How often the creation of a snapshot is tried if the snapshot is missing after an error."""
 
 
@@ -88,11 +88,11 @@ class SnapshotCreation:
         and raises ``CommitConflict``."""
         name, number = f"snapshot/snapshot-{candidate.document['id']}", candidate.document["id"]
         failure: Exception | None = None
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_SECONDS
         if self._renamed_onto:
             self._check_settled(attempt, deadline)
         self.in_doubt = True
-        for _ in range(_CREATES):
+        for _ in range(_MOST_CREATES):
             try:
                 won = self._create_once(name, candidate.data)
             except Unsupported as error:

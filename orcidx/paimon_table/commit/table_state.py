@@ -39,7 +39,7 @@ __all__ = [
 
 _INDEX_TYPES = ("HASH", DELETION_VECTORS)
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
-_VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
+_SNAPSHOT_VERSION, _MANIFEST_VERSION, _INDEX_MANIFEST_VERSION = 3, 2, 1
 """The versions of snapshots, manifests and index manifests that orcidx writes."""
 
 _MOST_READS = 5
@@ -181,8 +181,10 @@ def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> 
 
 def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[str, Any]:
     document, snapshot_id = snapshot.document, snapshot.id
-    if document.get("version", _VERSION) != _VERSION:
-        raise Unsupported(f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports {_VERSION}")
+    if document.get("version", _SNAPSHOT_VERSION) != _SNAPSHOT_VERSION:
+        raise Unsupported(
+            f"snapshot {snapshot_id} has the version {document['version']!r}; orcidx supports {_SNAPSHOT_VERSION}"
+        )
     unknown = sorted(name for name in document.keys() - FIELDS - set(admitted) if document[name] is not None)
     if unknown:
         raise Unsupported(

@@ -15,7 +15,7 @@ from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.metadata.option_values import parse_whole
 
 __all__ = [
-    "UNAWARE",
+    "UNAWARE_BUCKET",
     "FieldMapping",
     "TableSchema",
     "char_lengths",
@@ -28,7 +28,7 @@ __all__ = [
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 64 << 10
 """How many parsed schemas are kept, and the largest text of a kept schema in bytes. The text of 500 columns has 40 KB.
 A parsed schema takes twenty times as much."""
-UNAWARE = -1
+UNAWARE_BUCKET = -1
 """The value of the option ``bucket`` for an append table without buckets."""
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")

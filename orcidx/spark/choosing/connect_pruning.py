@@ -38,9 +38,9 @@ _OPS = frozenset(
     {Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.IS_NULL, Op.EQ_NULL_SAFE, Op.STARTS_WITH, Op.ENDS_WITH,
      Op.CONTAINS}
 )  # fmt: skip
-_DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
+_TRUSTED_DAYS = dt.date(1901, 1, 1), dt.date(2037, 1, 1)
 """Outside of these bounds, calendars and clocks of writers and readers may differ (docs/decisions/0014)."""
-_NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _DAYS)
+_NANOS = tuple((day - dt.date(1970, 1, 1)).days * 86_400_000_000_000 for day in _TRUSTED_DAYS)
 _KINDS = ("path", "hadoop")
 """The kinds of sources that Spark lists with the same names."""
 
@@ -94,7 +94,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
         return bool(scale <= kind.scale and len(digits) - scale <= kind.precision - kind.scale)
     if isinstance(value, ExactTime):
         return bool(_NANOS[0] < value.nanos < _NANOS[1])
-    return not isinstance(value, dt.date) or value >= _DAYS[0]
+    return not isinstance(value, dt.date) or value >= _TRUSTED_DAYS[0]
 
 
 # ---------------------------------------------------------------------- files

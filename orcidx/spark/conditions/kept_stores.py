@@ -14,7 +14,7 @@ __all__ = ["KeptStores"]
 
 KINDS = ("path", "hadoop")
 """Schemes of storages with cheap listings that have tags, or times in milliseconds."""
-STORES, STORE_BYTES = 16, 16 << 20
+MOST_STORES, STORE_BYTES = 16, 16 << 20
 """How many stores are kept, and the largest size of a kept store in bytes: some 50,000 files with statistics of a few
 columns."""
 
@@ -23,7 +23,7 @@ class KeptStores:
     """The most recently used stores of directories. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._stores: IdentityCache[IndexStore] = IdentityCache(STORES)
+        self._stores: IdentityCache[IndexStore] = IdentityCache(MOST_STORES)
 
     def known(self, store: IndexStore) -> IndexStore:
         """The kept store with the same catalogs and everything that it has read. Without a kept store, the given
@@ -38,4 +38,4 @@ class KeptStores:
         if store.root.kind not in KINDS:
             return
         large = memory_of(store.catalogs) > STORE_BYTES
-        self._stores.put(identity_of(store), store, STORES + 1 if large else 1)
+        self._stores.put(identity_of(store), store, MOST_STORES + 1 if large else 1)

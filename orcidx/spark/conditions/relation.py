@@ -35,13 +35,13 @@ MOST_NAMED = 32
 """The most files that are read by explicit paths. Spark took 13.6 s to look up 2,000 paths."""
 MOST_TEXT = 20_000
 """The most letters of a filter on names. A plan shows the filter four times, and should stay under 100 kB."""
-SLICE, SLICED = 12, 120
+FILES_A_CALL, FEW_FILES = 12, 120
 """How many files one call to Spark returns, while there are few files. An answer of py4j above 8 kB takes 40 ms longer,
 because its second packet waits for an acknowledgement that the kernel delays (22 files take 0.4 ms, 24 files 43 ms)."""
-COMPILED = 1000
+COMPILED_ABOVE_FILES = 1000
 """With more files, a Java class of orcidx returns paths, sizes and times. To compile it takes 0.3 s, once in a process.
 Then 20,000 files take 35 ms, but the text of their statuses takes 400 ms."""
-LISTED = 4
+LISTED_PER_LOOKUP = 4
 """To look up one path costs as much as to list this many files. 17 of 24 files took 37 ms by their paths, and 14 ms by
 a glob of their names."""
 _MOST_UNUSUAL = 200
@@ -100,9 +100,9 @@ class Relation:
         if self.files is not None:
             return listing_of(self.files.columns(files))
         count = files.size()
-        if count > COMPILED:
+        if count > COMPILED_ABOVE_FILES:
             return listing_of(SessionFiles(self.spark).columns(files))
-        step = SLICE if count <= SLICED else count
+        step = FILES_A_CALL if count <= FEW_FILES else count
         parts = [files.slice(at, at + step) for at in range(0, count, step)] if count > step else [files]
         slices = [part.mkString("\x01") for part in parts]
         text = "\x01".join(slices)
@@ -157,7 +157,7 @@ class Relation:
         """A glob of the files' names, if listing their directory again takes less time than looking up each path."""
         if is_connect(self.spark) or self.root is None or self.table is not None or self.options:
             return None
-        if len(names) + len(dropped) > LISTED * len(names):
+        if len(names) + len(dropped) > LISTED_PER_LOOKUP * len(names):
             return None
         last = {name.rpartition("/")[2] for name in names}
         if not last.isdisjoint(name.rpartition("/")[2] for name in dropped) or not all(map(_IN_GLOB.fullmatch, last)):

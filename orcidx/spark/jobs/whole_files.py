@@ -30,7 +30,7 @@ __all__ = ["LARGEST_FILE", "run_over_whole_files"]
 
 LARGEST_FILE = 256 << 20
 """The largest size of one file in bytes. A file is held twice in the JVM's memory and once in the worker's."""
-AT_ONCE = 1 << 30
+JOB_BYTES = 1 << 30
 """The most bytes of all files of one job. This limits the results that are returned to the driver, because an index is
 rarely larger than its file."""
 _WRITTEN = pa.field("written", pa.list_(pa.struct([("name", pa.string()), ("data", pa.binary())])))
@@ -125,7 +125,7 @@ def _batched(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, An
     waiting: list[Mapping[str, Any]] = []
     size = 0
     for row in rows:
-        if waiting and size + row["size"] > AT_ONCE:
+        if waiting and size + row["size"] > JOB_BYTES:
             yield waiting
             waiting, size = [], 0
         waiting.append(row)

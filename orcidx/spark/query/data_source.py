@@ -38,7 +38,7 @@ OPTIONS = (
 )  # fmt: skip
 TABLE_PROPERTIES = {"owner", "provider"}
 """Options that Spark adds to the options of a CREATE TABLE. Users have no reason to give both."""
-SLOTS = 8
+ASSUMED_SLOTS = 8
 """The assumed number of tasks that run at once, if it is not known."""
 
 
@@ -46,7 +46,7 @@ class OrcidxDataSource(DataSource):
     """The format. Its attributes are the facts about the session that ``register`` knows."""
 
     session: dict[str, Any] = {}  # noqa: RUF012  (replaced as a whole by the class that is registered)
-    slots: int = SLOTS
+    slots: int = ASSUMED_SLOTS
     pushdown: bool = False
 
     @classmethod
@@ -191,7 +191,7 @@ class _PushFilters:
 class OrcidxReader(DataSourceReader):
     """Plans the read when Spark asks for the partitions. ``schema`` is the schema that Spark wants of each batch."""
 
-    def __init__(self, query: Query, schema: StructType, slots: int = SLOTS, *, pushdown: bool = False) -> None:
+    def __init__(self, query: Query, schema: StructType, slots: int = ASSUMED_SLOTS, *, pushdown: bool = False) -> None:
         self.query = query
         self.pushdown = pushdown
         self.schema = schema

@@ -20,7 +20,7 @@ __all__ = ["instant_of", "on_any_clock", "on_session_clock"]
 
 _COMPARING = frozenset({Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.IN, Op.BETWEEN, Op.EQ_NULL_SAFE})
 _NANOS_PER_SECOND = 1_000_000_000
-_FARTHEST = 18 * 3600 * _NANOS_PER_SECOND
+_FARTHEST_ZONE_NANOS = 18 * 3600 * _NANOS_PER_SECOND
 """The largest offset of a time zone from UTC (java.time.ZoneOffset)."""
 
 
@@ -94,14 +94,19 @@ def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
     path, known = leaf.path, [one for one in values if one is not None]
     if leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE):
         upper = (leaf.op in (Op.LT, Op.LE)) != leaf.negated
-        return replace(leaf, literals=(_shifted(values[0], _FARTHEST if upper else -_FARTHEST),))
+        return replace(leaf, literals=(_shifted(values[0], _FARTHEST_ZONE_NANOS if upper else -_FARTHEST_ZONE_NANOS),))
     if leaf.negated:  # it matches all times but some, which are other times in another zone; so it skips nothing
         return Constant(True) if leaf.op is Op.EQ_NULL_SAFE else Leaf(path, Op.IS_NULL, (), True)
     if leaf.op is Op.BETWEEN:
         if len(known) < 2:
             return replace(leaf, literals=tuple(values))
-        return replace(leaf, literals=(_shifted(values[0], -_FARTHEST), _shifted(values[1], _FARTHEST)))
-    near = [Leaf(path, Op.BETWEEN, (_shifted(one, -_FARTHEST), _shifted(one, _FARTHEST))) for one in known]
+        return replace(
+            leaf, literals=(_shifted(values[0], -_FARTHEST_ZONE_NANOS), _shifted(values[1], _FARTHEST_ZONE_NANOS))
+        )
+    near = [
+        Leaf(path, Op.BETWEEN, (_shifted(one, -_FARTHEST_ZONE_NANOS), _shifted(one, _FARTHEST_ZONE_NANOS)))
+        for one in known
+    ]
     if leaf.op is Op.EQ_NULL_SAFE and len(known) < len(values):
         near.append(Leaf(path, Op.IS_NULL))
     widened: Predicate = any_of(*near)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["column_of", "is_exact"]
 
 _END = object()
-_INTEGERS, _MOST = pa.types.is_integer, 1 << 63
+_INTEGERS = pa.types.is_integer
+_INTEGER_LIMIT = 1 << 63
+"""Integers of Spark are below this number, and not below its negative."""
 
 
 def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
@@ -99,7 +101,7 @@ def is_exact(value: object, kind: pa.DataType) -> bool:
     if isinstance(value, bool):
         return bool(types.is_boolean(kind))
     if isinstance(value, int):
-        return bool(_INTEGERS(kind) and -_MOST < value < _MOST)
+        return bool(_INTEGERS(kind) and -_INTEGER_LIMIT < value < _INTEGER_LIMIT)
     if isinstance(value, float):
         return bool(types.is_floating(kind))
     if isinstance(value, str):
