@@ -23,7 +23,7 @@ __all__ = ["column_of", "is_exact"]
 _END = object()
 _INTEGERS = pa.types.is_integer
 _INTEGER_LIMIT = 1 << 63
-"""Integers of Spark are below this number, and not below its negative."""
+"""Integers that are pushed lie between the negative of this number and it."""
 
 
 def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
