@@ -10,7 +10,7 @@ lost, because only the condition excludes rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -139,6 +139,60 @@ class _Stripe:
     rank: Rank
 
 
+class _FoundRows:
+    """The first rows among those that were read so far, and the bound that they set. ``file`` and ``number``: names of
+    columns for the numbers of files and rows, by which equal rows are sorted."""
+
+    def __init__(self, order: tuple[SortKey, ...], k: int, options: ReadOptions, *, file: str, number: str) -> None:
+        self.chars: frozenset[str] = frozenset()
+        """Keys that have type CHAR in a file. They are compared without trailing spaces."""
+        self._order = order
+        self._k = k
+        self._options = options
+        self._file = file
+        self._number = number
+        self._first: FirstRows | None = None
+
+    def add(self, batch: pa.RecordBatch, file: int, trimmed: frozenset[str]) -> None:
+        """Adds rows of a file. ``trimmed``: keys that are CHAR in this file."""
+        rows = batch.append_column(self._file, pa.array(np.full(batch.num_rows, file, np.int64)))
+        for name in sorted(self.chars):
+            values = batch.column(name)
+            if name in trimmed:
+                values = pc.ascii_rtrim(values.cast(pa.string()), " ")
+            rows = rows.append_column(self._sorted_by(name), values.cast(pa.string()))
+        if self._first is None:
+            keys = [replace(key, column=self._sorted_by(key.column)) for key in self._order]
+            ties = [SortKey(self._file, False, False), SortKey(self._number, False, False)]
+            self._first = FirstRows(rows.schema, [*keys, *ties], self._k)
+        self._first.add(rows)
+
+    def bound(self, file: int, first_row: int) -> Predicate | None:
+        """A condition, by the first key, on the rows of a file from ``first_row`` on. It is true for rows that sort
+        before the last of the first rows, or that are equal to it and come earlier."""
+        last = None if self._first is None else self._first.last()
+        if last is None:
+            return None
+        behind = (file, first_row) > (last[self._file].as_py(), last[self._number].as_py())
+        key = self._order[0]
+        value = last[self._sorted_by(key.column)]
+        bound: Predicate | None = bound_condition(key, value, self._options, strictly=behind and len(self._order) == 1)
+        return bound
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """The rows in their order, with the columns of ``schema``."""
+        if self._first is None:
+            return pa.Table.from_batches([], schema)
+        if not schema.names:
+            return self._first.table().select([])
+        found = self._first.table().combine_chunks().to_batches()
+        arrays = [widen(found[0].column(field.name), field.type) for field in schema] if found else []
+        return pa.Table.from_arrays(arrays, schema=schema) if arrays else pa.Table.from_batches([], schema)
+
+    def _sorted_by(self, name: str) -> str:
+        return f"{self._file} {name}" if name in self.chars else name
+
+
 class TopPass:
     """One pass over files for the first ``k`` rows of a request in an order. Of equal rows the earlier ones in the
     files are kept, in whatever order they were read, so indexes do not change the result."""
@@ -153,16 +207,12 @@ class TopPass:
             request.options.override(strings="string") if request.options.strings == "view" else request.options
         )
         self._metrics = metrics
-        self._number = request.row_numbers or _unused("row", request)
-        self._file = _unused("file", request)
+        number = request.row_numbers or _unused("row", request)
         self._request = replace(
-            request, columns=self._columns(request), row_numbers=self._number, limit=None, options=self._options
+            request, columns=self._columns(request), row_numbers=number, limit=None, options=self._options
         )
         self._where = request.where
-        self._k = k
-        self._first: FirstRows | None = None
-        self._chars: frozenset[str] = frozenset()
-        """Keys that have type CHAR in a file. They are compared without trailing spaces."""
+        self._found = _FoundRows(self._order, k, self._options, file=_unused("file", request), number=number)
         self._open: tuple[int, OpenFile] | None = None
         self._step = k
         """The number of rows of the row groups that are read next, before the bound is checked again."""
@@ -181,13 +231,7 @@ class TopPass:
                 self._read(self._opened(stripe.file), stripe)
         finally:
             self._close()
-        if self._first is None:
-            return pa.Table.from_batches([], schema)
-        if not schema.names:
-            return self._first.table().select([])
-        found = self._first.table().combine_chunks().to_batches()
-        arrays = [widen(found[0].column(field.name), field.type) for field in schema] if found else []
-        return pa.Table.from_arrays(arrays, schema=schema) if arrays else pa.Table.from_batches([], schema)
+        return self._found.table(schema)
 
     # ------------------------------------------------------------------ what to read first
 
@@ -200,7 +244,7 @@ class TopPass:
             for file in files:
                 alive = file.scan.stripe_numbers()
                 ranks = self._ranks_of_stripes(file.scan)
-                self._chars |= self._char_keys(file.scan)
+                self._found.chars |= self._char_keys(file.scan)
                 bounds = file.scan.reader.stripe_bounds
                 number = numbers[id(file.scan.job)]
                 found += [_Stripe(number, one, int(bounds[one]), ranks[one]) for one in alive]
@@ -277,7 +321,7 @@ class TopPass:
         if rows is not None:
             # The file's wanted rows already contain the caller's choice of rows.
             job = replace(job, selection=rows & file.scan.wanted_rows, deleted=None, row_range=None)
-        bound = self._bound(stripe.file, first_row)
+        bound = self._found.bound(stripe.file, first_row)
         request = self._request
         if bound is not None:
             request = replace(request, where=bound if self._where is None else all_of(self._where, bound))
@@ -289,18 +333,6 @@ class TopPass:
         with self._metrics.stage("prune"):
             decision = run_value(scan.decide(stripe.number), file.storage)
         return None if decision.rows.may.is_empty else (scan, decision)
-
-    def _bound(self, file: int, first_row: int) -> Predicate | None:
-        """A condition, by the first key, on the rows of a file from ``first_row`` on. It is true for rows that sort
-        before the last of the first rows, or that are equal to it and come earlier."""
-        last = None if self._first is None else self._first.last()
-        if last is None:
-            return None
-        behind = (file, first_row) > (last[self._file].as_py(), last[self._number].as_py())
-        key = self._order[0]
-        value = last[self._sorted_by(key.column)]
-        bound: Predicate | None = bound_condition(key, value, self._options, strictly=behind and len(self._order) == 1)
-        return bound
 
     def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
         """The remaining row groups of a stripe as (start, stop) in rows of the file. Those with the best possible
@@ -322,23 +354,9 @@ class TopPass:
 
     def _take(self, file: OpenFile, stripe: _Stripe, scan: FileScan, decision: StripeDecision) -> None:
         count_groups(scan, decision)
-        batches: Iterator[pa.RecordBatch] = run(scan.read(decision), file.storage)
         trimmed = self._char_keys(scan)
-        for batch in batches:
-            rows = batch.append_column(self._file, pa.array(np.full(batch.num_rows, stripe.file, np.int64)))
-            for name in sorted(self._chars):
-                values = batch.column(name)
-                if name in trimmed:
-                    values = pc.ascii_rtrim(values.cast(pa.string()), " ")
-                rows = rows.append_column(self._sorted_by(name), values.cast(pa.string()))
-            if self._first is None:
-                keys = [replace(key, column=self._sorted_by(key.column)) for key in self._order]
-                ties = [SortKey(self._file, False, False), SortKey(self._number, False, False)]
-                self._first = FirstRows(rows.schema, [*keys, *ties], self._k)
-            self._first.add(rows)
-
-    def _sorted_by(self, name: str) -> str:
-        return f"{self._file} {name}" if name in self._chars else name
+        for batch in run(scan.read(decision), file.storage):
+            self._found.add(batch, stripe.file, trimmed)
 
 
 def _unused(name: str, request: ScanRequest) -> str:
