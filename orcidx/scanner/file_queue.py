@@ -104,6 +104,45 @@ def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) ->
         raise
 
 
+def _not_ruled_out(
+    jobs: Iterable[FileJob], request: ScanRequest, metrics: ScanMetrics, *, open_all: bool
+) -> Iterator[FileJob]:
+    """The files that are not ruled out by their constants. With ``open_all``, all files."""
+    where = None if open_all else _bound(request)
+    for job in jobs:
+        metrics.files += 1
+        if where is not None and rules_out(where, _constants(job, request)):
+            metrics.files_skipped += 1
+        else:
+            yield job
+
+
+def _constants(job: FileJob, request: ScanRequest) -> Mapping[str, Any]:
+    name = request.file_path
+    return job.constants if name is None else {**job.constants, name: job.source.name}
+
+
+def _bound(request: ScanRequest) -> BoundPredicate | None:
+    """The predicate, bound to the wanted schema, in which constants have their types."""
+    if request.where is None or request.schema is None:
+        return None
+    schema = request.askable_schema
+    return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
+
+
+class _JobsLeft:
+    """The files that are still to be opened. ``put_back``: a file that was taken, and is the next one again."""
+
+    def __init__(self, jobs: Iterator[FileJob]) -> None:
+        self.put_back: FileJob | None = None
+        self._jobs = jobs
+
+    def take(self) -> FileJob | None:
+        """The next file; None at the end."""
+        job, self.put_back = self.put_back, None
+        return next(self._jobs, None) if job is None else job
+
+
 class FileQueue:
     """Opens the files of ``jobs``. It is a context manager, which closes all files that are still open.
 
@@ -125,57 +164,29 @@ class FileQueue:
     ) -> None:
         self._open = open_job if tails_alone else _open_and_prune
         self._small = small or SmallFiles(request, metrics, tails_alone=tails_alone)
-        self._put_back: FileJob | None = None
         self._counted = counted and not tails_alone
         self._request = request
-        self._open_all = open_all
         self._metrics = metrics
-        self._jobs = self._left(jobs)
+        self._jobs = _JobsLeft(_not_ruled_out(jobs, request, metrics, open_all=open_all))
         self._opening: deque[Task[OpenFile]] = deque()
         self._taken = 0
         self._in_use: list[OpenFile] = []
 
-    def _left(self, jobs: Iterable[FileJob]) -> Iterator[FileJob]:
-        """The files that are not ruled out by their constants."""
-        where = self._bound()
-        for job in jobs:
-            self._metrics.files += 1
-            if where is not None and rules_out(where, self._constants(job)):
-                self._metrics.files_skipped += 1
-            else:
-                yield job
-
-    def _constants(self, job: FileJob) -> Mapping[str, Any]:
-        name = self._request.file_path
-        return job.constants if name is None else {**job.constants, name: job.source.name}
-
-    def _bound(self) -> BoundPredicate | None:
-        """The predicate, bound to the wanted schema, in which constants have their types."""
-        request = self._request
-        if request.where is None or request.schema is None or self._open_all:
-            return None
-        schema = request.askable_schema
-        return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
-
     def take_small(self) -> SmallRows | None:
         """The rows of the next file, if they can be read without opening it. None for any other file, and at the
         end."""
-        if self._opening or self._put_back is not None:
+        if self._opening or self._jobs.put_back is not None:
             return None
-        job = next(self._jobs, None)
+        job = self._jobs.take()
         found = None if job is None else self._small.take(job)
         if found is None:
-            self._put_back = job
+            self._jobs.put_back = job
         return found
-
-    def _next_job(self) -> FileJob | None:
-        job, self._put_back = self._put_back, None
-        return next(self._jobs, None) if job is None else job
 
     def take(self, *, wait: bool) -> OpenFile | None:
         """The next file, pruned. None at the end, and with ``wait=False`` also if no file is ready."""
         if wait and not self._opening:
-            job = self._next_job()
+            job = self._jobs.take()
             if job is None:
                 return None
             self._fill()
@@ -200,7 +211,7 @@ class FileQueue:
         if self._in_use and self._in_use[-1].storage.is_local:
             return
         while len(self._opening) < min(REMOTE_AHEAD, self._taken):
-            job = self._next_job()
+            job = self._jobs.take()
             if job is None:
                 return
             self._opening.append(READERS.submit(partial(self._open, job, self._request, self._metrics)))
