@@ -6,27 +6,24 @@ stripe is checked. So a stripe is measured by its compressed bytes, and it ends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 
-from orcidx.errors import ValueOutOfRange
 from orcidx.orc.footer_records import TypeRecord
 from orcidx.orc.kinds import TypeKind
-from orcidx.orc_writer.array_layouts import written_bytes
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.chunks import OutStream, frame
+from orcidx.orc_writer.column_encoding import ENCODERS, ColumnEncoder, batch_bytes, threads_for
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, StripeColumn, open_column_writer
-from orcidx.orc_writer.columns import BadValue
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StripeData
-from orcidx.orc_writer.lanes import Lanes, SplitRows, compress_waiting, split_rows
+from orcidx.orc_writer.lanes import Lanes
 from orcidx.orc_writer.memory import WriterMemory
 from orcidx.orc_writer.options import WriteOptions
-from orcidx.threads.tasks import Pool
 
 __all__ = ["StripeWriter", "type_records"]
 
@@ -35,24 +32,39 @@ SLICE_BYTES = 8 << 20
 Slices of 32 MiB take 0.94 of the time, with four times the memory (decision 0113)."""
 SMALLEST_SLICE = 4 << 10
 """The least bytes of a slice, so that wide rows are written for any value of ``max_memory``."""
-SMALLEST_TASK = 64 << 10
-"""Below this many bytes of Arrow data a slice is encoded without threads. It takes less than a millisecond, and a
-thread starts 50 us after it was notified."""
 
-ENCODERS = Pool(pa.cpu_count())
+
+class _RowGroups:
+    """Cuts slices where row groups end. ``open_rows``: rows of the row group that is not complete yet."""
+
+    def __init__(self, stride: int) -> None:
+        self.open_rows = 0
+        self._stride = stride
+
+    def pieces(self, rows: int) -> list[Piece]:
+        """The parts of the next rows that are each in one row group."""
+        pieces = []
+        at = 0
+        while at < rows:
+            stop = min(rows, at + self._stride - self.open_rows)
+            self.open_rows += stop - at
+            ends = self.open_rows == self._stride
+            if ends:
+                self.open_rows = 0
+            pieces.append(Piece(at, stop, ends))
+            at = stop
+        return pieces
 
 
 class StripeWriter:
-    """Encodes rows; ``finish`` returns the stripe. ``name``: the name of the file, for messages."""
+    """Encodes rows; ``finish`` returns the stripe. ``name``: the name of the file, for messages; ``encoder`` keeps
+    it."""
 
     def __init__(self, root: WriteNode, options: WriteOptions, compressor: Compressor | None, *, name: str) -> None:
-        self.name = name
         self.rows = 0
         """Rows of the stripe so far."""
-        self._root = root
         self._options = options
         self._compressor = compressor
-        self._block = options.compression_block_size
         shared = options.max_memory
         limit = shared.limit if isinstance(shared, WriterMemory) else shared
         self._most = min(options.stripe_size, limit or options.stripe_size)
@@ -60,17 +72,17 @@ class StripeWriter:
         filtered = bloom_columns(nodes, options.bloom_filter_columns or (), option="bloom_filter_columns")
         self._blooms = frozenset(node.id for node in filtered)
         self._writer = cast(RootWriter, self._open(root))
-        self._lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]
+        lanes = [Lanes(child, partial(self._open, child.node, is_lane=True)) for child in self._writer.children]
+        self.encoder = ColumnEncoder(lanes, name=name, use_threads=options.use_threads)
         self._columns = self._writer.walk()
-        self._stride = options.row_index_stride or (1 << 62)
-        self._group_rows = 0
+        self._groups = _RowGroups(options.row_index_stride or (1 << 62))
         self._has_times = TypeKind.TIMESTAMP in [node.kind for node in nodes]
 
     def _open(self, node: WriteNode, *, is_lane: bool = False) -> ColumnWriter:
         threshold = self._options.dictionary_key_size_threshold
         return open_column_writer(
             node,
-            partial(OutStream, self._compressor, self._block, keeps_raw=is_lane),
+            partial(OutStream, self._compressor, self._options.compression_block_size, keeps_raw=is_lane),
             blooms=self._blooms,
             fpp=self._options.bloom_filter_fpp,
             threshold=-1 if threshold == "auto" else threshold,
@@ -97,91 +109,20 @@ class StripeWriter:
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
         """Appends a slice. ``first_row``: the number of its first row in the file, for messages."""
-        first_alone = self._group_rows > 0 or not self.rows
-        pieces = self._pieces(batch.num_rows)
+        first_alone = self._groups.open_rows > 0 or not self.rows
+        pieces = self._groups.pieces(batch.num_rows)
         self._writer.write_rows(pieces)
-        threads = pa.cpu_count() if self._options.use_threads and batch_bytes(batch) > SMALLEST_TASK else 1
-        tasks = list(zip(self._writer.children, batch.columns, strict=True))
-        if threads > 1 and tasks:
-            shares = threads if len(tasks) < 2 * threads and any(lanes.pays for lanes in self._lanes) else 1
-            split = split_rows(pieces, first_alone=first_alone, shares=shares)
-            if len(split.shares) > 1:
-                self._write_in_lanes(batch.columns, split, first_row, threads)
-            else:
-                self._write_in_threads(tasks, pieces, first_row)
-        else:
-            for writer, array in tasks:
-                self._write_column(writer, array, pieces, first_row)
+        self.encoder.write(batch, pieces, first_row, first_alone=first_alone)
         self.rows += batch.num_rows
-
-    def _write_in_threads(self, tasks: Sequence[tuple[ColumnWriter, Any]], pieces: Sequence[Piece], first: int) -> None:
-        """Encodes the largest columns first, each in the next free thread. If there are several errors, that of the
-        first column is raised, as without threads."""
-        waiting = sorted(range(len(tasks)), key=lambda i: written_bytes(tasks[i][1]))
-        errors: dict[int, BaseException] = {}
-
-        def work() -> None:
-            while waiting:
-                try:
-                    number = waiting.pop()
-                except IndexError:  # another thread has taken the column
-                    return
-                try:
-                    self._write_column(*tasks[number], pieces, first)
-                except BaseException as error:  # raised below, after it is known whether an earlier column has an error
-                    errors[number] = error
-
-        ENCODERS.run_all([work] * min(pa.cpu_count(), len(tasks)))
-        if errors:
-            raise errors[min(errors)]
-
-    def _write_in_lanes(self, arrays: Sequence[Any], split: SplitRows, first: int, threads: int) -> None:
-        """Encodes row groups of each column in parallel, for tables of few columns."""
-        tasks: list[Callable[[], None]] = []
-        for lanes, array in zip(self._lanes, arrays, strict=True):
-            if split.head:
-                self._write_column(lanes.writer, array.slice(0, split.head[0].stop), split.head, first)
-
-            def write(lane: ColumnWriter, part: Any, pieces: Sequence[Piece], start: int) -> None:
-                self._write_column(lane, part, pieces, first + start)
-
-            tasks += lanes.encode(array, split.shares, write)
-        ENCODERS.run_all(tasks)
-        ENCODERS.run_all([partial(lanes.join, len(split.shares)) for lanes in self._lanes])
-        compress_waiting([stream for lanes in self._lanes for stream in lanes.streams()], ENCODERS, threads)
-        for lanes, array in zip(self._lanes, arrays, strict=True):
-            for piece in split.tail:
-                moved = Piece(0, piece.stop - piece.start, piece.ends_group)
-                self._write_column(lanes.writer, array.slice(piece.start), [moved], first + piece.start)
-
-    def _write_column(self, writer: ColumnWriter, array: Any, pieces: Sequence[Piece], first: int) -> None:
-        try:
-            writer.write(array, pieces)
-        except BadValue as error:
-            place = error.path or writer.node.dotted
-            raise ValueOutOfRange(f"row {first + error.row}: {error.reason}", file=self.name, column=place) from error
-
-    def _pieces(self, rows: int) -> list[Piece]:
-        pieces = []
-        at = 0
-        while at < rows:
-            stop = min(rows, at + self._stride - self._group_rows)
-            self._group_rows += stop - at
-            ends = self._group_rows == self._stride
-            if ends:
-                self._group_rows = 0
-            pieces.append(Piece(at, stop, ends))
-            at = stop
-        return pieces
 
     def finish(self) -> StripeData:
         """The stripe, which is valid until ``clear``. Also ends its open row group."""
-        if self._group_rows or not self.rows:
+        if self._groups.open_rows or not self.rows:
             self._writer.end_group()
-            self._group_rows = 0
+            self._groups.open_rows = 0
 
         def framed(data: bytes) -> bytes:
-            return frame(data, self._compressor, self._block)
+            return frame(data, self._compressor, self._options.compression_block_size)
 
         done = self._finish_columns(framed)
         return StripeData(
@@ -194,7 +135,7 @@ class StripeWriter:
 
     def _finish_columns(self, framed: Callable[[bytes], bytes]) -> list[StripeColumn]:
         """Compresses the last chunks; in a wide table these are most chunks."""
-        threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
+        threads = threads_for(self.held) if self._options.use_threads else 1
         done: dict[int, StripeColumn] = {}
 
         def finish(numbers: range) -> None:
@@ -215,11 +156,6 @@ class StripeWriter:
     def file_statistics(self) -> list[bytes]:
         """ColumnStatistics messages of all finished stripes, by column id."""
         return [column.file_statistics() for column in self._columns]
-
-
-def batch_bytes(batch: pa.RecordBatch) -> int:
-    """Bytes of a batch, with views and dictionaries expanded."""
-    return sum(map(written_bytes, batch.columns))
 
 
 def type_records(root: WriteNode) -> list[TypeRecord]:

@@ -131,7 +131,7 @@ class OrcWriter:
         name = str(where) if isinstance(where, str) else type(where).__name__
         self._stripes = StripeWriter(root, self.options, compressor, name=name)
         self._sink: Sink = open_sink(where, storage_options=storage_options, filesystem=filesystem)
-        self._stripes.name = self._sink.name
+        self._stripes.encoder.name = self._sink.name
         self._layout = FileLayout(
             sink=self._sink,
             types=type_records(root),

@@ -34,7 +34,7 @@ import pyarrow.fs
 
 import orcidx
 from orcidx.fetching import drive
-from orcidx.orc_writer.stripe_writer import ENCODERS
+from orcidx.orc_writer.column_encoding import ENCODERS
 from orcidx.scanner.chains import POOL
 from orcidx.storage.threads import READERS, REQUESTS
 
@@ -44,7 +44,8 @@ SHARED = (
     "storage/local_writing", "storage/listing", "fetching/drive", "scanner/file_queue", "scanner/decode_ahead",
     "scanner/decode_pool", "scanner/column_group", "scanner/small_stripes", "scanner/span_behind",
     "scanner/stripe_reader", "orc/stripe_streams", "orc/columns/base", "orc/metadata_cache", "orc_writer/memory",
-    "orc_writer/writer", "orc_writer/lanes", "orc_writer/stripe_writer", "rewriting/rewrite",
+    "orc_writer/writer", "orc_writer/lanes", "orc_writer/column_encoding", "orc_writer/stripe_writer",
+    "rewriting/rewrite",
 )  # fmt: skip
 POOLS = (POOL, READERS, REQUESTS, ENCODERS, drive._OFF_LOOP)
 PATIENCE = 60

@@ -12,7 +12,7 @@ from writing.written_tables import written
 
 import orcidx
 from orcidx import ValueOutOfRange
-from orcidx.orc_writer import stripe_writer
+from orcidx.orc_writer import column_encoding
 from orcidx.orc_writer.column_tree import Piece
 from orcidx.orc_writer.lanes import Lanes, split_rows
 
@@ -21,7 +21,7 @@ from orcidx.orc_writer.lanes import Lanes, split_rows
 def joins(monkeypatch):
     """Three threads for slices of any size and columns of any type; the rows that lanes encoded."""
     monkeypatch.setattr(Lanes, "pays", True)
-    monkeypatch.setattr(stripe_writer, "SMALLEST_TASK", 0)
+    monkeypatch.setattr(column_encoding, "SMALLEST_TASK", 0)
     monkeypatch.setattr(pa, "cpu_count", lambda: 3)
     found = []
     encode = Lanes.encode

@@ -13,7 +13,7 @@ from writing.plain_rows import arrow_rows
 from writing.reference_file import ReferenceFile
 from writing.written_tables import written
 
-from orcidx.orc_writer import stripe_writer
+from orcidx.orc_writer import column_encoding
 from orcidx.orc_writer.lanes import Lanes
 
 GREATEST = 2**63 - 1
@@ -44,7 +44,7 @@ COLUMNS = {
 
 @pytest.fixture(autouse=True)
 def lanes(monkeypatch):
-    monkeypatch.setattr(stripe_writer, "SMALLEST_TASK", 0)
+    monkeypatch.setattr(column_encoding, "SMALLEST_TASK", 0)
     monkeypatch.setattr(Lanes, "pays", True)
     monkeypatch.setattr(pa, "cpu_count", lambda: 3)
 
