@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from orcidx.options import ReadOptions
+from orcidx.orc.footer_records import StripeInformation
 from orcidx.orc.reader import OrcReader
 from orcidx.orc_writer.file_layout import FileLayout
 from orcidx.rewriting.indexing import Indexer
@@ -78,11 +79,8 @@ def _copy(layout: FileLayout, reader: OrcReader, stripe: int) -> int:
 
     def pieces() -> Iterator[bytes | memoryview]:
         nonlocal digest
-        at = info.offset
-        while at < info.end:
-            (piece,) = reader.storage.read_ranges([(at, min(_PIECE_BYTES, info.end - at))])
+        for piece in _stored_pieces(reader, info):
             digest = zlib.crc32(piece, digest)
-            at += len(piece)
             yield piece
 
     lengths = info.index_length, info.data_length, info.footer_length
@@ -92,13 +90,19 @@ def _copy(layout: FileLayout, reader: OrcReader, stripe: int) -> int:
 
 def stripe_digest(reader: OrcReader, stripe: int) -> int:
     """CRC-32 of a stripe's bytes."""
-    info = reader.stripes[stripe]
-    digest, at = 0, info.offset
-    while at < info.end:
-        (piece,) = reader.storage.read_ranges([(at, min(_PIECE_BYTES, info.end - at))])
+    digest = 0
+    for piece in _stored_pieces(reader, reader.stripes[stripe]):
         digest = zlib.crc32(piece, digest)
-        at += len(piece)
     return digest
+
+
+def _stored_pieces(reader: OrcReader, stripe: StripeInformation) -> Iterator[memoryview]:
+    """The bytes of a stripe as they are stored."""
+    at = stripe.offset
+    while at < stripe.end:
+        (piece,) = reader.storage.read_ranges([(at, min(_PIECE_BYTES, stripe.end - at))])
+        yield piece
+        at += len(piece)
 
 
 def stream_digests(stored: StoredStripe) -> dict[tuple[int, int], int]:
