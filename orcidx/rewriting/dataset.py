@@ -172,8 +172,8 @@ def write_dataset(
     held = pa.schema([schema.field(name) for name in schema.names if name not in names])
     settings = sorted((name, repr(value)) for name, value in vars(chosen).items() if name != "use_threads")
     known = DatasetJob.open(folder, job, spec_of(schema.to_string(), names, max_file_bytes, settings), mode)
-    writing = _Writing(folder, known, held, names, chosen, max_file_bytes, max_memory, max_partitions)
-    writing.expected = _expected(source, names)
+    sizes = _FileSizes(max_file_bytes, _expected(source, names))
+    writing = _Writing(folder, known, held, names, chosen, sizes, max_memory, max_partitions)
     known.made_of = [*sources_of(source), *(folder.source(one) for one in known.replaced if one.endswith(".orc"))]
     rows = source.num_rows if isinstance(source, pa.Table | pa.RecordBatch) else None
     with RowProgress(folder.name, rows, progress) as shown:
@@ -238,8 +238,75 @@ class _Partition:
         return self.pending_bytes + (self.writer.bytes_buffered if self.writer is not None else 0)
 
 
+class _EarlierCall:
+    """What an earlier call of the same job has written."""
+
+    def __init__(self, job: DatasetJob, folder: Folder) -> None:
+        self.paths = {one.path for one in job.files}
+        self._is_done = job.done
+        self._job = job
+        self._folder = folder
+
+    def without(self, part: _Partition, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Removes the rows that an earlier call has written, after checking that they are the same."""
+        while part.earlier and batch.num_rows:
+            file = part.earlier[0]
+            taken = min(batch.num_rows, file.rows - part.passing.rows)
+            part.passing = part.passing.with_batch(batch.slice(0, taken))
+            batch = batch.slice(taken)
+            part.rows_seen += taken
+            if part.passing.rows == file.rows:
+                if part.passing != file.seen:
+                    raise self.other_rows(f"the rows of {file.path} differ")
+                part.earlier.pop(0)
+                part.passing = RowsSeen()
+        if batch.num_rows and self._is_done:
+            raise self.other_rows("there are more rows than before")
+        return batch
+
+    def other_rows(self, what: str) -> InvalidQuery:
+        return InvalidQuery(
+            f"the rows differ from the rows that the job {self._job.name!r} wrote: {what}; "
+            "give another name as job= to add them",
+            file=self._folder.name,
+        )
+
+
+class _FileSizes:
+    """How many rows go into a file of about ``file_bytes``. ``expected`` has the number of rows of each partition, if
+    it is known."""
+
+    def __init__(self, file_bytes: int, expected: Counter[PartitionKey] | None) -> None:
+        self._file_bytes = file_bytes
+        self._expected = expected
+
+    def is_full(self, part: _Partition) -> bool:
+        """Whether the open file of a partition ends here."""
+        return part.seen.rows >= self._target_rows(part) or _bytes_of(part) >= self._file_bytes
+
+    def room(self, part: _Partition) -> int:
+        """The number of rows to write before the size is checked again."""
+        if part.seen.rows < 1000:
+            return 1000
+        left = (self._file_bytes - _bytes_of(part)) * part.seen.rows // max(1, _bytes_of(part))
+        return max(1, min(HELD_ROWS, left, self._target_rows(part) - part.seen.rows))
+
+    def _target_rows(self, part: _Partition) -> int:
+        """The number of rows of each file, so the rows of the partition are spread evenly."""
+        if self._expected is None or part.seen.rows < 1000:
+            return 1 << 62
+        left = self._expected[part.key] - part.rows_seen + part.seen.rows
+        files = -(-left * _bytes_of(part) // (part.seen.rows * self._file_bytes))
+        return -(-left // max(1, files))
+
+
+def _bytes_of(part: _Partition) -> int:
+    """The bytes of a partition's open file so far."""
+    return 0 if part.writer is None else part.writer.bytes_written + part.writer.bytes_buffered
+
+
 class _Writing:
-    """The open files of a call. ``expected`` has the number of rows of each partition, if it is known."""
+    """The open files of a call."""
 
     def __init__(
         self,
@@ -248,18 +315,18 @@ class _Writing:
         schema: pa.Schema,
         names: Sequence[str],
         options: WriteOptions,
+        sizes: _FileSizes,
         *limits: int,
     ) -> None:
-        self.expected: Counter[PartitionKey] | None = None
         self._folder = folder
         self._job = job
         self._schema = schema
         self._names = names
         self._options = options
-        self._file_bytes, self._memory, self._most = limits
+        self._sizes = sizes
+        self._memory, self._most = limits
         self._open: dict[PartitionKey, _Partition] = {}
-        self._before = {one.path for one in job.files}
-        self._finished_before = job.done
+        self._earlier = _EarlierCall(job, folder)
 
     def write(self, batch: pa.RecordBatch) -> None:
         for key, rows in split_batch(batch, self._names):
@@ -291,31 +358,7 @@ class _Writing:
         rows = pa.Table.from_batches(part.pending).combine_chunks().to_batches()
         part.pending, part.pending_rows, part.pending_bytes = [], 0, 0
         for batch in rows:
-            self._append(part, self._pass(part, batch))
-
-    def _pass(self, part: _Partition, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Removes the rows that an earlier call has written, after checking that they are the same."""
-        while part.earlier and batch.num_rows:
-            file = part.earlier[0]
-            taken = min(batch.num_rows, file.rows - part.passing.rows)
-            part.passing = part.passing.with_batch(batch.slice(0, taken))
-            batch = batch.slice(taken)
-            part.rows_seen += taken
-            if part.passing.rows == file.rows:
-                if part.passing != file.seen:
-                    raise self._other_rows(f"the rows of {file.path} differ")
-                part.earlier.pop(0)
-                part.passing = RowsSeen()
-        if batch.num_rows and self._finished_before:
-            raise self._other_rows("there are more rows than before")
-        return batch
-
-    def _other_rows(self, what: str) -> InvalidQuery:
-        return InvalidQuery(
-            f"the rows differ from the rows that the job {self._job.name!r} wrote: {what}; "
-            "give another name as job= to add them",
-            file=self._folder.name,
-        )
+            self._append(part, self._earlier.without(part, batch))
 
     def _append(self, part: _Partition, batch: pa.RecordBatch) -> None:
         at = 0
@@ -323,12 +366,12 @@ class _Writing:
             if part.writer is None:
                 self._begin(part)
             assert part.writer is not None
-            rest = batch.slice(at, self._room(part))
+            rest = batch.slice(at, self._sizes.room(part))
             part.writer.write(rest)
             part.seen = part.seen.with_batch(rest)
             part.rows_seen += rest.num_rows
             at += rest.num_rows
-            if part.seen.rows >= self._target_rows(part) or self._bytes(part) >= self._file_bytes:
+            if self._sizes.is_full(part):
                 self._end(part)
 
     def _begin(self, part: _Partition) -> None:
@@ -340,25 +383,6 @@ class _Writing:
         target = open_sink(place, made_of=self._job.made_of) if private else place
         part.writer = OrcWriter(target, self._schema, options=self._options)
         part.seen = RowsSeen()
-
-    @staticmethod
-    def _bytes(part: _Partition) -> int:
-        return 0 if part.writer is None else part.writer.bytes_written + part.writer.bytes_buffered
-
-    def _room(self, part: _Partition) -> int:
-        """The number of rows to write before the size is checked again."""
-        if part.seen.rows < 1000:
-            return 1000
-        left = (self._file_bytes - self._bytes(part)) * part.seen.rows // max(1, self._bytes(part))
-        return max(1, min(HELD_ROWS, left, self._target_rows(part) - part.seen.rows))
-
-    def _target_rows(self, part: _Partition) -> int:
-        """The number of rows of each file, so the rows of the partition are spread evenly."""
-        if self.expected is None or part.seen.rows < 1000:
-            return 1 << 62
-        left = self.expected[part.key] - part.rows_seen + part.seen.rows
-        files = -(-left * self._bytes(part) // (part.seen.rows * self._file_bytes))
-        return -(-left // max(1, files))
 
     def _end(self, part: _Partition) -> None:
         assert part.writer is not None
@@ -373,18 +397,18 @@ class _Writing:
             if part.writer is not None:
                 self._end(part)
             if part.earlier:
-                raise self._other_rows(f"the rows of {part.earlier[0].path} are missing")
+                raise self._earlier.other_rows(f"the rows of {part.earlier[0].path} are missing")
         gone = {one.partition for one in self._job.files} - self._open.keys()
         if gone:
-            raise self._other_rows(f"there are no rows of {hive_path(self._names, min(gone, key=str)) or 'the job'}")
+            folder = hive_path(self._names, min(gone, key=str))
+            raise self._earlier.other_rows(f"there are no rows of {folder or 'the job'}")
         if not self._job.files and not self._names:
             self._begin(part := self._enter(()))
             self._end(part)
         self._job.finish()
+        before = self._earlier.paths
         files = tuple(
-            DatasetFile(
-                one.path, dict(zip(self._names, one.partition)), one.rows, one.bytes, one.path not in self._before
-            )
+            DatasetFile(one.path, dict(zip(self._names, one.partition)), one.rows, one.bytes, one.path not in before)
             for one in sorted(self._job.files, key=lambda one: one.path)
         )
         return WrittenDataset(self._folder.name, self._job.name, files)
