@@ -85,7 +85,6 @@ LARGE_CLASSES: dict[str, dict[str, tuple[int, int]]] = {
         "orc/reader.OpenStripe": (18, 14),
         "orc/stripe_streams.PlannedStream": (13, 15),
         "orc_writer/file_layout.FileLayout": (11, 6),
-        "paimon_table/data_files/data_file_writing.DataFiles": (12, 5),
         "planner/schema_plan.SchemaPlan": (5, 19),
         "scanner/file_scan.FileScan": (10, 13),
         "scanner/stripe_reader.StripeReader": (16, 15),

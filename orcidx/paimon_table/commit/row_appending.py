@@ -213,12 +213,12 @@ def append_rows(table: TableView, data: object, *, dry_run: bool, given: CommitO
         _, written = write_rows(plan, data, files)
         result = commit_append(plan, written)
     except CommitUncertain as error:
-        error.left_behind = (*error.left_behind, *files.stored)
+        error.left_behind = (*error.left_behind, *files.new.paths)
         raise
     except BaseException as error:
         if not committer.in_doubt:
-            take_back(committer.folder, files.stored, error)
+            take_back(committer.folder, files.new.paths, error)
         raise
     if result.repeated:
-        discard(committer.folder, files.stored)
+        discard(committer.folder, files.new.paths)
     return result

@@ -49,24 +49,41 @@ class WrittenFile:
     sidecar_size: int
 
 
+class NewFiles:
+    """New files of a table, with unique names. ``paths``: those of the files that were stored so far, in the table."""
+
+    def __init__(self, root: Source, schema: TableSchema, form: str) -> None:
+        self.folder = Folder(root, made_of=schema_file(root, schema))
+        self.paths: list[str] = []
+        self._prefix = f"{schema.options.get('data-file.prefix', 'data-')}{uuid.uuid4()}"
+        self._form = form
+        self._number = 0
+
+    def name(self) -> str:
+        """The name of the next data file."""
+        name = f"{self._prefix}-{self._number}.{self._form}"
+        self._number += 1
+        return name
+
+    def store(self, path: str, data: bytes) -> None:
+        self.paths.append(path)
+        self.folder.put(path, data)
+
+
 class DataFiles:
-    """The open files for rows of one schema. ``stored``: the paths, in the table, of the files that were written so
-    far."""
+    """The open files for rows of one schema, and the files that they become."""
 
     def __init__(self, root: Source, schema: TableSchema, *, dense: bool) -> None:
         self.dense = dense
         self.schema = schema
-        self.folder = Folder(root, made_of=schema_file(root, schema))
         self.form = check_writable(schema)
+        self.new = NewFiles(root, schema, self.form)
         self.index = FileIndexOptions.parse(schema.options)
         self.target = parse_size("target-file-size", schema.options.get("target-file-size", "256 mb"))
         most_rows = schema.options.get("target-file-row-num", str((1 << 63) - 1))
         self.most_rows = parse_whole("target-file-row-num", most_rows, least=1)
-        self.uuid = uuid.uuid4()
-        self.stored: list[str] = []
         self.written: list[WrittenFile] = []
         self._open: dict[tuple[bytes, int], _OpenFile] = {}
-        self._number = 0
 
     def write(self, partition: bytes, values: tuple[Any, ...], bucket: int, rows: pa.RecordBatch) -> None:
         """Appends rows that are all of one partition and bucket."""
@@ -92,16 +109,6 @@ class DataFiles:
 
     def _finish(self, place: tuple[bytes, int]) -> None:
         self.written.append(self._open.pop(place).finish())
-
-    def new_name(self) -> str:
-        prefix = self.schema.options.get("data-file.prefix", "data-")
-        name = f"{prefix}{self.uuid}-{self._number}.{self.form}"
-        self._number += 1
-        return name
-
-    def store(self, path: str, data: bytes) -> None:
-        self.stored.append(path)
-        self.folder.put(path, data)
 
 
 class _OpenFile:
@@ -135,13 +142,13 @@ class _OpenFile:
     def finish(self) -> WrittenFile:
         files, schema = self.files, self.files.schema
         data = self.encoder.finish()
-        name = files.new_name()
-        files.store(f"{self.directory}/{name}", data)
+        name = files.new.name()
+        files.new.store(f"{self.directory}/{name}", data)
         container = None if self.index is None else self.index.finish().to_bytes()
         sidecar, size = None, len(container or b"")
         if container is not None and not files.index.is_embedded(size):
             sidecar = f"{name}.index"
-            files.store(f"{self.directory}/{sidecar}", container)
+            files.new.store(f"{self.directory}/{sidecar}", container)
             container = None
         stats, columns = stored_stats(schema.fields, self.statistics, dense=files.dense)
         partition, bucket = self.place

@@ -339,9 +339,9 @@ class _WriteTask:
                             files.write(partition, values, bucket, part)
                 written = files.close()
         except BaseException:
-            for path in files.stored:
+            for path in files.new.paths:
                 with contextlib.suppress(OrcidxError, OSError):
-                    files.folder.delete(path)
+                    files.new.folder.delete(path)
             raise
         yield pa.RecordBatch.from_pylist([{"pickled": pickle.dumps(file)} for file in written], schema=_ROWS)
 
