@@ -27,9 +27,9 @@ from orcidx.spark.conditions.key_frames import restricted_to
 from orcidx.spark.conditions.query_text import parse_text
 from orcidx.spark.conditions.text_conditions import TextCondition, filtered_by
 from orcidx.spark.jobs.swap_marks import swap_under_way
-from orcidx.spark.query.parts import TaskPart, pack, split_orc, split_paimon
+from orcidx.spark.query.parts import TaskPart, pack_sizes, split_orc, split_paimon
 from orcidx.spark.query.placement import place
-from orcidx.spark.query.plan import Plan, assign, begin, is_table
+from orcidx.spark.query.plan import Plan, assign, begin_plan, reads_table
 from orcidx.spark.query.read_query import TARGET_BYTES, Format, Query
 from orcidx.spark.query.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.query.reader_options import options_of_reader, struct_of_ddl
@@ -248,7 +248,7 @@ def _seen_as_table(spark: SparkSession, query: Query) -> bool:
     """Whether the path is that of a Paimon table. If orcidx cannot list the path, because only Hadoop knows the scheme
     or has the keys, Hadoop is asked. Spark reads the path only if it is certainly not such a table."""
     try:
-        return is_table(query)
+        return reads_table(query)
     except (StorageError, InvalidQuery, ImportError):
         if query.format is not None or hadoop_has(spark, f"{query.path}/schema") is not False:
             raise
@@ -260,11 +260,11 @@ def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str
     if isinstance(query.where, str):
         text = TextCondition(spark, query.where, facts.clock_zone, on_connect=partial(proven, query))
         query = replace(query, where=text)
-        plan = begin(query)
+        plan = begin_plan(query)
         if not text.last.exact:
             return _filtered_by_spark(spark, query, text, facts, reason)
     else:
-        plan = begin(query)
+        plan = begin_plan(query)
     frame = _of_plan(spark, plan, facts)
     notes = (*warned_of(plan.rows), *road_notes(query.at))
     return _with_choice(frame, Choice("orcidx", reason, notes=notes))
@@ -299,7 +299,7 @@ def _filtered_by_spark(
         if query.folded(one) not in map(query.folded, columns or ()):
             assert columns is not None
             columns.append(one)
-    plan = begin(replace(query, columns=columns, top=None, limit=None))
+    plan = begin_plan(replace(query, columns=columns, top=None, limit=None))
     if text.last.chars and not isinstance(plan.rows, Scan):
         raise InvalidQuery(
             f"Spark computes a part of {text.text!r:.200}, but {min(text.last.chars)} has a CHAR, which this table "
@@ -416,7 +416,7 @@ def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) ->
         return split_orc(rows, target)
     sizes = [job.source.size or 0 for job in rows.jobs]
     count = max(1, min(CHUNKS_PER_SLOT * facts.slots, len(rows.jobs) // 64))
-    bins = pack(
+    bins = pack_sizes(
         [1 + size // (1 << 20) for size in sizes], max(1, sum(1 + size // (1 << 20) for size in sizes) // count)
     )
     chunks: dict[int, list[int]] = {}

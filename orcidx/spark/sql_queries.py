@@ -30,7 +30,7 @@ from orcidx.spark.choosing.engine_rules import NO_FILE_FALLS, NOT_LISTED
 from orcidx.spark.choosing.kept_answers import KeptAnswer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
-from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, Survivors, find_survivors, joined
+from orcidx.spark.conditions.survivors import Int64s, PartitionColumns, SurvivingFiles, find_survivors, joined
 from orcidx.spark.jobs.swap_marks import swap_under_way
 from orcidx.spark.query.read_query import SPARK_OPTIONS
 from orcidx.spark.sessions.hadoop_files import SessionFiles
@@ -313,7 +313,9 @@ def _answers(spark: SparkSession) -> _Answers:
     return _Answers(spark, _KEPT.setdefault(spark, KeptAnswers()))
 
 
-def _found(scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tuple[IndexStore, Int64s]]) -> Survivors:
+def _found(
+    scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tuple[IndexStore, Int64s]]
+) -> SurvivingFiles:
     """The files that the indexes of these stores exclude. Each store covers its own files."""
     options = SPARK_OPTIONS.override(wall_clock_zone=scan.clock_zone, case_sensitive=True)
     partitions = PartitionColumns(scan.partitions, scan.infers_partitions, by_directory=False)
@@ -321,7 +323,7 @@ def _found(scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tu
     return joined((find(store, files, places, where) for store, places in stores), len(files))
 
 
-def _answer_of(scan: _Scan, files: SparkFiles, found: Survivors) -> KeptAnswer:
+def _answer_of(scan: _Scan, files: SparkFiles, found: SurvivingFiles) -> KeptAnswer:
     """The numbers, in Spark's listing, of the files to skip, and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():

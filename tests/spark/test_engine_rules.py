@@ -11,9 +11,9 @@ import pytest
 from orcidx.spark.choosing import engine_rules as rules
 from orcidx.spark.choosing.engine_rules import (
     ConditionFacts,
-    Facts,
-    FileFacts,
+    EngineFacts,
     LookupFacts,
+    RemainingFacts,
     Sizes,
     decide,
     decided,
@@ -25,13 +25,13 @@ from orcidx.spark.conditions.relation import MOST_NAMED
 MIB = 1 << 20
 GIVEN = ConditionFacts(True)
 JUDGED = replace(GIVEN, is_judged=True)
-AUTO = Facts("auto", JUDGED, has_index=True)
+AUTO = EngineFacts("auto", JUDGED, has_index=True)
 HALF = Sizes(100, 1000 * MIB, 50, 400 * MIB)
 FEW = Sizes(100, 1000 * MIB, 10, 100 * MIB)
 
 
-def kept(sizes: Sizes, *, are_alike: bool = True) -> Facts:
-    return replace(AUTO, files=FileFacts(sizes, is_listed=True, kept=sizes, are_alike=are_alike))
+def kept(sizes: Sizes, *, are_alike: bool = True) -> EngineFacts:
+    return replace(AUTO, files=RemainingFacts(sizes, is_listed=True, kept=sizes, are_alike=are_alike))
 
 
 LOOKUP = replace(kept(FEW), lookup=LookupFacts(True, "k", 8))
@@ -40,18 +40,18 @@ LOOKUP = replace(kept(FEW), lookup=LookupFacts(True, "k", 8))
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (Facts("auto", ConditionFacts(False)), "the query has no condition"),
-        (Facts("auto", GIVEN, gate="x is on"), "x is on"),
-        (Facts("spark", GIVEN, gate="x is on"), "x is on"),
-        (Facts("orcidx", replace(GIVEN, is_judged=False), gate="x is on"), "x is on"),
-        (Facts("auto", GIVEN, is_unplaced=True), "Spark Connect does not give the location of a table"),
-        (Facts("auto", GIVEN, has_index=False), rules.NO_INDEX),
+        (EngineFacts("auto", ConditionFacts(False)), "the query has no condition"),
+        (EngineFacts("auto", GIVEN, gate="x is on"), "x is on"),
+        (EngineFacts("spark", GIVEN, gate="x is on"), "x is on"),
+        (EngineFacts("orcidx", replace(GIVEN, is_judged=False), gate="x is on"), "x is on"),
+        (EngineFacts("auto", GIVEN, is_unplaced=True), "Spark Connect does not give the location of a table"),
+        (EngineFacts("auto", GIVEN, has_index=False), rules.NO_INDEX),
         (
-            Facts("auto", replace(GIVEN, obstacle="it is random")),
+            EngineFacts("auto", replace(GIVEN, obstacle="it is random")),
             "no file can be skipped by the condition: it is random",
         ),
         (
-            Facts("auto", replace(JUDGED, asks_nothing=True)),
+            EngineFacts("auto", replace(JUDGED, asks_nothing=True)),
             "no part of the condition can be evaluated by an index",
         ),
         (
@@ -59,14 +59,14 @@ LOOKUP = replace(kept(FEW), lookup=LookupFacts(True, "k", 8))
             "orcidx cannot list the files to look for indexes (no {braces})",
         ),
         (
-            replace(AUTO, files=FileFacts(Sizes(1000, 1000, 999, 999))),
+            replace(AUTO, files=RemainingFacts(Sizes(1000, 1000, 999, 999))),
             "1 of 1,000 files have no matching rows, but a filter on names would cost more than it saves, "
             "so all are read",
         ),
-        (replace(AUTO, files=FileFacts(HALF, is_listed=False)), "Spark does not list the files of this relation"),
+        (replace(AUTO, files=RemainingFacts(HALF, is_listed=False)), "Spark does not list the files of this relation"),
     ],
 )
-def test_refusals(facts: Facts, reason: str) -> None:
+def test_refusals(facts: EngineFacts, reason: str) -> None:
     assert refusal(facts) == reason
     verdict = decided(facts)
     assert (verdict.engine, verdict.reason, verdict.way) == ("spark", reason, "all")
@@ -82,25 +82,25 @@ def test_every_refusal_has_a_case() -> None:
 @pytest.mark.parametrize(
     "facts",
     [
-        Facts("auto", GIVEN),
-        Facts("auto", ConditionFacts(False, has_keys=True)),
-        Facts("orcidx", GIVEN, gate="x is on"),
-        Facts("auto", replace(GIVEN, has_keys=True, obstacle="it is random")),
+        EngineFacts("auto", GIVEN),
+        EngineFacts("auto", ConditionFacts(False, has_keys=True)),
+        EngineFacts("orcidx", GIVEN, gate="x is on"),
+        EngineFacts("auto", replace(GIVEN, has_keys=True, obstacle="it is random")),
         AUTO,
-        replace(AUTO, files=FileFacts(HALF)),
-        replace(AUTO, files=FileFacts(Sizes(100, 1000, 100, 1000))),
-        replace(AUTO, files=FileFacts(Sizes(1000, 1000, MOST_NAMED, 999))),
-        replace(AUTO, files=FileFacts(Sizes(1000, 1000, 999, 999), has_reader_options=True)),
-        replace(AUTO, files=FileFacts(Sizes(1000, 1000, 999, 500))),
+        replace(AUTO, files=RemainingFacts(HALF)),
+        replace(AUTO, files=RemainingFacts(Sizes(100, 1000, 100, 1000))),
+        replace(AUTO, files=RemainingFacts(Sizes(1000, 1000, MOST_NAMED, 999))),
+        replace(AUTO, files=RemainingFacts(Sizes(1000, 1000, 999, 999), has_reader_options=True)),
+        replace(AUTO, files=RemainingFacts(Sizes(1000, 1000, 999, 500))),
     ],
 )
-def test_what_asks_for_more_facts(facts: Facts) -> None:
+def test_what_asks_for_more_facts(facts: EngineFacts) -> None:
     assert refusal(facts) is None
     assert decide(facts) is None
 
 
 def test_tasks_that_the_caller_asks_for() -> None:
-    asked = Facts("orcidx", JUDGED)
+    asked = EngineFacts("orcidx", JUDGED)
     assert decided(asked).way == "tasks"
     assert decided(asked).engine == "orcidx"
     assert decided(replace(asked, gate="x is on")).engine == "orcidx"
@@ -125,7 +125,7 @@ def test_tasks_that_the_caller_asks_for() -> None:
         (kept(Sizes(100, 1000, 20, 500), are_alike=False), "filtered", None),
     ],
 )
-def test_ways(facts: Facts, way: str, reason: str | None) -> None:
+def test_ways(facts: EngineFacts, way: str, reason: str | None) -> None:
     verdict = decided(facts)
     assert (verdict.engine, verdict.way) == ("spark", way)
     assert reason is None or verdict.reason == reason

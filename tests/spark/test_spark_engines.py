@@ -21,7 +21,7 @@ from orcidx.predicate import Constant, parse
 from orcidx.spark import build_file_index, read, why
 from orcidx.spark.choosing import engine_rules as choosing
 from orcidx.spark.conditions import key_frames, survivors
-from orcidx.spark.conditions.analysed_conditions import condition_of_json, conjuncts, part_of_json
+from orcidx.spark.conditions.analysed_conditions import analysed_conjuncts, condition_of_json, part_of_json
 from orcidx.spark.conditions.relation import relation_of
 
 pytestmark = pytest.mark.java
@@ -564,4 +564,4 @@ def test_only_what_later_actions_keep_is_proven_by_the_time(before: Any, folded:
 def test_the_parts_of_a_condition() -> None:
     one, two = (("EqualTo", 2, {}), X, five()), (("Or", 2, {}), X, ("Not", 1, {}), X)
     nodes = tree(("And", 2, {}), ("And", 2, {}), *one, *two, *one)
-    assert conjuncts(nodes) == [tree(*one), tree(*two), tree(*one)]
+    assert analysed_conjuncts(nodes) == [tree(*one), tree(*two), tree(*one)]

@@ -14,7 +14,7 @@ from orcidx.errors import InvalidQuery, StorageError
 from orcidx.scanner.scan import Scan
 from orcidx.spark import build_file_index, read, refresh
 from orcidx.spark.query.parts import split_orc
-from orcidx.spark.query.plan import Plan, begin
+from orcidx.spark.query.plan import Plan, begin_plan
 from orcidx.spark.query.read_query import Query
 
 pytestmark = pytest.mark.java
@@ -42,7 +42,7 @@ def indexed(spark: Any, tmp_path: Path) -> Path:
 
 
 def planned(folder: Path, where: str | None = None) -> Plan:
-    return begin(Query(path=str(folder), where=where))
+    return begin_plan(Query(path=str(folder), where=where))
 
 
 def test_a_rollup_rules_files_out_and_brings_their_indexes(spark: Any, indexed: Path) -> None:
@@ -88,11 +88,11 @@ def test_an_index_is_used_however_its_files_are_named(spark: Any, indexed: Path)
         sorted(map(str, (indexed / "day=1").glob("*.orc"))),
     ]
     for path in asked:
-        plan = begin(Query(path=path, where=where))
+        plan = begin_plan(Query(path=path, where=where))
         assert isinstance(plan.rows, Scan)
         assert all(job.file_index is not None for job in plan.rows.jobs), path
         assert [row.n for row in read(spark, path, where=where).collect()] == [1600], path
-        assert begin(Query(path=path, where="n < 0")).rows.jobs == (), path  # type: ignore[union-attr]
+        assert begin_plan(Query(path=path, where="n < 0")).rows.jobs == (), path  # type: ignore[union-attr]
 
 
 def test_a_file_that_changes_after_the_listing_is_refused(indexed: Path) -> None:

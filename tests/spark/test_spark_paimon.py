@@ -19,7 +19,7 @@ import orcidx
 from orcidx import col, paimon
 from orcidx.errors import InvalidQuery, Unsupported
 from orcidx.spark import append, delete, read, register, rewrite_file_index, why
-from orcidx.spark.query.plan import begin
+from orcidx.spark.query.plan import begin_plan
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.spark_types import arrow_schema_of
 
@@ -236,4 +236,5 @@ def test_nested_types_and_nanoseconds(tmp_path: Path) -> None:
     assert found["b"].to_pylist() == [{"t": before}, {"t": after}, {"t": None}]
     assert found["c"].to_pylist() == [[before], [after, None], []]
     assert found["d"].to_pylist() == [[("a", before)], [("b", after), ("c", None)], []]
-    assert begin(Query(path=str(_table(tmp_path / "t", {"t": "TIMESTAMP(9)"}, [])))).schema["fields"][0]["type"] == ntz
+    plan = begin_plan(Query(path=str(_table(tmp_path / "t", {"t": "TIMESTAMP(9)"}, []))))
+    assert plan.schema["fields"][0]["type"] == ntz

@@ -14,8 +14,8 @@ from pyarrow import orc
 
 from orcidx.errors import InvalidQuery
 from orcidx.scanner.scan import Scan
-from orcidx.spark.query.parts import TaskPart, pack, split_orc, split_paimon
-from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, assign, begin
+from orcidx.spark.query.parts import TaskPart, pack_sizes, split_orc, split_paimon
+from orcidx.spark.query.plan import FILE_BYTES, LEAST_BYTES, Plan, assign, begin_plan
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.hive_columns import partition_types
 from orcidx.storage import Source
@@ -24,21 +24,21 @@ from orcidx.storage import Source
 def test_the_longest_go_first_into_the_emptiest_bin() -> None:
     sizes = [10, 90, 50, 50, 100]
     loads: Counter[int] = Counter()
-    for number, size in zip(pack(sizes, 100), sizes):
+    for number, size in zip(pack_sizes(sizes, 100), sizes):
         loads[number] += size
     assert sorted(loads) == [0, 1, 2]
     assert max(loads.values()) == 100
 
 
 def test_no_more_bins_than_parts_and_none_for_none() -> None:
-    assert pack([1000], 10) == [0]
-    assert pack([0, 0], 10) == [0, 0]
-    assert pack([], 10) == []
+    assert pack_sizes([1000], 10) == [0]
+    assert pack_sizes([0, 0], 10) == [0, 0]
+    assert pack_sizes([], 10) == []
 
 
 def test_a_target_below_one_is_refused() -> None:
     with pytest.raises(InvalidQuery, match="target_bytes"):
-        pack([1], 0)
+        pack_sizes([1], 0)
     with pytest.raises(InvalidQuery, match="target_bytes"):
         Query(path="x", target_bytes=0)
 
@@ -68,35 +68,35 @@ def _ids(tasks: list[bytes]) -> list[int]:
 @pytest.mark.parametrize("name", ["plain", "t"])
 def test_tasks_give_the_rows_of_a_directory_and_of_a_table(data: Path, name: str) -> None:
     path = str(data / name)
-    plan = begin(Query(path=path, columns=["ID"], where="id > 150"))
+    plan = begin_plan(Query(path=path, columns=["ID"], where="id > 150"))
     assert plan.schema["fields"] == [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
     assert len(_parts(plan)) == 1
     assert _ids(assign(plan, _parts(plan), 1 << 20)) == list(range(151, 200))
-    whole = begin(Query(path=path))
+    whole = begin_plan(Query(path=path))
     assert len(assign(whole, _parts(whole), 1)) == 2
     assert len(assign(whole, _parts(whole), 1 << 30)) == 1
     assert _ids(assign(whole, _parts(whole), 1 << 30)) == list(range(200))
-    few = begin(Query(path=path, limit=30))
+    few = begin_plan(Query(path=path, limit=30))
     assert len(_ids(assign(few, _parts(few), 1))) == 30
-    best = begin(Query(path=path, top=[("id", "desc")], limit=3))
+    best = begin_plan(Query(path=path, top=[("id", "desc")], limit=3))
     assert _ids(assign(best, _parts(best), 1 << 30)) == [199, 198, 197]
 
 
 def test_a_directory_that_is_no_table(data: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        begin(Query(path=str(data / "plain"), format="paimon"))
+        begin_plan(Query(path=str(data / "plain"), format="paimon"))
     with pytest.raises(InvalidQuery, match="snapshot_id and jvm_zone are only for Paimon"):
-        begin(Query(path=str(data / "plain"), snapshot_id=1))
+        begin_plan(Query(path=str(data / "plain"), snapshot_id=1))
 
 
 def test_a_table_brings_its_own_indexes_and_schema(data: Path) -> None:
     for given in ({"schema": pa.schema([("id", pa.int64())])}, {"deletion_vector": {"x": None}}, {"file_index": {}}):
         with pytest.raises(InvalidQuery, match="for plain ORC"):
-            begin(Query(path=str(data / "t"), **given))  # type: ignore[arg-type]
+            begin_plan(Query(path=str(data / "t"), **given))  # type: ignore[arg-type]
 
 
 def test_tasks_are_smaller_where_slots_would_idle(data: Path) -> None:
-    plan = begin(Query(path=str(data / "plain")))
+    plan = begin_plan(Query(path=str(data / "plain")))
     assert plan.target(8) == LEAST_BYTES
     big = Plan(plan.query, plan.rows, plan.schema, plan.columns, listed=(0, 1 << 30))
     assert big.target(16) == 1 << 26
@@ -132,16 +132,16 @@ def test_directories_rule_files_out_before_any_is_opened(tmp_path: Path) -> None
         folder = tmp_path / f"day={day}"
         folder.mkdir()
         orc.write_table(pa.table({"i": [day]}), folder / "a.orc")
-    plan = begin(Query(path=str(tmp_path), where="i >= 0 AND (day = 1 OR day = 3)"))
+    plan = begin_plan(Query(path=str(tmp_path), where="i >= 0 AND (day = 1 OR day = 3)"))
     assert isinstance(plan.rows, Scan)
     assert [job.constants["day"].as_py() for job in plan.rows.jobs] == [1, 3]
     assert plan.listed[1] == sum((tmp_path / f"day={day}" / "a.orc").stat().st_size for day in (1, 3))
-    assert begin(Query(path=str(tmp_path), where="day > 5")).rows.jobs == ()  # type: ignore[union-attr]
+    assert begin_plan(Query(path=str(tmp_path), where="day > 5")).rows.jobs == ()  # type: ignore[union-attr]
 
 
 def test_a_file_is_not_asked_whether_it_is_a_table(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would cost a few requests of remote storage."""
     monkeypatch.setattr("orcidx.spark.query.plan.open_table", lambda *_, **__: pytest.fail("asked"))
-    assert len(begin(Query(path=str(data / "plain" / "0.orc"))).rows.schema.names) == 1
+    assert len(begin_plan(Query(path=str(data / "plain" / "0.orc"))).rows.schema.names) == 1
     with pytest.raises(FileNotFoundError):
-        begin(Query(path="memory://nowhere/0.orc"))
+        begin_plan(Query(path="memory://nowhere/0.orc"))

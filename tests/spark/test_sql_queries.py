@@ -157,7 +157,7 @@ def test_tables_of_the_catalog(spark: Any, indexed: Path, tmp_path: Path, bucket
 def test_a_long_question_is_served(spark: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """py4j sent what is above 8 kB in two pieces, and the second waited 40 ms for an acknowledgement."""
     asked: list[object] = []
-    monkeypatch.setattr(session_rule, "text_of", lambda one: asked.append(one) or served.text_of(one))
+    monkeypatch.setattr(session_rule, "text_from_java", lambda one: asked.append(one) or served.text_from_java(one))
     many = ", ".join(map(str, range(100_000, 100_900)))
     plain, pruned = both(spark, f"SELECT n FROM indexed WHERE n IN (77, {many}) AND t <> 'ü{'☃' * 2500}'")
     assert plain == pruned == ["Row(n=77)"]

@@ -19,7 +19,7 @@ from orcidx.predicate import parse
 from orcidx.spark.conditions import kept_stores, survivors
 from orcidx.spark.conditions.listed_files import ClientFiles, Listing, SparkFiles, listing_of
 from orcidx.spark.conditions.relation import Relation
-from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors
+from orcidx.spark.conditions.survivors import PartitionColumns, SurvivingFiles, find_survivors
 from orcidx.storage import describe_source, list_sources
 
 
@@ -33,7 +33,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def survivors_of(root: Path, where: str, share: float = 1.0) -> Survivors:
+def survivors_of(root: Path, where: str, share: float = 1.0) -> SurvivingFiles:
     files = ClientFiles(list_sources(root))
     (found,) = (
         find_survivors(

@@ -18,13 +18,21 @@ from orcidx.spark.conditions.text_conditions import filtered_by
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.spark_errors import sentence_of, spark_errors
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
-from orcidx.spark.types.spark_columns import column_of
+from orcidx.spark.types.spark_columns import spark_column
 from orcidx.spark.types.spark_types import arrow_schema_of, collated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["as_column", "asked_of", "check_columns", "made_relation", "needed_columns", "with_condition", "with_keys"]
+__all__ = [
+    "as_column",
+    "asked_of",
+    "check_asked_columns",
+    "made_relation",
+    "needed_columns",
+    "with_condition",
+    "with_keys",
+]
 
 
 def made_relation(spark: SparkSession, query: Query) -> Relation:
@@ -47,7 +55,7 @@ def as_column(relation: Relation, query: Query) -> Column:
     where = query.predicate(schema)
     assert where is not None
     bind(where, schema, nan=query.options.nan, case_sensitive=query.case_sensitive)
-    column = column_of(where, schema, case_sensitive=query.case_sensitive)
+    column = spark_column(where, schema, case_sensitive=query.case_sensitive)
     if column is None:
         raise Unreadable("Spark cannot express the predicate")
     return column
@@ -86,7 +94,7 @@ def needed_columns(relation: Relation, asked: Condition, columns: Sequence[str] 
     return tuple(name for name in relation.frame.columns if name.casefold() in wanted)
 
 
-def check_columns(query: Query, frame: DataFrame) -> None:
+def check_asked_columns(query: Query, frame: DataFrame) -> None:
     """Raises ``InvalidQuery`` for an unknown column. The message has the most similar name."""
     if not query.columns:  # the schema comes from the JVM as a long text, so it is not fetched here
         return

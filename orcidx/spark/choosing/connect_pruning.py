@@ -22,7 +22,7 @@ from orcidx.spark.conditions.listed_files import Listing
 from orcidx.spark.conditions.query_text import may_mean_otherwise
 from orcidx.spark.conditions.relation import paths_of
 from orcidx.spark.query.read_query import Query
-from orcidx.spark.types.spark_columns import is_exact
+from orcidx.spark.types.spark_columns import is_exact_in_spark
 from orcidx.spark.types.spark_types import arrow_schema_of, collated
 from orcidx.storage import Source
 
@@ -85,7 +85,7 @@ def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query)
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
-    if not is_exact(value, kind):
+    if not is_exact_in_spark(value, kind):
         return False
     if pa.types.is_decimal(
         kind

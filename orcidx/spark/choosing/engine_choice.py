@@ -22,7 +22,7 @@ from orcidx.predicate.fold import conjuncts
 from orcidx.spark.choosing.asked_relation import (
     as_column,
     asked_of,
-    check_columns,
+    check_asked_columns,
     made_relation,
     needed_columns,
     with_condition,
@@ -33,10 +33,10 @@ from orcidx.spark.choosing.engine_rules import (
     MOST_KEYS,
     NO_INDEX,
     ConditionFacts,
-    Facts,
-    FileFacts,
+    EngineFacts,
+    EngineVerdict,
     LookupFacts,
-    Verdict,
+    RemainingFacts,
     decide,
     decided,
     lookup_refusal,
@@ -58,7 +58,7 @@ from orcidx.spark.conditions.analysed_conditions import Condition
 from orcidx.spark.conditions.key_frames import Keys, keys_of
 from orcidx.spark.conditions.listed_files import ListedFiles, Listing
 from orcidx.spark.conditions.relation import Relation
-from orcidx.spark.conditions.survivors import Survivors
+from orcidx.spark.conditions.survivors import SurvivingFiles
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.hadoop_files import road_notes, road_problem
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
@@ -119,14 +119,14 @@ def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Eng
     Spark cannot make a relation.
     """
     relation = made_relation(spark, query)
-    check_columns(query, relation.frame)
+    check_asked_columns(query, relation.frame)
     condition = query.where
     if condition is not None and not isinstance(condition, str) and not is_column(condition):
         condition = as_column(relation, query)
     filtered = with_condition(relation.frame, condition)
     keys = keys_of(where_in, relation.frame, case_sensitive=query.case_sensitive)
     choosing = _Choosing(session, query, engine, relation, condition, filtered, keys)
-    facts = Facts(
+    facts = EngineFacts(
         engine,
         ConditionFacts(condition is not None, bool(keys)),
         gate=session.gates.pruning,
@@ -160,7 +160,7 @@ class _Choosing:
             _warn_once(self.query.path, self.engine)
         return Chosen(Choice("spark", reason, **counts), self.filtered if frame is None else frame, keys=self.keys)
 
-    def by_evidence(self, asked: Condition, facts: Facts) -> Chosen:
+    def by_evidence(self, asked: Condition, facts: EngineFacts) -> Chosen:
         """Finds indexes and evaluates the condition with them, unless the engine is already decided without them."""
         examined = replace(facts.condition, is_judged=not asked.unjudged, asks_nothing=asked.may == Constant(True))
         facts = replace(facts, condition=examined)
@@ -178,11 +178,11 @@ class _Choosing:
             return self.by_spark(NO_INDEX)
         return self._among_files(asked, files, stores, replace(facts, has_index=True))
 
-    def _among_files(self, asked: Condition, files: ListedFiles, stores: Stores, facts: Facts) -> Chosen:
+    def _among_files(self, asked: Condition, files: ListedFiles, stores: Stores, facts: EngineFacts) -> Chosen:
         """The choice after the indexes of the files have been evaluated."""
         query, relation, keys = self.query, self.relation, self.keys
         found = survivors_of(stores, files, relation, asked, (query, self.session))
-        examined = FileFacts(sizes_of(files.sizes, ~found.fallen), bool(query.reader_options))
+        examined = RemainingFacts(sizes_of(files.sizes, ~found.fallen), bool(query.reader_options))
         if verdict := decide(replace(facts, files=examined)):
             return self.by_spark(verdict.reason, **counts_of_all(as_listed(files), found, keys))
         listing = listing_for(relation, query, files, found)
@@ -216,7 +216,7 @@ class _Choosing:
         choice = Choice("orcidx", verdict.reason, **counts)
         return Chosen(choice, None, asked.may, needed, self.condition, keys, types_of(fields), by_files)
 
-    def _lookup(self, asked: Condition, found: Survivors) -> LookupFacts:
+    def _lookup(self, asked: Condition, found: SurvivingFiles) -> LookupFacts:
         """The facts about a lookup of keys that are known before the files are examined further."""
         query = self.query
         apart = collated(query.schema) | with_defaults(query.schema)
@@ -254,7 +254,7 @@ def _has_no_index(path: object) -> bool:
 
 
 def _restricted(
-    relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], verdict: Verdict
+    relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], verdict: EngineVerdict
 ) -> tuple[DataFrame, str]:
     """Spark's relation without the skipped files, and the sentence about it."""
     if verdict.way == "all":

@@ -18,12 +18,12 @@ __all__ = [
     "NO_FILE_FALLS",
     "NO_INDEX",
     "ConditionFacts",
-    "Facts",
-    "FileFacts",
+    "EngineFacts",
+    "EngineVerdict",
     "LookupFacts",
     "Refusal",
+    "RemainingFacts",
     "Sizes",
-    "Verdict",
     "decide",
     "decided",
     "lookup_refusal",
@@ -89,7 +89,7 @@ class ConditionFacts:
 
 
 @dataclass(frozen=True)
-class FileFacts:
+class RemainingFacts:
     """``proven``: the listing whose files were examined. ``is_listed``: whether Spark lists its files. ``kept``: the
     files of Spark's own listing, or None if not known yet. ``has_reader_options``: the files are then given to Spark
     only by name. ``are_alike``: whether files given by name have the same partition columns as in the relation."""
@@ -115,7 +115,7 @@ class LookupFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class EngineFacts:
     """The known facts about a query. Later facts cost more to find out. Until a fact is known it has its default.
 
     ``gate``: the setting of the session because of which no file may be skipped. ``is_unplaced``: Spark does not give
@@ -129,12 +129,12 @@ class Facts:
     is_unplaced: bool = False
     has_index: bool | None = None
     listing_error: str | None = None
-    files: FileFacts | None = None
+    files: RemainingFacts | None = None
     lookup: LookupFacts | None = None
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EngineVerdict:
     """The engine that reads, the reason, and what it reads."""
 
     engine: Literal["spark", "orcidx"]
@@ -146,20 +146,20 @@ class Verdict:
 class Refusal:
     """``sentence``: the reason if ``holds`` is true. It can refer to facts as ``{f.gate}``."""
 
-    holds: Callable[[Facts], bool]
+    holds: Callable[[EngineFacts], bool]
     sentence: str
 
-    def of(self, facts: Facts) -> str:
+    def of(self, facts: EngineFacts) -> str:
         """The sentence with these facts."""
         return self.sentence.format(f=facts)
 
 
-def _wants_tasks(f: Facts) -> bool:
+def _wants_tasks(f: EngineFacts) -> bool:
     """Whether the caller chose orcidx, and orcidx's tasks can read the query."""
     return f.engine == "orcidx" and f.condition.is_judged is True
 
 
-def _is_too_dear(f: Facts) -> bool:
+def _is_too_dear(f: EngineFacts) -> bool:
     """Whether the remaining files are too many to be given by name, and too large for a filter on their names."""
     if f.files is None or f.files.has_reader_options:
         return False
@@ -194,7 +194,7 @@ REFUSALS = (
 )
 """Why Spark reads all files. The first reason that holds is given."""
 
-LOOKUP_REFUSALS: tuple[tuple[Callable[[Facts, LookupFacts, Sizes], bool], str], ...] = (
+LOOKUP_REFUSALS: tuple[tuple[Callable[[EngineFacts, LookupFacts, Sizes], bool], str], ...] = (
     (lambda f, one, kept: f.condition.is_judged is not True, ""),
     (lambda f, one, kept: not one.may_read, ""),
     (lambda f, one, kept: not LEAST_BYTES <= kept.bytes_left <= RARE_SHARE * kept.bytes, ""),
@@ -208,7 +208,7 @@ LOOKUP_REFUSALS: tuple[tuple[Callable[[Facts, LookupFacts, Sizes], bool], str], 
 )
 """Why orcidx does not look up keys, with a note. The note is empty if the user can change nothing about it."""
 
-WAYS: tuple[tuple[Callable[[FileFacts, Sizes], bool], Way, str], ...] = (
+WAYS: tuple[tuple[Callable[[RemainingFacts, Sizes], bool], Way, str], ...] = (
     (lambda files, kept: not kept.fallen, "all", NO_FILE_FALLS),
     (lambda files, kept: not kept.files_left, "none", "no file has matching rows"),
     (
@@ -222,12 +222,12 @@ WAYS: tuple[tuple[Callable[[FileFacts, Sizes], bool], Way, str], ...] = (
 """How Spark reads the remaining files. The first way that holds is used."""
 
 
-def refusal(facts: Facts) -> str | None:
+def refusal(facts: EngineFacts) -> str | None:
     """Why Spark reads all files. None if the known facts do not say so."""
     return next((one.of(facts) for one in REFUSALS if one.holds(facts)), None)
 
 
-def lookup_refusal(facts: Facts) -> str | None:
+def lookup_refusal(facts: EngineFacts) -> str | None:
     """The note (or an empty text) about why keys are not looked up. None if orcidx looks them up."""
     lookup, kept = facts.lookup, facts.files.kept if facts.files is not None else None
     if lookup is None or kept is None:
@@ -236,23 +236,23 @@ def lookup_refusal(facts: Facts) -> str | None:
     return next((note.format(one=lookup) for note in found), None)
 
 
-def decide(facts: Facts) -> Verdict | None:
+def decide(facts: EngineFacts) -> EngineVerdict | None:
     """The choice that follows from the facts. None if more facts are needed."""
     if (reason := refusal(facts)) is not None:
-        return Verdict("spark", reason)
+        return EngineVerdict("spark", reason)
     if _wants_tasks(facts):
-        return Verdict("orcidx", "the caller chose it", "tasks")
+        return EngineVerdict("orcidx", "the caller chose it", "tasks")
     files = facts.files
     if files is None or files.kept is None:
         return None
     if facts.lookup is not None and lookup_refusal(facts) is None:
         column, columns = facts.lookup.column, facts.lookup.columns
         reason = f"few keys of {column} are looked up, and {columns} columns are decoded only for their rows"
-        return Verdict("orcidx", reason, "tasks")
-    return next(Verdict("spark", why, way) for holds, way, why in WAYS if holds(files, files.kept))
+        return EngineVerdict("orcidx", reason, "tasks")
+    return next(EngineVerdict("spark", why, way) for holds, way, why in WAYS if holds(files, files.kept))
 
 
-def decided(facts: Facts) -> Verdict:
+def decided(facts: EngineFacts) -> EngineVerdict:
     """The choice that follows from the facts. The facts must be enough for a choice."""
     found = decide(facts)
     assert found is not None

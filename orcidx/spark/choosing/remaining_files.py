@@ -19,7 +19,7 @@ from orcidx.spark.conditions.analysed_conditions import Condition
 from orcidx.spark.conditions.key_frames import Keys
 from orcidx.spark.conditions.listed_files import ClientFiles, ListedFiles, Listing, SparkFiles
 from orcidx.spark.conditions.relation import Relation
-from orcidx.spark.conditions.survivors import PartitionColumns, Survivors, find_survivors, joined, with_old_times
+from orcidx.spark.conditions.survivors import PartitionColumns, SurvivingFiles, find_survivors, joined, with_old_times
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
 from orcidx.spark.types.spark_types import width_of
@@ -61,7 +61,7 @@ def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[t
     return found, found.stores()
 
 
-def listing_for(relation: Relation, query: Query, files: ListedFiles, found: Survivors) -> Listing | None:
+def listing_for(relation: Relation, query: Query, files: ListedFiles, found: SurvivingFiles) -> Listing | None:
     """Spark's listing. If only counts are needed, the client's listing."""
     if isinstance(files, SparkFiles) or not (found.fallen.any() or query.reader_options):
         return as_listed(files)
@@ -81,7 +81,7 @@ def survivors_of(
     relation: Relation,
     asked: Condition,
     session: tuple[Query, SessionFacts],
-) -> Survivors:
+) -> SurvivingFiles:
     query, facts = session
     types = {one.name: _type_name(one.dataType) for one in relation.frame.schema.fields}
     widths = {one.name: width_of(one.dataType.jsonValue()) for one in relation.frame.schema.fields}
@@ -113,7 +113,7 @@ def partition_columns(relation: Relation, query: Query, files: ListedFiles) -> P
 def may_be_old(
     stores: Stores,
     files: ListedFiles,
-    found: Survivors,
+    found: SurvivingFiles,
     fields: Sequence[StructField],
     session: tuple[Query, PartitionColumns],
 ) -> bool:
@@ -149,11 +149,13 @@ def sizes_of(sizes: Int64s, kept: npt.NDArray[np.bool_]) -> Sizes:
     return Sizes(len(sizes), int(sizes.sum()), int(kept.sum()), int(sizes[kept].sum()))
 
 
-def counts_of(listing: Listing, kept: npt.NDArray[np.bool_], found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+def counts_of(
+    listing: Listing, kept: npt.NDArray[np.bool_], found: SurvivingFiles, keys: Sequence[Keys]
+) -> dict[str, Any]:
     notes = (*(one.note for one in keys), *found.notes)
     return {**vars(sizes_of(listing.sizes, kept)), "by": found.by, "notes": notes}
 
 
-def counts_of_all(listing: Listing, found: Survivors, keys: Sequence[Keys]) -> dict[str, Any]:
+def counts_of_all(listing: Listing, found: SurvivingFiles, keys: Sequence[Keys]) -> dict[str, Any]:
     """The counts of a read of all files, including the files that could be skipped."""
     return counts_of(listing, np.ones(len(listing.names), np.bool_), replace(found, by={}), keys)

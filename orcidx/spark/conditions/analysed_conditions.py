@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-__all__ = ["Condition", "Nodes", "analysed", "carried_of", "condition_of_json", "conjuncts", "part_of_json"]
+__all__ = ["Condition", "Nodes", "analysed", "analysed_conjuncts", "carried_of", "condition_of_json", "part_of_json"]
 
 _NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
 """Functions with a different value at every action. A file may only be skipped by what holds at every action."""
@@ -120,7 +120,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
         return Condition(_ANY, columns, "it uses more than columns of the files")
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
-    parts, named = conjuncts(before), _named_by(condition, before, columns)
+    parts, named = analysed_conjuncts(before), _named_by(condition, before, columns)
     reasons = _unjudged(condition, parts, columns)
     unjudged = tuple(dict.fromkeys(one for one in reasons if one is not None))
     if None not in reasons:
@@ -129,7 +129,7 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     nodes = _nodes(plan.condition(), columns, collated)
     if not unjudged and not any(map(_asks_the_time, parts)):
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), named)
-    folded = conjuncts(nodes)
+    folded = analysed_conjuncts(nodes)
     if len(folded) != len(parts):
         return Condition(_ANY, named, (*unjudged, "its value depends on the time of each action")[0])
     may = _judged(parts, folded, reasons, load_zone(clock_zone))
@@ -148,7 +148,7 @@ def carried_of(
         return _ANY, False, columns, False
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
-    parts, named = conjuncts(before), _named_by(condition, before, columns)
+    parts, named = analysed_conjuncts(before), _named_by(condition, before, columns)
     of_files = any(_name(node) in _OF_FILES for node in before)
     reasons = _unjudged(condition, parts, columns)
     if None not in reasons:
@@ -159,7 +159,7 @@ def carried_of(
     if not any(reasons) and (once or not _asks_the_time(before)):
         truth = _truth(nodes, clock, whole=True)
         return truth.true, truth.exact, named, of_files
-    folded = conjuncts(nodes)
+    folded = analysed_conjuncts(nodes)
     if len(folded) != len(parts):
         return _ANY, False, named, of_files
     return _judged(parts, folded, reasons, clock), False, named, of_files
@@ -240,7 +240,7 @@ def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObj
     return plan
 
 
-def conjuncts(nodes: Nodes) -> list[Nodes]:
+def analysed_conjuncts(nodes: Nodes) -> list[Nodes]:
     """The conjuncts of a condition, each with its nodes in preorder."""
     parts, at = [], 0
     while at < len(nodes):

@@ -43,7 +43,7 @@ from orcidx.spark.types.spark_types import ORC_NAMES, PAIMON_NAMES, arrow_schema
 from orcidx.storage import Source
 from orcidx.threads.tasks import side_by_side
 
-__all__ = ["PartitionColumns", "Survivors", "find_survivors", "with_old_times"]
+__all__ = ["PartitionColumns", "SurvivingFiles", "find_survivors", "with_old_times"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -99,7 +99,7 @@ class PartitionColumns:
 
 
 @dataclass(frozen=True)
-class Survivors:
+class SurvivingFiles:
     """``fallen``: which of the listed files are proven to have no matching row, in the listed version. ``by``: how many
     files each kind of evidence ruled out. ``keyed``: columns with a bloom filter. ``notes``: why no more files are
     skipped. ``failed``: whether some indexes could not be read. They may be readable the next time."""
@@ -110,10 +110,10 @@ class Survivors:
     notes: tuple[str, ...] = ()
     failed: bool = False
 
-    def with_other(self, other: Survivors) -> Survivors:
+    def with_other(self, other: SurvivingFiles) -> SurvivingFiles:
         """Combines the results with those of another directory's indexes for the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
-        return Survivors(
+        return SurvivingFiles(
             self.fallen | other.fallen,
             by,
             self.keyed | other.keyed,
@@ -133,9 +133,9 @@ class Survivors:
         return kept
 
 
-def joined(parts: Iterable[Survivors], files: int) -> Survivors:
+def joined(parts: Iterable[SurvivingFiles], files: int) -> SurvivingFiles:
     """What the indexes of several directories say together about so many files."""
-    return reduce(Survivors.with_other, parts, Survivors(np.zeros(files, np.bool_), {}))
+    return reduce(SurvivingFiles.with_other, parts, SurvivingFiles(np.zeros(files, np.bool_), {}))
 
 
 def find_survivors(
@@ -149,7 +149,7 @@ def find_survivors(
     slots: int,
     partitions: PartitionColumns,
     share: float = 1.0,
-) -> Survivors:
+) -> SurvivingFiles:
     """Finds the files that can be skipped. ``files``: the files of a scan. ``positions``: the numbers of the files that
     the store covers. ``types``: Spark's types of the relation's columns, by name. ``share``: the share of the files'
     bytes that is in the columns to read."""
@@ -169,7 +169,7 @@ def find_survivors(
     except (CorruptFile, Unsupported, OSError) as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"
-        return Survivors(nothing, {}, notes=(f"the indexes {state}: {error}",), failed=True)
+        return SurvivingFiles(nothing, {}, notes=(f"the indexes {state}: {error}",), failed=True)
     _STORES.keep(store)
     by["file indexes"] = fell
     out = np.ones(len(known_of), np.bool_)
@@ -177,7 +177,7 @@ def find_survivors(
     fallen = nothing.copy()
     fallen[positions[out & fresh]] = True
     keyed = frozenset(store.catalogs.listing.spec.get("spec", {}).get("bloom-filter", {}))
-    return Survivors(fallen, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
+    return SurvivingFiles(fallen, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
 
 
 def with_old_times(

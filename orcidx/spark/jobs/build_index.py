@@ -31,7 +31,7 @@ from orcidx.paimon.build import FileIndexBuilder, Spec, columns_of
 from orcidx.paimon.file_index_options import FileIndexOptions
 from orcidx.paimon_table.table import open_table
 from orcidx.scanner.file import open_file
-from orcidx.spark.jobs.file_jobs import FileTask, TaskFailure, error_from, run_over_files, sources_of, weigh
+from orcidx.spark.jobs.file_jobs import FileJobTask, TaskFailure, error_from, listed_sources, run_over_files, weigh
 from orcidx.spark.jobs.whole_files import run_over_whole_files
 from orcidx.spark.sessions.arrow_tables import frame_of
 from orcidx.spark.sessions.hadoop_files import reached, road_problem
@@ -307,7 +307,7 @@ class _Job:
         sizes = files["size"].to_pylist()
         with Progress(spark, "indexing", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
             make = BuildTask(self.store.folder, self.spec, on_error, shown.counters)
-            task = FileTask(self.store.root, INDEXED, make, partial(keep_tails, self.store.folder))
+            task = FileJobTask(self.store.root, INDEXED, make, partial(keep_tails, self.store.folder))
             if (problem := road_problem(self.store.root)) is not None:
                 found = run_over_whole_files(spark, files, task, problem)
             else:
@@ -332,7 +332,7 @@ class _Job:
         """Opens a few files on the driver. So a spec that cannot work raises one error, not an error for each file."""
         missing: InvalidQuery | None = None
         places = sorted({0, files.num_rows // 2, files.num_rows - 1})
-        for _, source in sources_of(self.store.root, files.take(pa.array(places))):
+        for _, source in listed_sources(self.store.root, files.take(pa.array(places))):
             try:
                 with open_file(source, options=OPTIONS) as file:
                     schema = file.schema

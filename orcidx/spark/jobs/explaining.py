@@ -22,8 +22,8 @@ from orcidx.scanner.file import open_file
 from orcidx.scanner.scan import Scan
 from orcidx.spark.conditions.text_conditions import TextCondition
 from orcidx.spark.jobs.build_index import is_table
-from orcidx.spark.jobs.file_jobs import FileTask, run_over_files, weigh
-from orcidx.spark.query.plan import begin
+from orcidx.spark.jobs.file_jobs import FileJobTask, run_over_files, weigh
+from orcidx.spark.query.plan import begin_plan
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.hadoop_files import reached
 from orcidx.spark.sessions.progress import Counters, Progress
@@ -112,13 +112,13 @@ def explain(
         schema=schema,
         **facts.of_query,
     )
-    rows = begin(query).rows
+    rows = begin_plan(query).rows
     assert isinstance(rows, Scan)
     request = rows.request
     pruned = _pruned(store, listing, request)
     files = _asked(pruned, _constants(sources, rows))
     question = _Examination(Question(request, store.folder), Counters())
-    task = FileTask(store.root, EXAMINED, question)
+    task = FileJobTask(store.root, EXAMINED, question)
     if files.num_rows <= DRIVER_FILES:
         found = pa.Table.from_batches(list(task(files.to_batches())), EXAMINED)
     else:

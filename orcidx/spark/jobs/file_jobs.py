@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from orcidx import errors
 from orcidx.errors import OrcidxError, StorageError
-from orcidx.spark.query.parts import pack
+from orcidx.spark.query.parts import pack_sizes
 from orcidx.spark.query.placement import place
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.hadoop_files import shipped
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "FileTask",
+    "FileJobTask",
     "TaskFailure",
     "error_from",
+    "listed_sources",
     "raising_what_tasks_raised",
     "run_over_files",
-    "sources_of",
     "weigh",
 ]
 
@@ -83,7 +83,7 @@ def error_from(error: str, file: str) -> OrcidxError:
 
 
 @dataclass(frozen=True)
-class FileTask:
+class FileJobTask:
     """For ``mapInArrow``: makes a row of ``schema`` for each file. The function gets the file and the file's row in the
     table of the job.
 
@@ -98,7 +98,7 @@ class FileTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[Mapping[str, Any]] = []
         for batch in batches:
-            for row, source in sources_of(self.root, batch):
+            for row, source in listed_sources(self.root, batch):
                 waiting.append(self.make(source, row))
                 if len(waiting) == _BATCH_FILES:
                     yield self._batch(waiting)
@@ -111,7 +111,7 @@ class FileTask:
         return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
 
-def sources_of(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:
+def listed_sources(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:
     """The rows of a table with the columns of ``LISTING``. Each comes with the source of its file in the listed
     version."""
     folder = Folder(root)
@@ -128,7 +128,7 @@ def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[in
     weights = [size + OPENING_BYTES for size in sizes]
     if target_bytes is None:
         target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))
-    return _within(pack(weights, target_bytes), FILES_PER_TASK)
+    return _within(pack_sizes(weights, target_bytes), FILES_PER_TASK)
 
 
 def _within(bins: Sequence[int], most: int) -> list[int]:
@@ -146,7 +146,7 @@ def _within(bins: Sequence[int], most: int) -> list[int]:
     return cut
 
 
-def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileTask) -> pa.Table:
+def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileJobTask) -> pa.Table:
     """Runs a task over the bins and collects its rows. ``files`` has the columns of ``LISTING`` and any others.
 
     For its errors see ``raising_what_tasks_raised``.

@@ -29,7 +29,7 @@ from orcidx.rewriting.rewrite import rewrite as rewrite_files
 from orcidx.spark.jobs.build_index import is_table, refresh
 from orcidx.spark.jobs.file_jobs import TaskFailure, raising_what_tasks_raised
 from orcidx.spark.jobs.leases import Lease
-from orcidx.spark.jobs.swaps import Group, Swaps
+from orcidx.spark.jobs.swaps import SwapGroup, Swaps
 from orcidx.spark.query.placement import place
 from orcidx.spark.sessions.arrow_tables import frame_of, table_of
 from orcidx.spark.sessions.hadoop_files import reached, shipped
@@ -214,7 +214,7 @@ def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None
 class _Task:
     """For ``mapInArrow``: makes the staged file of each group in its input."""
 
-    groups: Mapping[int, Group]
+    groups: Mapping[int, SwapGroup]
     folder: Folder
     asked: Mapping[str, Any]
     counters: Counters
@@ -225,7 +225,7 @@ class _Task:
                 group = self.groups[number]
                 yield pa.RecordBatch.from_pylist([self._make(group)], schema=_TASK)
 
-    def _make(self, group: Group) -> dict[str, Any]:
+    def _make(self, group: SwapGroup) -> dict[str, Any]:
         target = self.folder.source(group.staged)
         try:
             done = rewrite_files(
@@ -248,7 +248,7 @@ class _Job:
     folder: Folder
     key: str
     asked: Mapping[str, Any]
-    groups: tuple[Group, ...]
+    groups: tuple[SwapGroup, ...]
     fresh: tuple[tuple[str, int], ...]
     swaps: Swaps
 
@@ -279,7 +279,7 @@ class _Job:
                 fresh.append((name, listed.size))
             else:
                 folders[name.rpartition("/")[0]].append((name, source))
-        groups: list[Group] = []
+        groups: list[SwapGroup] = []
         for folder in sorted(folders):
             for members in _packed(folders[folder], target_bytes):
                 if len(members) == 1 and not any(
@@ -290,7 +290,7 @@ class _Job:
                 token = uuid.uuid4().hex
                 base = f"{folder}/" if folder else ""
                 groups.append(
-                    Group(
+                    SwapGroup(
                         number=len(groups),
                         sources=tuple(source for _, source in members),
                         paths=tuple(name for name, _ in members),

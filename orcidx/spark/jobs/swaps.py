@@ -20,11 +20,11 @@ from orcidx.storage.folder import Folder
 from orcidx.storage.hadoop_store import HadoopStore
 from orcidx.storage.local_writing import sync_directory
 
-__all__ = ["Group", "Swaps"]
+__all__ = ["SwapGroup", "Swaps"]
 
 
 @dataclass(frozen=True)
-class Group:
+class SwapGroup:
     """Files of one directory that become one file. ``versions`` has the listed version of each file."""
 
     number: int
@@ -56,7 +56,7 @@ class Swaps:
         """The lease on the job that ``begin`` starts."""
         return Lease(self._folder, f"{FOLDER}/{self._token}.lease")
 
-    def begin(self, key: str, groups: Sequence[Group]) -> str:
+    def begin(self, key: str, groups: Sequence[SwapGroup]) -> str:
         name = f"{FOLDER}/{self._token}.json"
         self._put(name, {"state": "begun", "key": key, "groups": [{"staged": group.staged} for group in groups]})
         return name
@@ -69,7 +69,7 @@ class Swaps:
         unmark(self._folder, name, found["groups"])
         self._folder.delete(name)
 
-    def commit(self, name: str, groups: Sequence[Group], reported: Mapping[int, Any], kept: float = 0) -> set[int]:
+    def commit(self, name: str, groups: Sequence[SwapGroup], reported: Mapping[int, Any], kept: float = 0) -> set[int]:
         """Swaps all groups whose files have not changed since they were read. The old files are kept for ``kept``
         seconds."""
         swapped = set()

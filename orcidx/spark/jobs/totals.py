@@ -28,7 +28,7 @@ from orcidx.spark.conditions.text_conditions import TextCondition
 from orcidx.spark.jobs.build_index import is_table
 from orcidx.spark.jobs.file_jobs import weigh
 from orcidx.spark.query.placement import place
-from orcidx.spark.query.plan import begin
+from orcidx.spark.query.plan import begin_plan
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.hadoop_files import reached, shipped
@@ -100,7 +100,7 @@ def aggregate(
     is_text = isinstance(where, str) and not is_connect(spark)
     condition = TextCondition(spark, str(where), facts.clock_zone, once=True) if is_text else where
     query = Query(path=sources, where=condition, format="orc", schema=schema, **facts.of_query)
-    rows = begin(query).rows
+    rows = begin_plan(query).rows
     assert isinstance(rows, Scan)
     if isinstance(condition, TextCondition) and not condition.last.exact:
         raise InvalidQuery(

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from orcidx.errors import Unsupported
 from orcidx.spark.conditions.relation import escaped
-from orcidx.spark.jobs.file_jobs import FileTask
+from orcidx.spark.jobs.file_jobs import FileJobTask
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.folder import Folder
@@ -86,7 +86,7 @@ class _OverBytes:
     """For ``mapInArrow``: the input has the files' paths, times and bytes. The output has the task's rows and what it
     wrote."""
 
-    task: FileTask
+    task: FileJobTask
     token: str
     rows: Mapping[str, Mapping[str, Any]]
     schema: pa.Schema
@@ -105,7 +105,7 @@ class _OverBytes:
                 yield pa.RecordBatch.from_pylist([{**made, _WRITTEN.name: written}], schema=self.schema)
 
 
-def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileTask, problem: str) -> pa.Table:
+def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileJobTask, problem: str) -> pa.Table:
     """Does what ``run_over_files`` does. ``problem``: why tasks do not open the files themselves. Raises
     ``Unsupported`` for larger files."""
     base, rows = str(task.root.location), files.to_pylist()
@@ -134,7 +134,7 @@ def _batched(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, An
         yield waiting
 
 
-def _job(spark: SparkSession, rows: Sequence[Mapping[str, Any]], task: FileTask) -> pa.Table:
+def _job(spark: SparkSession, rows: Sequence[Mapping[str, Any]], task: FileJobTask) -> pa.Table:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     base, files = str(task.root.location), task.root.filesystem

@@ -23,7 +23,7 @@ from orcidx.predicate.adapters import from_spark
 from orcidx.scanner.scan import Scan
 from orcidx.spark.conditions.query_text import may_mean_otherwise, parse_text
 from orcidx.spark.query.parts import split_orc, split_paimon
-from orcidx.spark.query.plan import Plan, assign, begin
+from orcidx.spark.query.plan import Plan, assign, begin_plan
 from orcidx.spark.query.read_query import TARGET_BYTES, Query
 from orcidx.spark.query.read_task import ReadTask
 from orcidx.spark.query.table_notes import warned_of
@@ -60,7 +60,7 @@ class OrcidxDataSource(DataSource):
                 "Spark does not give the path and options of a table to a data source in Python: use "
                 "CREATE TEMPORARY VIEW name USING orcidx OPTIONS (path '...') instead of CREATE TABLE"
             )
-        plan = begin(replace(self._query(), where=None))
+        plan = begin_plan(replace(self._query(), where=None))
         return _spark_schema(plan)
 
     @without_traceback()
@@ -212,7 +212,7 @@ class OrcidxReader(DataSourceReader):
         wanted = json_of_schema(self.schema)
         schema = arrow_schema_of(wanted)
         query = replace(self.query, columns=schema.names, retype=wanted, where=self._where(schema))
-        plan = begin(query)
+        plan = begin_plan(query)
         warned_of(plan.rows)
         for field, one in zip(schema, arrow_schema_of(plan.schema), strict=True):
             if one.type != field.type:

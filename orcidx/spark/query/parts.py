@@ -18,7 +18,7 @@ from orcidx.spark.query.read_task import broken_files_passed, gone_files_named
 from orcidx.spark.sessions.case_rule import unpruned_by_letters
 from orcidx.storage import Source
 
-__all__ = ["TaskPart", "enough", "pack", "split_orc", "split_paimon"]
+__all__ = ["TaskPart", "enough", "pack_sizes", "split_orc", "split_paimon"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def enough(parts: Sequence[TaskPart], limit: int) -> list[TaskPart]:
     return chosen
 
 
-def pack(sizes: Sequence[int], target: int) -> list[int]:
+def pack_sizes(sizes: Sequence[int], target: int) -> list[int]:
     """The bin of each part, numbered from 0. The largest parts are first, and each goes into the emptiest bin (LPT).
 
     The number of bins is the number of all bytes divided by the target, but at most one bin for each part.

@@ -27,7 +27,7 @@ from orcidx.predicate import bind
 from orcidx.scanner.file import make_scan, open_file
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import SortKey
-from orcidx.spark.query.parts import TaskPart, enough, pack
+from orcidx.spark.query.parts import TaskPart, enough, pack_sizes
 from orcidx.spark.query.read_query import Query, zoned_partitions
 from orcidx.spark.query.read_task import ReadTask, broken_files_passed
 from orcidx.spark.query.task_session import OfSession
@@ -47,7 +47,7 @@ from orcidx.spark.types.spark_types import (
 from orcidx.storage import Source, describe_source, list_sources
 from orcidx.storage.secrets import with_secrets
 
-__all__ = ["Plan", "assign", "begin", "is_table"]
+__all__ = ["Plan", "assign", "begin_plan", "reads_table"]
 
 
 LEAST_BYTES = 4 << 20
@@ -77,7 +77,7 @@ class Plan:
         return min(self.query.target_bytes, max(LEAST_BYTES, -(-(size + files * FILE_BYTES) // slots)))
 
 
-def begin(query: Query) -> Plan:
+def begin_plan(query: Query) -> Plan:
     """Lists the files and determines the schema. Opens at most one ORC file.
 
     A directory with the layout of a Paimon table is read as a table, unless ``format`` says otherwise. Raises the
@@ -87,7 +87,7 @@ def begin(query: Query) -> Plan:
     return _begin_orc(query) if table is None else _begin_paimon(query, table)
 
 
-def is_table(query: Query) -> bool:
+def reads_table(query: Query) -> bool:
     """Whether the path has the layout of a Paimon table."""
     return query.format != "orc" and _table(query) is not None
 
@@ -332,7 +332,7 @@ def assign(
     limit = plan.query.limit
     if limit is not None and not plan.order:
         parts = enough(parts, limit)
-    bins = pack([part.size + FILE_BYTES for part in parts], target_bytes)
+    bins = pack_sizes([part.size + FILE_BYTES for part in parts], target_bytes)
     packed: dict[int, list[TaskPart]] = {}
     for number, part in zip(bins, parts):
         packed.setdefault(number, []).append(part)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from orcidx.errors import StorageError, Unsupported
 from orcidx.spark.sessions.compiled_java import made
-from orcidx.spark.sessions.served import ITEM, PIECE_BYTES, items_of, parts_of, served, text_of
+from orcidx.spark.sessions.served import ITEM, PIECE_BYTES, items_of, parts_of, served_bytes, text_from_java
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import JavaObject, OnePath, Paths
 from orcidx.storage import Fingerprint, Source
@@ -66,11 +66,11 @@ class SessionFiles:
     def columns(self, listed: JavaObject) -> str:
         """Converts Spark's listing, a sequence of Hadoop's statuses, to paths, sizes, times and tags
         (``listing_of``)."""
-        return text_of(self._java.columns(listed))
+        return text_from_java(self._java.columns(listed))
 
     def list(self, url: str) -> list[Found]:
         with _sentences(url):
-            text = text_of(self._java.list(url))
+            text = text_from_java(self._java.list(url))
         return [_found(line) for line in text.split(ITEM)] if text else []
 
     def status(self, url: str) -> Found | None:
@@ -85,7 +85,7 @@ class SessionFiles:
         with _sentences(url):
             if length <= PIECE_BYTES:
                 return bytes(self._java.read(url, offset, length, known))
-            return served(lambda password: self._java.serve(url, offset, length, known, password))
+            return served_bytes(lambda password: self._java.serve(url, offset, length, known, password))
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool:
         with _sentences(url):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["ITEM", "PART", "PIECE_BYTES", "items_of", "parts_of", "served", "text_of"]
+__all__ = ["ITEM", "PART", "PIECE_BYTES", "items_of", "parts_of", "served_bytes", "text_from_java"]
 
 PIECE_BYTES = 6000
 """The bytes that one call of py4j requests, which are 8,000 letters of base64. py4j writes a longer answer in pieces of
@@ -22,9 +22,9 @@ ITEM, PART = "\x01", "\x02"
 _ESCAPED = re.compile("\x03([123])")
 
 
-def text_of(answer: str | JavaObject) -> str:
+def text_from_java(answer: str | JavaObject) -> str:
     """The text that a Java call returned, either directly or through a ``Served`` if it is long."""
-    return answer if isinstance(answer, str) else served(answer.at).decode()
+    return answer if isinstance(answer, str) else served_bytes(answer.at).decode()
 
 
 def parts_of(text: str, count: int) -> list[str]:
@@ -40,7 +40,7 @@ def items_of(text: str) -> list[str]:
     return [_ESCAPED.sub(lambda found: chr(int(found[1])), name) for name in names]
 
 
-def served(at: Callable[[bytearray], object]) -> bytes:
+def served_bytes(at: Callable[[bytearray], object]) -> bytes:
     """Bytes that the JVM serves at a port. ``at`` is a call to the JVM. It gets a password for the bytes, and returns
     the port and the number of bytes. Raises ``ConnectionError`` if the bytes do not arrive completely."""
     password = secrets.token_bytes(32)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orcidx.errors import Unsupported
 from orcidx.spark.sessions.compiled_java import made
-from orcidx.spark.sessions.served import text_of
+from orcidx.spark.sessions.served import text_from_java
 from orcidx.spark.sessions.spark_session import is_connect, require_spark
 from orcidx.spark.types.argument_types import JavaObject
 
@@ -40,10 +40,10 @@ class _Callback:
         self._answers = answers
 
     def apply(self, question: str | JavaObject, listing: JavaObject | None) -> str:
-        text = text_of(question)
+        text = text_from_java(question)
         if listing is None:
             return self._answers.indexed(text)
-        return self._answers.fallen(text, lambda: text_of(listing.get()))
+        return self._answers.fallen(text, lambda: text_from_java(listing.get()))
 
     class Java:
         implements = (_ASKED,)

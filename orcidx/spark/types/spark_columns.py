@@ -18,7 +18,7 @@ from orcidx.predicate.nodes import ExactTime
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["column_of", "is_exact"]
+__all__ = ["is_exact_in_spark", "spark_column"]
 
 _END = object()
 _INTEGERS = pa.types.is_integer
@@ -26,7 +26,7 @@ _INTEGER_LIMIT = 1 << 63
 """Integers that are pushed lie between the negative of this number and it."""
 
 
-def column_of(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
+def spark_column(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
     """The Column. None if Spark would compare differently, for example by rounding, or cannot express the predicate.
 
     The times in ``where`` have the kinds of their columns (see ``on_session_clock``). Raises ``InvalidQuery`` for an
@@ -56,7 +56,7 @@ def _column_of(part: Part, schema: pa.Schema, case_sensitive: bool) -> Column | 
     if not isinstance(part, Leaf):
         return None
     path, kind = resolve_column(part.path, schema, case_sensitive=case_sensitive)
-    if not all(is_exact(value, kind) for value in part.literals):
+    if not all(is_exact_in_spark(value, kind) for value in part.literals):
         return None
     literals = [_literal(value) for value in part.literals]
     column = F.col(".".join("`" + name.replace("`", "``") + "`" for name in path))
@@ -95,7 +95,7 @@ def _asked(column: Column, leaf: Leaf, literals: list[Column]) -> Column | None:
     return None
 
 
-def is_exact(value: object, kind: pa.DataType) -> bool:
+def is_exact_in_spark(value: object, kind: pa.DataType) -> bool:
     """Whether a literal has exactly the column's kind, so that Spark converts neither before it compares them."""
     types = pa.types
     if isinstance(value, bool):
