@@ -258,7 +258,7 @@ def _misfit(found: Any, entry: Any, data: Any) -> str | None:
     except Unsupported as error:
         return f"wrong: the column in the data file has the type {data.schema.field(name).type}: {error}"
     except CorruptFile as error:
-        return f"wrong: {error.message}" if "and the data file" in error.message else None
+        return f"wrong: {error.message}" if "but the data file has" in error.message else None
     return None
 
 

@@ -134,7 +134,7 @@ def test_check_and_repair(orcidx_command, tmp_path):
 
 def test_scan_tells_its_timing(orcidx_command):
     _, _, err = orcidx_command("scan", DEMO, "-w", "l_orderkey = 3712", "--timing")
-    assert "of processor); read 1 of 7 row groups" in err
+    assert "of processor time); read 1 of 7 row groups" in err
     assert orcidx_command("scan", DEMO, "-w", "l_orderkey = 3712")[2] == ""
 
 

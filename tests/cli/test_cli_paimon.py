@@ -250,9 +250,12 @@ def test_index_check_with_another_file_says_no(orcidx_command, tmp_path):
     assert orcidx_command("index", "check", made, str(one))[0] == 0
     for columns, told in [
         ({"x": [1, 2, 3]}, "wrong: the data file has no column"),
-        ({"id": [1, 2, 3, 4], "city": ["a", "b", "c", "d"]}, "wrong: the bitmap index has 3 rows and the data file 4"),
+        (
+            {"id": [1, 2, 3, 4], "city": ["a", "b", "c", "d"]},
+            "wrong: the bitmap index has 3 rows, but the data file has 4",
+        ),
         ({"id": [True, False, True], "city": [b"a", b"b", b"c"]}, "wrong"),
-        ({"id": [7, 8, 9], "city": ["a", "b", "c"]}, "wrong: id = 7 loses 1 row"),
+        ({"id": [7, 8, 9], "city": ["a", "b", "c"]}, "wrong: id = 7 misses 1 row"),
     ]:
         orc.write_table(pa.table(columns), other)
         code, out, _ = orcidx_command("index", "check", made, str(other))

@@ -177,7 +177,7 @@ def test_a_damaged_index_file_is_told(directory: Path, damage: str, capsys: pyte
     if damage != "one byte":
         found = describe(None, directory)
         assert found.states == {"fresh": 4, "error": 1, "damaged": 1}
-        assert "2.orc: its index file is missing or truncated" in str(found)
+        assert "2.orc: the index file is missing or truncated" in str(found)
     assert "1 damaged" in _output(capsys, "index", "describe", str(directory), "--verify")
 
 
