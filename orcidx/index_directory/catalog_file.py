@@ -136,9 +136,6 @@ def _damage_of(call: Callable[[], T]) -> T:
     try:
         return call()
     except (CorruptFile, Unsupported, InvalidQuery) as error:
-        kind = (
-            ""
-            if error.message.startswith(("a catalog", "the file is not a catalog"))
-            else "the file is not a catalog: "
-        )
+        named = ("a catalog", "the checksum of the catalog", "the file is not a catalog")
+        kind = "" if error.message.startswith(named) else "the file is not a catalog: "
         raise CorruptFile(f"{kind}{error.message}; build the indexes again", column=error.column) from error

@@ -285,7 +285,7 @@ def test_the_headline_counts_all_files(tmp_path, monkeypatch):
     assert "<b>70</b><span>rows</span>" in page
     assert "<b>7</b><span>stripes</span>" in page
     assert f"<b>{size_text(size)}</b><span>stored</span>" in page
-    assert "Of the first 3 of 7 files." in page
+    assert "This shows the first 3 of 7 files." in page
 
 
 def test_notes_that_differ_in_a_number_are_one_line():

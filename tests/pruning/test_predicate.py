@@ -127,11 +127,11 @@ def test_python_and_or_not_are_refused(attempt):
 @pytest.mark.parametrize(
     ("attempt", "message"),
     [
-        (lambda: col(), "named by"),
-        (lambda: col(""), "named by"),
+        (lambda: col(), "the name of a column"),
+        (lambda: col(""), "the name of a column"),
         (lambda: col("a").is_in([col("b")]), "is not a literal"),
         (lambda: col("a") == [1], "not a literal"),
-        (lambda: col("a").is_in("abc"), "several values"),
+        (lambda: col("a").is_in("abc"), "a list of values"),
         (lambda: Leaf(("a",), Op.BETWEEN, (1,)), "takes 2"),
         (lambda: parse(col("a")), "for a boolean column write"),
         (lambda: parse(5), "not a predicate"),

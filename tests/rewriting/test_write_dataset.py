@@ -135,7 +135,7 @@ def test_a_second_call_writes_nothing(tmp_path):
     assert [one.written for one in first.files + second.files] == [True] * 7 + [False] * 7
     assert before == {name: os.stat(tmp_path / name).st_mtime_ns for name in data_files(tmp_path)}
     fewer, more = TABLE.slice(0, ROWS - 1), pa.concat_tables([TABLE, TABLE.slice(0, 9)])
-    for other, words in ((fewer, "missing"), (more, "more"), (table(seed=3), "others")):
+    for other, words in ((fewer, "missing"), (more, "more"), (table(seed=3), "orc differ")):
         with pytest.raises(InvalidQuery, match=words):
             orcidx.write_dataset(other, tmp_path, partition_by="city", job="monday")
     with pytest.raises(InvalidQuery, match="other options"):
@@ -231,7 +231,7 @@ def test_memory_is_shared_by_the_open_files(tmp_path, monkeypatch):
 def test_bad_input(tmp_path):
     for given, words in (
         ({"partition_by": "town"}, "no column 'town'"),
-        ({"partition_by": "x"}, "no text that every reader"),
+        ({"partition_by": "x"}, "not every reader"),
         ({"partition_by": ["city", "city"]}, "twice"),
         ({"max_file_bytes": 1}, "64 KiB"),
         ({"partition_by": "id", "max_partitions": 5}, "more than 5 partitions"),
