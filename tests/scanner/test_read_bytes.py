@@ -133,7 +133,7 @@ def test_a_small_file_is_read_whole(tmp_path: Path) -> None:
     told = scan.explain()
     size = (tmp_path / "a.orc").stat().st_size
     assert told.read_bytes == size > told.funnel[-1].before
-    assert "1 file whole" in str(told)
+    assert "1 file read completely" in str(told)
     assert told.to_dict()["read_bytes"] == size
     with scan.to_batches() as batches:
         list(batches)
