@@ -60,7 +60,7 @@ def test_what_an_old_spark_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(Unsupported, match=r"Spark 4\.0.*createOrReplaceTempView"):
         register(None)
     monkeypatch.setattr(sessions, "spark_version", lambda: (3, 4))
-    with pytest.raises(Unsupported, match=r"pyspark 3\.5 or later, and 3\.4 is"):
+    with pytest.raises(Unsupported, match=r"pyspark 3\.5 or later, but 3\.4 is"):
         sessions.require_spark()
 
 
