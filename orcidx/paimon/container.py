@@ -150,7 +150,9 @@ def read_container(body: Body) -> Container:
             if start != EMPTY:
                 if start < head_length or length < 0:
                     raise CorruptFile(
-                        f"the {kind} index of {column} cannot have {length} bytes at {start}", column=column
+                        f"the {kind} index of {column} has {length} bytes at byte {start}; it must begin at byte "
+                        f"{head_length} or later, and its length must not be negative",
+                        column=column,
                     )
                 payload = body.part(start, length)
             found[column, kind] = Entry(column, kind, payload, start)

@@ -79,8 +79,8 @@ def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
         return swaps, float(found.get("kept_until", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFile(
-            "this mark of a swap is damaged; the rows of the files that it names are already in other files: "
-            "orcidx.spark.recover ends the rewrite",
+            "this record of a rewrite that has not finished is damaged. The directory holds some rows twice: "
+            "call orcidx.spark.recover to finish the rewrite",
             file=place,
         ) from error
 
