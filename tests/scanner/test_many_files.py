@@ -112,7 +112,7 @@ def test_partition_types_follow_all_values(tmp_path):
     assert table.to_pydict() == {"k": ["02", "1", "x"], "n": [1, 1, 1]}
     typed = pa.schema([("id", pa.int64()), ("n", pa.int8()), ("k", pa.string())])
     assert orcidx.scan(tmp_path, schema=typed).to_table().column("n").to_pylist() == [1, 1, 1]
-    with pytest.raises(InvalidQuery, match="k=x is no int32") as caught:
+    with pytest.raises(InvalidQuery, match="k=x is not a valid int32") as caught:
         orcidx.scan(tmp_path, schema=pa.schema([("k", pa.int32())]))
     assert caught.value.file.endswith("a.orc")
     assert caught.value.column == "k"

@@ -160,7 +160,7 @@ def test_a_paimon_index_rules_keys_out(stored: bytes) -> None:
     absent = [n / 2 + 0.25 for n in range(100)]
     for spec in ({"bitmap": {"float": {}}}, {"bloom-filter": {"float": {"items": ROWS, "fpp": 0.001}}}):
         data = paimon.build_file_index(TABLE.select(["float"]), spec).to_bytes()
-        reason = f"the index has no row of it (Paimon {next(iter(spec))} index)"
+        reason = f"the index has no row with it (Paimon {next(iter(spec))} index)"
         with orcidx.open(stored) as file:
             assert all(file.may_contain("float", TABLE["float"], file_index=data).to_pylist())
             found = file.explain_keys("float", absent, file_index=data)
@@ -250,4 +250,4 @@ def test_the_command_asks_the_index_directory(stored: bytes, tmp_path: Path, orc
     path.write_bytes(stored)
     index_here(tmp_path, {"bitmap": {"float": {}}})
     code, out, _ = orcidx_command("may-contain", str(path), "float", "0.25")
-    assert (code, out.splitlines()[1]) == (1, "0.25\tno\tthe index has no row of it (Paimon bitmap index)")
+    assert (code, out.splitlines()[1]) == (1, "0.25\tno\tthe index has no row with it (Paimon bitmap index)")

@@ -124,7 +124,7 @@ def test_instants_that_a_jvm_moved(spark: Any, paimon_java: Any, jvm_in: Any) ->
     moments = [moment.replace(tzinfo=dt.UTC) for moment in moments]
     with jvm_in(zone):
         paimon_java.write_instants(name, [(m - EPOCH) // dt.timedelta(microseconds=1) for m in moments])
-    with pytest.warns(RuntimeWarning, match="at: instants are returned as the ORC files have them.*jvm_zone="):
+    with pytest.warns(RuntimeWarning, match="at: the instants are returned as they are in the ORC files.*jvm_zone="):
         stored = read(spark, folder)
     assert "jvm_zone=" in str(why(stored))
     assert collected(stored)["at"].to_pylist() != moments
