@@ -18,11 +18,20 @@ from orcidx.errors import StorageError
 from orcidx.storage.failures import translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.sources import describe_source
-from orcidx.storage.stores import AT_HAND, IN_NO_STORE, Found, Source, Store, of_object, store_class
+from orcidx.storage.stores import AT_HAND, IN_NO_STORE, Found, Source, Store, alike, of_object, store_class
 from orcidx.storage.unfinished_swaps import is_mark, settled_listing
 from orcidx.threads.tasks import side_by_side
 
-__all__ = ["expand_objects", "glob_base", "is_hidden", "is_pattern", "is_visible", "list_sources", "of_version"]
+__all__ = [
+    "expand_objects",
+    "glob_base",
+    "is_hidden",
+    "is_pattern",
+    "is_visible",
+    "list_sources",
+    "names_in",
+    "of_version",
+]
 
 _MAGIC = re.compile(r"[*?\[]")
 _LISTED_AT_ONCE = 16
@@ -74,6 +83,19 @@ def list_sources(
     return [
         found for expanded in side_by_side(_expand, described, min(_LISTED_AT_ONCE, len(remote))) for found in expanded
     ]
+
+
+def names_in(directory: Source) -> list[str]:
+    """The names of the files in a directory, whose versions are not needed. Raises the errors of ``list_sources``."""
+    if directory.kind != "path":
+        return [source.name.replace("\\", "/").rpartition("/")[2] for source in list_sources(directory)]
+    try:
+        with os.scandir(directory.location) as entries:
+            return [entry.name for entry in entries if entry.is_file()]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        raise
+    except OSError as error:
+        raise StorageError(f"reading the list of files: {error}", file=directory.name) from error
 
 
 def _is_many(sources: Any) -> bool:
@@ -177,8 +199,4 @@ def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:
 
 def of_version(source: Source, version: Fingerprint | None) -> Source:
     """The source with the version that a listing gave."""
-    # dataclasses.replace takes as long as reading the tail of a small file does.
-    found = object.__new__(Source)
-    size = None if version is None else version.size
-    found.__dict__.update(source.__dict__, size=size, listed=version)
-    return found
+    return alike(source, size=None if version is None else version.size, listed=version)

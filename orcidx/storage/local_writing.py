@@ -156,9 +156,15 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
+def make_directory(path: str) -> None:
+    """Makes a directory and those above it, unless it is there."""
+    if not os.path.isdir(path):  # makedirs asks the system four times about a directory that is there
+        os.makedirs(path, exist_ok=True)
+
+
 def put_file(path: str, data: bytes, *, mode: int = _NEW_FILE_MODE) -> None:
     """Writes a file, and replaces an existing file."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    make_directory(os.path.dirname(path))
     place = Place.of(path, path)
     temporary = temporary_name(place.path)
     try:
@@ -173,7 +179,7 @@ def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW
     replace a file."""
     if os.path.lexists(path):
         return False
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    make_directory(os.path.dirname(path))
     temporary = temporary_name(path)
     try:
         _write_new(Place(path, None), temporary, data, mode)

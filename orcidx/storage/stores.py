@@ -35,6 +35,7 @@ __all__ = [
     "Source",
     "Store",
     "Upload",
+    "alike",
     "in_filesystem",
     "is_url",
     "of_object",
@@ -125,8 +126,7 @@ class Source:
         Source
         """
         name, location = f"{self.name.rstrip('/')}/{path}", f"{str(self.location).rstrip('/')}/{path}"
-        ships = self.ships_secrets
-        return Source(name, self.kind, location, self.storage_options, self.filesystem, self.root, ships_secrets=ships)
+        return alike(self, name=name, location=location, size=None, listed=None)
 
     @property
     def in_store(self) -> bool:
@@ -210,6 +210,13 @@ class Source:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def alike(source: Source, **fields: Any) -> Source:
+    """The source with other values of some fields. ``dataclasses.replace`` takes longer than reading a small file."""
+    found = object.__new__(Source)
+    found.__dict__.update(source.__dict__, **fields)
+    return found
 
 
 @dataclass(frozen=True)

@@ -251,8 +251,10 @@ def _deflate(block: memoryview) -> bytes:
 
 
 def _zstandard(block: memoryview) -> bytes:
-    pieces, size = [], 0
-    with zstandard.ZstdDecompressor().stream_reader(bytes(block)) as stream:
+    pieces, size, frame = [], 0, bytes(block)
+    if 0 <= zstandard.frame_content_size(frame) <= _PIECE_BYTES:
+        return zstandard.ZstdDecompressor().decompress(frame)
+    with zstandard.ZstdDecompressor().stream_reader(frame) as stream:
         # stream.read(n) allocates n bytes, so the pieces are small
         while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE_BYTES)):
             pieces.append(piece)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from orcidx.errors import CommitConflict, CommitUncertain, CorruptFile, OrcidxError, Unsupported
-from orcidx.paimon.json_object import parse_json_object
 from orcidx.paimon_table.commit.candidate import Candidate, Change
 from orcidx.paimon_table.commit.commit_options import LARGEST_IDENTIFIER, CommitOptions
 from orcidx.paimon_table.commit.orphans import discard, take_back, taking_back
 from orcidx.paimon_table.commit.renames import PATIENCE_SECONDS, Overwritten, await_renames
 from orcidx.paimon_table.commit.table_state import TableState
 from orcidx.paimon_table.metadata.files import TableFiles
+from orcidx.paimon_table.metadata.snapshot import parse_document
 from orcidx.storage.folder import Folder
 
 __all__ = ["Attempt", "ChangeName", "SnapshotCreation", "document_of"]
@@ -66,7 +66,7 @@ class ChangeName:
 def document_of(files: TableFiles, number: int) -> dict[str, Any] | None:
     """A snapshot's JSON. None if there is no such snapshot."""
     try:
-        return files.parsed(f"snapshot/snapshot-{number}", lambda data: parse_json_object(data, "snapshot"))
+        return files.parsed(f"snapshot/snapshot-{number}", parse_document)
     except FileNotFoundError:
         return None
 
@@ -154,7 +154,7 @@ class SnapshotCreation:
         """Reads the snapshot with the candidate's number, which any writer may have created."""
         try:
             data = self.folder.read(f"snapshot/snapshot-{candidate.document['id']}")
-            return None if data is None else parse_json_object(data, "snapshot")
+            return None if data is None else parse_document(data)
         except (OSError, CorruptFile) as error:
             raise self.name.signed(_unknown(candidate, failure or error)) from error
 

@@ -10,8 +10,9 @@ from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, StorageError
 from orcidx.paimon.small_files import read_whole
 from orcidx.paimon_table.metadata.schema import TableSchema, parse_schema
 from orcidx.paimon_table.metadata.snapshot import Snapshot, parse_hint, parse_snapshot
-from orcidx.storage import OneSource, Source, describe_source, list_sources
+from orcidx.storage import OneSource, Source, describe_source
 from orcidx.storage.inside import in_one_store, is_inside
+from orcidx.storage.listing import names_in
 from orcidx.threads.tasks import side_by_side
 
 __all__ = ["TableFiles"]
@@ -146,10 +147,9 @@ class TableFiles:
     def _listed(self, directory: str, prefix: str) -> list[int]:
         """The numbers of the files in a directory whose names consist of ``prefix`` and a number."""
         try:
-            sources = list_sources(self.source(directory))
+            names = names_in(self.source(directory))
         except FileNotFoundError:
             return []
-        names = [source.name.replace("\\", "/").rpartition("/")[2] for source in sources]
         texts = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
         return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 

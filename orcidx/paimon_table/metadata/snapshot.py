@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from orcidx.errors import CorruptFile
 from orcidx.paimon.json_object import parse_json_object
 
-__all__ = ["FIELDS", "LONG_LIMIT", "Snapshot", "is_file_name", "parse_hint", "parse_snapshot", "snapshot_of"]
+__all__ = [
+    "FIELDS",
+    "LONG_LIMIT",
+    "Snapshot",
+    "is_file_name",
+    "parse_document",
+    "parse_hint",
+    "parse_snapshot",
+    "snapshot_of",
+]
 
 FIELDS = frozenset(
     """version uuid id schemaId baseManifestList baseManifestListSize deltaManifestList deltaManifestListSize
@@ -25,6 +35,8 @@ _KINDS: Mapping[str, Any] = {
 """The fields that orcidx reads."""
 _OPTIONAL = frozenset(("indexManifest", "commitKind", "totalRecordCount", "timeMillis"))
 _FILE_NAMES = frozenset(("baseManifestList", "deltaManifestList", "indexManifest"))
+KEPT_SNAPSHOTS, LARGEST_KEPT_SNAPSHOT = 8, 16 << 10
+"""The number of parsed snapshots that are kept, and the most bytes of a snapshot that is kept."""
 LONG_LIMIT = 1 << 63
 """A Java long is at least ``-LONG_LIMIT`` and less than ``LONG_LIMIT``."""
 
@@ -50,7 +62,19 @@ class Snapshot:
 
 def parse_snapshot(data: bytes | memoryview) -> Snapshot:
     """Reads a snapshot file. Raises ``CorruptFile``."""
-    return snapshot_of(parse_json_object(data, "snapshot"))
+    return snapshot_of(parse_document(data))
+
+
+def parse_document(data: bytes | memoryview) -> dict[str, Any]:
+    """Reads the JSON object of a snapshot file. It must not be changed. Raises ``CorruptFile``. The latest objects are
+    kept, because a change reads the same snapshot several times."""
+    text = bytes(data)
+    return _kept_document(text) if len(text) <= LARGEST_KEPT_SNAPSHOT else _kept_document.__wrapped__(text)
+
+
+@lru_cache(KEPT_SNAPSHOTS)
+def _kept_document(text: bytes) -> dict[str, Any]:
+    return parse_json_object(text, "snapshot")
 
 
 def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
