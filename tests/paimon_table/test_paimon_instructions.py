@@ -1,0 +1,63 @@
+"""The cost of reading and changing a small Paimon table in machine instructions, which valgrind's callgrind counts.
+
+The number of instructions depends on how Python was built. So it is divided by the instructions of a fixed piece of
+plain Python, which the same process runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+VALGRIND = shutil.which("valgrind")
+RECORDED = {"lookup": 0.265, "append": 0.505, "delete": 0.49}
+"""Instructions of each step divided by those of the yardstick, with Python 3.11. Before calls and instructions were
+reduced (145d4f3), the same steps took 0.870, 1.432 and 1.634."""
+MARGIN = 1.05 if sys.version_info[:2] == (3, 11) else 1.25
+"""How much more a step may take. Two runs of the same code differ by up to 0.5 %. Other versions of Python execute the
+yardstick and the steps with other numbers of instructions."""
+
+_MARKS = """
+#include <valgrind/callgrind.h>
+void begin(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
+void end(void) { CALLGRIND_DUMP_STATS; CALLGRIND_STOP_INSTRUMENTATION; }
+"""
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(VALGRIND is None, reason="no valgrind here (Debian: valgrind)"),
+]
+
+
+@pytest.fixture(scope="module")
+def instructions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """Those of each step, in the main thread."""
+    folder = tmp_path_factory.mktemp("instructions")
+    source, marks, out = folder / "marks.c", folder / "marks.so", folder / "out"
+    source.write_text(_MARKS)
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", marks, source], check=True)
+    counting = [VALGRIND, "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
+    script = Path(__file__).with_name("counted_steps.py")
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    command = [*counting, sys.executable, script, marks, folder]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert run.returncode == 0, run.stderr[-3000:]
+    counts = {}
+    for number, name in enumerate(run.stdout.split(), 1):
+        found = re.search(r"^summary: (\d+)$", Path(f"{out}.{number}").read_text(), re.MULTILINE)
+        assert found is not None
+        counts[name] = int(found[1])
+    return counts
+
+
+@pytest.mark.parametrize("step", RECORDED)
+def test_instructions(instructions: dict[str, int], step: str) -> None:
+    found = instructions[step] / instructions["yardstick"]
+    assert found <= RECORDED[step] * MARGIN, f"{step}: {found:.2f} times the yardstick, recorded {RECORDED[step]}"
