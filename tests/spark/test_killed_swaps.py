@@ -82,7 +82,7 @@ def check_killed(spark: Any, directory: Path, *, kept: bool) -> bool:
         for lease in leases:  # a busy machine is slower than a lease
             lease.write_text(json.dumps({"until": time.time() + 60}))
         for call in (orcidx_spark.rewrite, orcidx_spark.recover):
-            with pytest.raises(StorageError, match="its lease lasts"):
+            with pytest.raises(StorageError, match="its lease ends"):
                 call(spark, str(directory))
     assert before == {name: os.stat(directory / name).st_mtime_ns for name in data_files(directory)}, "it only reads"
     return twice
