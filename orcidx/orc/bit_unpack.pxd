@@ -55,16 +55,16 @@ cdef extern from *:
 # Whether the processor has AVX2 and ORCIDX_SIMD is not "none".
 cdef bint use_avx2
 
-# n values of `width` bits, most significant bit first, to `out`; `width` is 1..24, 26, 28, 30, 32, 40, 48, 56 or 64.
-# Up to 56 bytes after the last value may be loaded, and up to 7 values after the n values may be stored.
+# Unpacks n values of `width` bits, most significant bit first, to `out`. `width` is 1..24, 26, 28, 30, 32, 40, 48, 56
+# or 64. Up to 56 bytes after the last value may be loaded, and up to 7 values after the n values may be stored.
 cdef void unpack_plain(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
-# The same for values that are zigzag coded.
+# The same for zigzag-coded values.
 cdef void unpack_zigzag(const uint8_t* p, uint64_t* out, int n, int width) noexcept nogil
 
-# Decodes whole runs of version 2 from `at` on, as long as they end before `end` (64 bytes after it may be loaded) and
-# fit `n` values. Moves `at` after them and returns the number of decoded values. More values, up to n, may have been
-# stored. Stops if room or bytes run short, at PATCHED_BASE, and at anything unusual. The caller then decodes one run by
-# itself.
+# Decodes whole runs of version 2 from `at` on, as long as they end before `end` and fit into `n` values. 64 bytes after
+# `end` may be loaded. Moves `at` after these runs and returns the number of decoded values. More values, up to n, may
+# have been stored. The function stops if space or bytes run out, at a PATCHED_BASE run, and at anything unusual. The
+# caller then decodes one run by itself.
 cdef int64_t runs_int64(const uint8_t** at, const uint8_t* end, int64_t* out, int64_t n, bint zigzag) noexcept nogil
-# The same. It also stops before a run whose values may not fit 32 bits (signed, or unsigned without zigzag).
+# The same. It also stops before a run whose values may not fit into 32 bits (signed, or unsigned without zigzag).
 cdef int64_t runs_int32(const uint8_t** at, const uint8_t* end, int32_t* out, int64_t n, bint zigzag) noexcept nogil

@@ -1,17 +1,17 @@
 """Bit unpacking, and decoding of several whole runs of version 2 in a row.
 
 Values of one width are packed most significant bit first. In portable C each value needs an unaligned load of 8 bytes,
-a shift and a mask, because the offset in the byte plus the width never exceeds 64 bits. With AVX2 one byte shuffle
-moves eight values to their lanes, or four values of a width that needs 64 bits. The loops are compiled once for each
-width, and chosen when the module is loaded.
+a shift and a mask, because the bit offset in the byte plus the width never exceeds 64. With AVX2 one byte shuffle moves
+eight values to their lanes, or four values of a width that needs 64 bits. The loops are compiled once for each width.
+The variant is chosen when the module is loaded.
 
-``runs_int32`` and ``runs_int64`` decode one run after the other in the simple case: the run and the bytes that may be
-loaded after it are in memory, there is room for whole vectors, and the values fit 32 bits. They stop before the first
-other run, which ``int_rle`` then decodes. Writers cut random data into runs of five values, because an accidental
-repetition of three values ends a run. For such data a branch for each kind of run takes longer than the values. So
-short repeats, short literals and repeats of a small value are decoded by the same instructions. These shift one word of
-64 bits by the position of each value in it; the values of a repetition are all at the same position. This takes 9 ns a
-run instead of 35 ns.
+``runs_int32`` and ``runs_int64`` decode one run after the other in the simple case. In this case the run and the bytes
+that may be loaded after it are in memory, whole vectors fit into the output, and the values fit into 32 bits. The
+functions stop before the first run of another kind, which ``int_rle`` then decodes. Writers cut random data into runs
+of five values, because an accidental repetition of three values ends a run. For such data a branch for each kind of run
+takes longer than the values. So the same instructions decode short repeats, short literals and repeats of a small
+value. These instructions shift one word of 64 bits by the position of each value in it. The values of a repetition are
+all at the same position. This takes 9 ns a run instead of 35 ns.
 """
 
 import os
@@ -20,7 +20,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from *:
     """
-    /* The width is a constant at every call. Offset in the byte + width <= 64, so one load holds every value. */
+    /* The width is a constant at every call. The bit offset in the byte plus the width is at most 64, so one load
+       contains every value. */
     #define ORCIDX_BYTE(k) ((k) * width >> 3)
     #define ORCIDX_BIT(k) ((k) * width & 7)
     #define ORCIDX_MASK (~(uint64_t)0 >> ((64 - width) & 63))
@@ -58,7 +59,7 @@ cdef extern from *:
     #define ORCIDX_AVX2 __attribute__((target("avx2")))
     #define ORCIDX_BYTES4(b) (b) + 3, (b) + 2, (b) + 1, (b)
     #define ORCIDX_BYTES8(b) (b) + 7, (b) + 6, (b) + 5, (b) + 4, (b) + 3, (b) + 2, (b) + 1, (b)
-    /* Offset in the byte + width <= 32 */
+    /* The bit offset in the byte plus the width is at most 32. */
     #define ORCIDX_NARROW(width) ((width) <= 28 || (width) == 32)
 
     ORCIDX_AVX2 ORCIDX_INLINE __m256i orcidx_two_loads(const uint8_t* p, int first, int second) {
@@ -74,7 +75,7 @@ cdef extern from *:
             _mm256_setzero_si256(), _mm256_and_si256(v, _mm256_set1_epi64x(1))));
     }
 
-    /* Eight values of a narrow width, in 32 bits each. */
+    /* Loads eight values of a narrow width, with 32 bits for each. */
     ORCIDX_AVX2 ORCIDX_INLINE __m256i orcidx_eight(const uint8_t* p, int width, int zigzag) {
         const int half = ORCIDX_BYTE(4), top = 32 - width;
         __m256i v = _mm256_shuffle_epi8(orcidx_two_loads(p, 0, half), _mm256_setr_epi8(
@@ -90,7 +91,7 @@ cdef extern from *:
         }
         return zigzag ? orcidx_unzigzag32(v) : v;
     }
-    /* Four values of any width, from value k of eight on, in 64 bits each. */
+    /* Loads four values of any width, from value k of eight on, with 64 bits for each. */
     ORCIDX_AVX2 ORCIDX_INLINE __m256i orcidx_four(const uint8_t* p, int k, int width, int zigzag) {
         const int low = ORCIDX_BYTE(k + 1) - ORCIDX_BYTE(k), high = ORCIDX_BYTE(k + 3) - ORCIDX_BYTE(k + 2);
         const int top = 64 - width;
@@ -132,7 +133,7 @@ cdef extern from *:
     ORCIDX_AVX2 ORCIDX_BY_WIDTH(orcidx_plain32, uint32_t, ORCIDX_WIDTHS_32, orcidx_unpack32, 0)
     ORCIDX_AVX2 ORCIDX_BY_WIDTH(orcidx_zigzag32, uint32_t, ORCIDX_WIDTHS_32, orcidx_unpack32, 1)
 
-    /* Sixteen values out of one word: value k lies k * stride bits below the top. */
+    /* Takes sixteen values from one word. Value k is k * stride bits below the top. */
     ORCIDX_AVX2 ORCIDX_INLINE void orcidx_sixteen(uint64_t bits, int width, int stride, int zigzag, __m256i* v) {
         __m256i word = _mm256_set1_epi64x((long long)bits);
         __m256i mask = _mm256_set1_epi64x((long long)ORCIDX_MASK);
@@ -146,7 +147,7 @@ cdef extern from *:
         }
     }
 
-    /* A varint of up to 8 bytes: its size, or 0. */
+    /* Reads a varint of up to 8 bytes. Returns its size, or 0 if it is longer. */
     ORCIDX_INLINE int orcidx_short_varint(const uint8_t* p, uint64_t* value) {
         uint64_t word = orcidx_load_little(p), stops = ~word & 0x8080808080808080ull;
         int i, size;
@@ -160,7 +161,7 @@ cdef extern from *:
     static const uint8_t orcidx_widths[32] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
         17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32, 40, 48, 56, 64};
 
-    /* A DELTA run at p: its size in bytes, or 0 of one for which this is not the place. */
+    /* Decodes the DELTA run at p. Returns its size in bytes, or 0 if this function cannot decode it. */
     #define ORCIDX_DELTA(NAME, T, WIDE, PLAIN) \\
     ORCIDX_AVX2 static int64_t NAME(const uint8_t* p, const uint8_t* end, T* out, int64_t room, int zigzag) { \\
         int code = p[0] >> 1 & 31, count = ((p[0] & 1) << 8 | p[1]) + 1, width = orcidx_widths[code], i, n, m; \\
@@ -200,7 +201,8 @@ cdef extern from *:
         for (i = 0; i < 2; i++) \\
             _mm256_storeu_si256((__m256i*)((out) + 8 * i), orcidx_low_halves(v[2 * i], v[2 * i + 1]));
 
-    /* Runs from *at on, as long as they lie before end and fit n values with what is stored behind them. */
+    /* Decodes runs from *at on, as long as they end before end, and as long as the values and the extra values that
+       are stored after them fit into n values. */
     #define ORCIDX_RUNS(NAME, T, ZIGZAG, WIDEST, UNPACK, DELTA, STORE) \\
     ORCIDX_AVX2 static int64_t NAME(const uint8_t** at, const uint8_t* end, T* out, int64_t n) { \\
         const uint8_t* p = *at; \\
@@ -209,14 +211,14 @@ cdef extern from *:
             int kind = p[0] >> 6, code = p[0] >> 1 & 31, bytes = (p[0] >> 3) + 1, i; \\
             int count = ((p[0] & 1) << 8 | p[1]) + 1, width, stride, head; \\
             int64_t size; \\
-            if (kind <= 1) {                /* short repeat or direct, without a branch */ \\
+            if (kind <= 1) {                /* a short repeat or a direct run, without a branch */ \\
                 int direct = orcidx_widths[code]; \\
                 width = kind ? direct : 8 * bytes; \\
                 stride = kind ? direct : 0; \\
                 count = kind ? count : (p[0] & 7) + 3; \\
                 head = 1 + kind; \\
                 size = head + (kind ? (count * direct + 7) >> 3 : bytes); \\
-            } else if (kind == 3 && code == 0 && p[2] < 128 && p[3] == 0) {  /* a small value repeated */ \\
+            } else if (kind == 3 && code == 0 && p[2] < 128 && p[3] == 0) {  /* a repeated small value */ \\
                 width = 8; \\
                 stride = 0; \\
                 head = 2; \\

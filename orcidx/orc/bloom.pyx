@@ -1,11 +1,12 @@
-"""Bloom filters of row groups: the two hash functions of ORC, and probing all filters of a column at once.
+"""Bloom filters of row groups. The module has ORC's two hash functions, and tests all filters of a column at once.
 
     BloomFilterIndex   repeated BloomFilter, one per row group, parallel to the entries of ROW_INDEX
     BloomFilter        1 numHashFunctions (varint), 2 bitset (fixed64 words), 3 utf8bitset (bytes; words little-endian)
 
-Text and bytes are hashed with a 64-bit, single-lane variant of Murmur3 (seed 104729; not the upper half of the standard
-128-bit output), numbers with Thomas Wang's 64-bit hash with arithmetic right shifts. The halves of the hash, as signed
-32-bit numbers h1 (low) and h2 (high), give k bits: c = h1 + i * h2 for i = 1..k, ~c where negative, modulo the bits.
+Text and bytes are hashed with a 64-bit, single-lane variant of Murmur3 (seed 104729). This is not the upper half of the
+standard 128-bit output. Numbers are hashed with Thomas Wang's 64-bit hash with arithmetic right shifts. The halves of
+the hash, as signed 32-bit numbers h1 (low) and h2 (high), give k bits. Bit number i, for i = 1..k, is c = h1 + i * h2,
+or ~c if c is negative, modulo the number of bits.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -25,8 +26,8 @@ cdef uint64_t C1 = 0x87C37B91114253D5ULL
 cdef uint64_t C2 = 0x4CF5AD432745937FULL
 
 MOST_HASHES = 64
-"""Filters with more hash functions than this are refused: the bytes are no filter. The file over1k_bloom.orc has a
-layout from before the format was final."""
+"""Filters with more hash functions than this are refused, because such bytes are not a valid filter. The file
+over1k_bloom.orc has a layout from before the format was final."""
 
 
 cdef inline uint64_t rotate(uint64_t value, int bits) noexcept nogil:
@@ -84,7 +85,7 @@ def hash_integers(values):
 def hash_bytes(offsets, data):
     """Murmur hashes of n byte strings, as an int64 array.
 
-    ``offsets``: n + 1 integers, string i is data[offsets[i]:offsets[i + 1]], as in Arrow's binary layout.
+    ``offsets``: n + 1 integers. String i is data[offsets[i]:offsets[i + 1]], as in Arrow's binary layout.
     """
     cdef const int64_t[::1] bounds = np.ascontiguousarray(offsets, np.int64)
     cdef const uint8_t[::1] raw = memoryview(data).cast("B")
@@ -95,7 +96,7 @@ def hash_bytes(offsets, data):
     cdef Py_ssize_t i
     for i in range(count):
         if not 0 <= bounds[i] <= bounds[i + 1] <= raw.shape[0]:
-            raise ValueError("an offset lies outside the data")
+            raise ValueError("an offset is outside the data")
     with nogil:
         for i in range(count):
             out[i] = <int64_t>murmur(base + bounds[i], bounds[i + 1] - bounds[i])
@@ -103,7 +104,7 @@ def hash_bytes(offsets, data):
 
 
 cdef bint test_bits(const uint8_t* bits, uint64_t size, int hashes, uint64_t hash) noexcept nogil:
-    """Whether all bits of a hash are set. ``size``: the number of bits, not 0."""
+    """Whether all bits of a hash are set. ``size`` is the number of bits. It must not be 0."""
     cdef uint32_t low = <uint32_t>hash
     cdef uint32_t high = <uint32_t>(hash >> 32)
     cdef uint32_t combined = low
@@ -122,9 +123,10 @@ cdef bint test_bits(const uint8_t* bits, uint64_t size, int hashes, uint64_t has
 
 
 cdef class BloomFilters:
-    """The filters of one column of a stripe, one per row group.
+    """The filters of one column of a stripe, one for each row group.
 
-    ``reasons``: for each filter why it cannot be used; None if it can be. An unusable filter may contain everything.
+    ``reasons``: for each filter the reason why it cannot be used, or None if it can be used. An unusable filter counts
+    as one that may contain everything.
     """
 
     cdef const uint8_t[::1] _bits
@@ -156,8 +158,8 @@ cdef class BloomFilters:
             self._bits = self._packed
 
     cdef object _read(self, Cursor cursor, Py_ssize_t i):
-        """Records where filter ``i`` is; returns why it cannot be used. A bitset of words is packed in a copy of the
-        buffer, from the start of its own message on."""
+        """Records where filter ``i`` is. Returns the reason why it cannot be used, or None. If the bitset is stored as
+        words, they are packed in a copy of the buffer, from the start of the filter's own message."""
         cdef Field field
         cdef uint64_t hashes = 0
         cdef int64_t start = cursor.at
@@ -166,7 +168,7 @@ cdef class BloomFilters:
         cdef int64_t utf8_size = 0
         while cursor.at < cursor.end:
             if not read_field(&cursor, &field):
-                raise CorruptFile(f"the BloomFilterIndex breaks off or holds no protobuf field at its byte {cursor.at}")
+                raise CorruptFile(f"the BloomFilterIndex is truncated or has no protobuf field at its byte {cursor.at}")
             if field.number == 1 and field.wire_type == VARINT:
                 hashes = field.value
             elif field.number == 2 and field.wire_type in (FIXED64, LENGTH) and utf8_start < 0:
@@ -175,7 +177,7 @@ cdef class BloomFilters:
                 utf8_start = field.start
                 utf8_size = <int64_t>field.value
             elif field.number == 3:
-                return "a layout from before the format was final"
+                return "the filter has a layout from before the format was final"
         if not 0 < hashes <= MOST_HASHES:
             return f"{hashes} hash functions are impossible"
         if utf8_start < 0:
@@ -188,7 +190,7 @@ cdef class BloomFilters:
         return None
 
     cdef int64_t _pack(self, Field field, int64_t at):
-        """Writes one word, or several packed words, at ``at``, which is never after the field itself."""
+        """Writes one word, or several packed words, at ``at``. This position is never after the field itself."""
         cdef uint8_t[::1] out
         if self._packed is None:
             self._packed = bytearray(self._bits)
@@ -241,8 +243,8 @@ cdef class BloomFilters:
         return result.view(np.bool_)
 
     def bits(self, Py_ssize_t group):
-        """The set bits of one filter, in order. None are returned if it cannot be used."""
+        """The positions of the set bits of one filter, in order. Empty if the filter cannot be used."""
         if not 0 <= group < len(self):
-            raise IndexError(f"no filter {group}")
+            raise IndexError(f"there is no filter {group}")
         raw = np.asarray(self._bits)[self._starts[group]:self._starts[group] + self._sizes[group] // 8]
         return np.flatnonzero(np.unpackbits(raw, bitorder="little"))

@@ -1,8 +1,9 @@
-"""Decides which bloom filters can be trusted, and computes the hashes with which a value would be found in them.
+"""Decides which bloom filters can be trusted, and computes the hashes that a value has in them.
 
-Writers add these to a filter: integers and days as 64-bit numbers; floats widened, by the bits of the double; texts and
-binaries as bytes; decimals as their text; timestamps as whole milliseconds. A literal may have several hashes, because
-writers differ, or because several stored values are read as the same value. It is absent if all its hashes are absent.
+Writers add integers and days as 64-bit numbers, and texts and binaries as bytes. Floats are widened and added by the
+bits of the double. Decimals are added as their text, and timestamps as whole milliseconds. A literal may have several
+hashes, because writers differ, or because several stored values are read as the same value. The literal is absent if
+all its hashes are absent.
 """
 
 from __future__ import annotations
@@ -38,51 +39,51 @@ _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
 _FILTERED = _INTEGERS | _TIMESTAMPS | _FLOATS | STRING_KINDS | {TypeKind.DATE, TypeKind.DECIMAL, TypeKind.BINARY}
 
 _NARROWED = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.DATE})
-"""Types whose values writers hash as 64-bit numbers. Values that are too large for the type wrap around when they are
-read, but their hashes do not."""
+"""Types whose values writers hash as 64-bit numbers. A value that is too large for its type wraps around when it is
+read, but its hash does not."""
 
 # The C++ writer hashes CHAR values with the wrong length. It hashes BYTE values after it has packed them in place, so
-# the hashes of the first eighth of every batch are wrong (seen in 2.3.1).
+# the hashes of the first eighth of every batch are wrong (observed in 2.3.1).
 _WRONG_IN_CPP = frozenset({TypeKind.CHAR, TypeKind.BYTE})
 _FIRST_BAD_VERSION, _LAST_BAD_VERSION = (1, 6, 0), (1, 6, 11)
 _ALSO_BAD_VERSION = (1, 7, 0)
 
 NANOS_PER_MILLI = 1_000_000
 OLD_CLOCKS_MILLIS = -2_145_916_800_000
-"""1902-01-01 in milliseconds. Before it libraries disagree on zones, and some on the calendar."""
+"""1902-01-01 in milliseconds. For earlier times libraries disagree on time zones, and some also on the calendar."""
 FARTHEST_ZONE_MILLIS = 15 * 3_600_000
 """The largest offset of a time zone from UTC, in milliseconds."""
 LONGEST_CHAR = 65535
-"""Characters of the longest CHAR."""
+"""The number of characters of the longest CHAR."""
 REPLACEMENT = "\ufffd".encode()
 
 
 def distrust_bloom(
     kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts, options: ValueOptions
 ) -> str | None:
-    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored; None if it can be used."""
+    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored. None if it can be used."""
     if node.kind not in _FILTERED:
         return f"bloom filters of type {node.kind.name.lower()} are not used"
     of_cpp = facts.writer == WriterKind.CPP and not is_own(facts.software_version)
     if of_cpp and _is_bad_version(facts.software_version):
-        return "this version of the C++ writer hashed wrongly (ORC-1024)"
+        return "this version of the C++ writer computed wrong hashes (ORC-1024)"
     if of_cpp and node.kind in _WRONG_IN_CPP:
         return f"the C++ writer hashes {node.kind.name} values wrongly"
     if of_cpp and node.kind is TypeKind.FLOAT:
-        return "the C++ writer hashes FLOAT values as the doubles that it was given, before it rounds them"
+        return "the C++ writer hashes FLOAT values as the doubles that it received, before it rounds them"
     if kind == StreamKind.BLOOM_FILTER and node.kind not in _INTEGERS | {TypeKind.DATE}:
         return "filters of the original kind are used for integers and dates only"
     if encoding.bloom_encoding > 1:
         return f"bloom encoding {encoding.bloom_encoding} is unknown"
     if node.kind in _TIMESTAMPS and encoding.bloom_encoding != 1:
-        return "the filter holds timestamps in the writer's local time (ORC-135)"
+        return "the filter has timestamps in the writer's local time (ORC-135)"
     if node.kind is TypeKind.DECIMAL and not _as_stored(node, facts, options):
         return f"with decimal_rounding={options.decimal_rounding!r} values may differ from the digits in the filter"
     return None
 
 
 def _as_stored(node: OrcType, facts: FileFacts, options: ValueOptions) -> bool:
-    """Whether every decimal is read with the digits that the writer got."""
+    """Whether every decimal is read with the digits that the writer received."""
     return options.decimal_rounding == "error" or facts.by_spark or is_decimal64(node, decimal64=facts.decimal64)
 
 
@@ -94,26 +95,30 @@ def _is_bad_version(version: str) -> bool:
     return _FIRST_BAD_VERSION <= numbers <= _LAST_BAD_VERSION or numbers == _ALSO_BAD_VERSION
 
 
-MAY_WRAP = "no statistics show that the values are in the range of their type: larger ones wrap, their keys do not"
+MAY_WRAP = (
+    "no statistics show that the values are in the range of their type: larger values wrap around, but their hashes "
+    "do not"
+)
 
 
 def may_wrap(node: OrcType, facts: FileFacts) -> bool:
-    """Whether values of the column may have been too large for their type. A filter may then be used only where
-    ``surely_fits``.
+    """Whether values of the column may have been too large for their type. A filter may then be used only for row
+    groups for which ``surely_fits`` is true.
 
     Java converts values to BYTE before it hashes them."""
     return node.kind in _NARROWED and not (node.kind is TypeKind.BYTE and facts.writer == WriterKind.JAVA)
 
 
 def surely_fits(column: StatisticsColumn) -> Bools:
-    """Units whose minimum and maximum are in the range of the type. The writer takes these before values are stored."""
+    """For each unit, whether its minimum and maximum are in the range of the type. The writer computes these before it
+    stores values."""
     return column.all_null | (column.lower.valid & column.upper.valid)
 
 
 def literal_hashes(
     node: OrcType, literal: Any, facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> list[int] | None:
-    """Hashes with which a value equal to ``literal`` may have been added; None if the filters cannot tell.
+    """The hashes with which a value equal to ``literal`` may have been added. None if the filters cannot decide.
 
     ``literal``: a value of the physical domain of predicates. ``zone``: the writer's zone (``zone_of_statistics``). An
     empty list means that no value of the column can equal the literal.
@@ -154,8 +159,8 @@ def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -
 def each_hash(
     node: OrcType, literals: Sequence[Any], facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
-    """The hashes of many literals, for each hash the number of its literal (in order), and the literals about which the
-    filters cannot tell."""
+    """The hashes of many literals, the number of the literal of each hash (in order), and the literals for which the
+    filters cannot decide."""
     at_once = many_hashes(node, literals, options)
     unknown = np.zeros(len(literals), np.bool_)
     if at_once is not None and len(at_once) == len(literals):
@@ -200,11 +205,13 @@ def _float_hashes(literal: float) -> list[int] | None:
 def _timestamp_hashes(
     node: OrcType, literal: int, facts: FileFacts, options: ValueOptions, zone: Zone | None
 ) -> list[int] | None:
-    """Values less than a second before the epoch are read as one second later, so near the epoch both are searched.
+    """The hashes of a timestamp. Values less than a second before the epoch are read as one second later, so for a
+    literal near the epoch both are searched.
 
-    Local times were computed with the writer's time zone table and are read with ours. So values that another table may
-    have given are searched too. For years in which tables may differ by any amount, the filters are not used. ORC C++
-    cuts towards zero where Java rounds down: values before 1970 that it gets from Arrow have negative nanoseconds.
+    The writer computed local times with its own time zone table, and orcidx reads them with another table. So values
+    that another table may have given are searched as well. For years in which tables may differ by any amount, the
+    filters are not used. ORC C++ rounds towards zero, but Java rounds down: values before 1970 that ORC C++ gets from
+    Arrow have negative nanoseconds.
     """
     millis = literal // NANOS_PER_MILLI
     if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):
@@ -229,8 +236,8 @@ def _timestamp_hashes(
 
 
 def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ValueOptions) -> list[int] | None:
-    """Writers remove trailing zeros from the text; older C++ writers kept them. Short decimals of version [1, 9999] may
-    have been added as unscaled numbers."""
+    """The hashes of a decimal. Writers remove trailing zeros from the text, but older C++ writers kept them. Short
+    decimals of version [1, 9999] may have been added as unscaled numbers."""
     if node.precision == 0:
         return None
     _, scale = decimal_digits(node, options)
@@ -244,7 +251,7 @@ def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: 
 
 
 def _char_forms(literal: bytes, length: int) -> list[bytes]:
-    """A CHAR value without trailing spaces, and the value padded to its length in characters."""
+    """A CHAR value without trailing spaces, and the value padded to the length of its type in characters."""
     trimmed = literal.rstrip(b" ")
     missing = length - len(trimmed.decode("utf-8", "replace"))
     return [trimmed, trimmed + b" " * missing] if 0 < missing <= LONGEST_CHAR else [trimmed]

@@ -1,4 +1,4 @@
-"""Lower or upper bounds of many units, compared with a literal all at once."""
+"""Lower or upper bounds of many units, which are compared with a literal all at once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, eq=False)
 class NumberBounds:
-    """One number for each of n units. ``valid``: units that have one. ``exact``: units in which some value certainly
+    """A number for each of n units. ``valid``: units that have a number. ``exact``: units in which some value certainly
     equals it.
 
-    ``values``: float64, or integers as int64. If some do not fit int64, they are Python ints as objects. Integers count
-    units of 10**-scale."""
+    ``values``: float64, or integers as int64. If some integers do not fit into int64, all are Python ints in an object
+    array. Integers count units of 10**-scale."""
 
     values: npt.NDArray[Any]
     valid: Bools
@@ -42,13 +42,13 @@ class NumberBounds:
         return int(np.count_nonzero(self.valid))
 
     def where(self, kept: Bools) -> NumberBounds:
-        """The bounds of only these units."""
+        """The bounds of the units in ``kept``."""
         valid = self.valid & kept
         return NumberBounds(self.values, valid, self.exact & valid, self.scale)
 
     def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
-        """The sign of bound - literal for each unit (int8); arbitrary for units that are not valid. The literal is of
-        the column's physical domain and is not NaN. It is compared exactly."""
+        """The sign of bound - literal for each unit (int8). It is arbitrary for units that are not valid. The literal
+        is of the column's physical domain and is not NaN. The comparison is exact."""
         if self.values.dtype == np.float64:
             return _signs(self.values, literal)
         floor, exact = scaled_floor(literal, self.scale)
@@ -57,7 +57,8 @@ class NumberBounds:
         return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
 
     def plain(self, literal: float | Decimal) -> npt.NDArray[Any] | None:
-        """The values, if all units have one and they can be compared directly with the literal."""
+        """The values, if all units have one and the values can be compared directly with the literal. Otherwise
+        None."""
         if self.known < len(self.values):
             return None
         if self.values.dtype == np.float64:
@@ -65,15 +66,16 @@ class NumberBounds:
         return self.values if type(literal) is int and not self.scale and _is_int64(literal) else None
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, all of which must have one. They are looked up among sorted literals."""
+        """The bounds of some units, in a form that can be looked up among sorted literals. All these units must have a
+        bound."""
         return self.values[units] if not self.scale and keys.dtype != object else _objects(self.at(units))
 
     def value(self, unit: int) -> int | float | Decimal | None:
-        """The bound of one unit; None if it is not valid."""
+        """The bound of one unit. None if it is not valid."""
         return self.at(np.array([unit]))[0]
 
     def at(self, units: Int64s) -> list[int | float | Decimal | None]:
-        """The bounds of some units; None for those that are not valid."""
+        """The bounds of some units. None for those that are not valid."""
         found, valid = self.values[units].tolist(), self.valid[units]
         if not self.scale and valid.all():
             return list(found)
@@ -103,7 +105,7 @@ def _objects(values: list[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class BytesBounds:
-    """Like ``NumberBounds``, for bytes in unsigned order: spans (int64, shape (n, 2)) of a buffer."""
+    """Like ``NumberBounds``, for bytes in unsigned order. The bounds are spans (int64, shape (n, 2)) of a buffer."""
 
     buffer: bytes
     spans: Int64s
@@ -116,30 +118,31 @@ class BytesBounds:
         return int(np.count_nonzero(self.valid))
 
     def where(self, kept: Bools) -> BytesBounds:
-        """The bounds of only these units."""
+        """The bounds of the units in ``kept``."""
         valid = self.valid & kept
         return BytesBounds(self.buffer, self.spans, valid, self.exact & valid)
 
     def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
-        """The sign of bound - literal for each unit (int8); arbitrary for units that are not valid."""
+        """The sign of bound - literal for each unit (int8). It is arbitrary for units that are not valid."""
         return compare_spans(self.buffer, self.spans, literal)
 
     def plain(self, literal: bytes) -> None:
-        """None: spans can only be compared by ``compare``."""
+        """Returns None, because spans can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, all of which must have one. They are looked up among sorted literals."""
+        """The bounds of some units, in a form that can be looked up among sorted literals. All these units must have a
+        bound."""
         return _objects(self.at(units))
 
     def value(self, unit: int) -> bytes | None:
-        """The bound of one unit; None if it is not valid."""
+        """The bound of one unit. None if it is not valid."""
         start, stop = self.spans[unit]
         return self.buffer[start:stop] if self.valid[unit] else None
 
     def at(self, units: Int64s) -> list[bytes | None]:
-        """The bounds of some units; None for those that are not valid."""
-        # Two lists of numbers, not one of pairs: tens of thousands of lists would make the garbage collector examine
-        # all of them.
+        """The bounds of some units. None for those that are not valid."""
+        # Two lists of numbers are used instead of one list of pairs, because the garbage collector would have to
+        # examine tens of thousands of lists.
         spans, valid = self.spans[units], self.valid[units]
         starts, stops = spans[:, 0].tolist(), spans[:, 1].tolist()
         if valid.all():

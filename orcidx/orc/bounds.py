@@ -1,13 +1,14 @@
-"""What statistics prove: bounds of the values of one column in each unit, if the writer can be trusted.
+"""What statistics prove: bounds of the values of one column in each unit, as far as the writer can be trusted.
 
 ``bound_statistics`` makes a ``StatisticsColumn`` from raw statistics of any level. It has lower and upper bounds that
-hold for every value that a read returns, facts about nulls and NaN, and reasons if nothing is known. A bound that
-cannot be trusted is absent. No bound is tighter than what the file proves. Rules by source: HIVE-8732 (early Java
-writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts), ORC-1796 (absent hasNull).
+hold for every value that a read returns, facts about nulls and NaN, and the reasons if nothing is known. A bound that
+cannot be trusted is left out. No bound is tighter than what the file proves. The rules come from HIVE-8732 (early Java
+writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts) and ORC-1796 (absent
+hasNull).
 
 A writer's statistics describe the values that it received, but reads return the values that it stored. If the writer
-converts values when it stores them, the bounds are changed so that they hold for the stored values (``_integers``,
-``_doubles``, ``_strings``).
+converts values when it stores them, the bounds are changed to hold for the stored values (``_integers``, ``_doubles``,
+``_strings``).
 """
 
 from __future__ import annotations
@@ -66,23 +67,23 @@ INTEGER_RANGES = {
     TypeKind.DATE: (-(1 << 31), (1 << 31) - 1),
     TypeKind.LONG: (INT64_MIN, INT64_MAX),
 }
-"""Values beyond these wrap around when read, so bounds beyond them are useless."""
+"""Values beyond these limits wrap around when they are read, so bounds beyond them are useless."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StatisticsColumn:
-    """What is proved about one column in each of n units.
+    """What statistics prove about one column in each of n units.
 
     ``may_null``: a row may be null (also because an enclosing struct is null). ``all_null``: every row is null.
-    ``may_nan``: a value may be NaN; bounds then hold for the other values. ``reasons``: what was not trusted, and in
-    which units. ``distrusted``: why the column has no bounds at all at this level.
+    ``may_nan``: a value may be NaN, and the bounds then hold for the other values. ``reasons``: what was not trusted,
+    and in which units. ``distrusted``: why the column has no bounds at all at this level.
     """
 
     node: OrcType
     level: Level
     rows: Int64s
     count: Int64s
-    """Values that are not null; -1 unknown."""
+    """The number of values that are not null. -1: unknown."""
     may_null: Bools
     all_null: Bools
     may_nan: Bools
@@ -95,7 +96,7 @@ class StatisticsColumn:
         return len(self.rows)
 
     def reason(self, unit: int) -> str | None:
-        """Why the unit's bounds are not trusted. None if it has bounds, or has none for another reason."""
+        """Why the unit's bounds are not trusted. None if the unit has bounds, or if it has none for another reason."""
         return self.distrusted or next((reason for reason, units in self.reasons if units[unit]), None)
 
 
@@ -104,12 +105,12 @@ OTHER_ROWS = "rows inside a list, map or union are not the rows of the file"
 
 
 def distrust(node: OrcType, level: Level, facts: FileFacts, options: ValueOptions) -> str | None:
-    """Why minima and maxima of this column cannot be used at this level; None if they can be used."""
+    """Why minima and maxima of this column cannot be used at this level. None if they can be used."""
     java = facts.writer == WriterKind.JAVA
     if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and java and facts.writer_version < 6:
-        return "the writer kept timestamps in its local time (ORC-135)"
+        return "the writer stored timestamps in its local time (ORC-135)"
     if node.kind is TypeKind.TIMESTAMP and options.timezone is not None:
-        return "with the option timezone the timestamps differ from their statistics"
+        return "with the option timezone, timestamps differ from their statistics"
     if node.kind is TypeKind.DECIMAL and java and facts.writer_version == 6 and 0 < node.precision <= 18:
         return "this writer's minima and maxima of short decimals are wrong (ORC-517)"
     if java and facts.writer_version == 0 and level != "row_group" and node.kind in _HIVE_8732:
@@ -135,9 +136,10 @@ def bound_statistics(
     repeated: bool = False,
     zone: Zone | None = None,
 ) -> StatisticsColumn:
-    """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union. Its units then
-    have other rows than those of the file, so nothing is concluded. ``zone``: the writer's zone, which is known from
-    the footers of the stripes (``timezones.zone_of_statistics``); without it bounds of timestamps are a day wider."""
+    """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union. The rows of
+    its units are then not the rows of the file, so nothing is concluded. ``zone``: the writer's zone, which is known
+    from the footers of the stripes (``timezones.zone_of_statistics``). Without a zone, bounds of timestamps are a day
+    wider."""
     return raw.derived("bounds", (facts, options, repeated, zone), _bound)
 
 
@@ -155,10 +157,10 @@ def _bound(
     crossed = lower.valid & upper.valid & ~empty & _crossed(lower, upper)
     nan_seen, may_nan = _nan_facts(raw)
     reasons = (
-        ("no value and yet no null: impossible (HIVE-20604)", impossible_nulls),
-        ("more values than rows", too_many),
+        ("there is neither a value nor a null, which is impossible (HIVE-20604)", impossible_nulls),
+        ("there are more values than rows", too_many),
         ("the minimum is above the maximum", crossed),
-        ("NaN among the values", nan_seen),
+        ("a value is NaN", nan_seen),
     )
     broken = impossible_nulls | too_many
     if distrusted in (WRONG_STATISTICS, OTHER_ROWS):
@@ -190,8 +192,8 @@ def _crossed(lower: Bounds, upper: Bounds) -> Bools:
 
 
 def _nan_facts(raw: RawStatistics) -> tuple[Bools, Bools]:
-    """(units whose statistics show a NaN, units that may hold one). Only a sum that is not NaN proves that there is no
-    NaN."""
+    """Two masks: the units whose statistics show a NaN, and the units that may have a NaN. Only a sum that is not NaN
+    proves that there is no NaN."""
     if PARTS.get(raw.node.kind) != TypedPart.DOUBLE:
         return (nothing := np.zeros(len(raw), np.bool_)), nothing
     seen = _nan_seen(raw)
@@ -203,7 +205,7 @@ def _nan_seen(raw: RawStatistics) -> Bools:
     return np.asarray(np.isnan(raw.arrays["doubles"]).any(axis=0), np.bool_)
 
 
-# Bounds by kind of statistics
+# Functions that compute bounds, by kind of statistics
 
 Pair = tuple[Bounds, Bounds]
 
@@ -237,9 +239,9 @@ def _dates(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zo
 
 
 def _doubles(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """If a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values.
+    """If a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values, so they are not used.
 
-    ORC C++ has statistics of the doubles that it is given, but stores FLOAT values rounded. So the bounds are rounded
+    ORC C++ has statistics of the doubles that it received, but stores FLOAT values rounded. So the bounds are rounded,
     too. Rounding keeps the order, so the least value is still the least.
     """
     doubles = raw.arrays["doubles"]
@@ -256,8 +258,8 @@ def _buckets(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: 
 
 
 def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Minimum and maximum, or the bounds of truncated ones, which need not be values of the column. Java's first
-    writers compared UTF-16 units, for which characters beyond the BMP sort before U+E000 to U+FFFF."""
+    """The minimum and maximum, or the bounds of truncated ones, which need not be values of the column. Java's first
+    writers compared UTF-16 units. In that order, characters beyond the BMP come before U+E000 to U+FFFF."""
     java = facts.writer == WriterKind.JAVA
     sides = []
     for whole, cut, wrong_order in ((1, 4, (0xF0, 0xFF)), (2, 5, (0xEE, 0xEF))):
@@ -282,19 +284,19 @@ _REPLACEMENT, _AFTER_REPLACEMENT = "\ufffd".encode(), "\ufffe".encode()
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _FROM_REPLACEMENT = re.compile(rb"\xef\xbf[\xbd-\xbf]|[\xf0-\xff]")
 ORC_203 = 8
-"""The version of Java's writer since which statistics are merged as bytes."""
+"""The version of Java's writer from which on statistics are merged as bytes."""
 
 
 def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBounds:
-    """Corrects bounds that Java has decoded. Java compares and cuts bytes, and decodes the bound as UTF-8 to store it.
-    What cannot be decoded becomes U+FFFD, and so does the successor of U+10FFFF and of U+FFFE. So the text is known
-    only up to the first U+FFFD. If the last character of a cut upper bound could not be decoded, the bound ends in the
-    successor of U+FFFD, which is U+FFFE.
+    """Corrects bounds that Java has decoded. Java compares and truncates bytes, and decodes the bound as UTF-8 to store
+    it. Bytes that cannot be decoded become U+FFFD, and so does the successor of U+10FFFF and of U+FFFE. So the text is
+    known only up to the first U+FFFD. If the last character of a truncated upper bound could not be decoded, the bound
+    ends in the successor of U+FFFD, which is U+FFFE.
 
-    ``merged``: stripes and files before ORC-203, whose bounds were decoded when row groups were joined. A bound that
-    could not be decoded was compared as U+FFFD with other bounds. It may have lost wrongly: as a minimum against a
-    bound with a byte above ASCII, as a maximum against one with a character above U+FFFD. The text that is left may
-    then be that of another row group.
+    ``merged``: the unit is a stripe or file from before ORC-203. There the bounds were decoded when the bounds of row
+    groups were merged. A bound that could not be decoded was compared as U+FFFD with other bounds, and another bound
+    may have been chosen wrongly. For a minimum this happens if the other bound has a byte above ASCII, for a maximum if
+    it has a character above U+FFFD. The remaining text may then belong to another row group.
     """
     if _REPLACEMENT not in bounds.buffer and _AFTER_REPLACEMENT not in bounds.buffer and not merged:
         return bounds
@@ -321,9 +323,9 @@ def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBoun
 
 
 def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBounds:
-    """CHAR values are compared without trailing spaces, but the writer compared them padded or not. The two orders
-    differ only for bytes below the space. The bounds are widened for these, so they need not be values of the
-    column."""
+    """CHAR values are compared without trailing spaces here, but the writer may have compared them padded. The two
+    orders differ only for bytes below the space. The bounds are widened for such bytes, so they need not be values of
+    the column."""
     texts = [change((bounds.value(unit) or b"").rstrip(b" ")) for unit in range(len(bounds.valid))]
     stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate(([0], stops[:-1])).astype(np.int64) if texts else stops
@@ -339,7 +341,7 @@ def _raised_upper(text: bytes) -> bytes:
 
 
 def _decimals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Bounds rounded outwards to the scale in which the column is read, because its values are rounded to that
+    """Bounds that are rounded outwards to the scale in which the column is read, because its values are rounded to that
     scale."""
     _, scale = decimal_digits(raw.node, options)
     lower = _rounded(raw, 1, scale, upwards=False)
@@ -361,13 +363,13 @@ def _rounded(raw: RawStatistics, number: int, scale: int, *, upwards: bool) -> N
 
 
 def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Bounds in nanoseconds, of local time or of UTC depending on the column. Presto and Trino store only milliseconds,
-    rounded.
+    """Bounds in nanoseconds of local time or of UTC, depending on the column. Presto and Trino store only milliseconds,
+    and round to them.
 
-    A value less than a second before the epoch is read as one second later, because writers cut seconds towards zero.
-    The epoch is that of the instant, from which the wall clock differs by the zone. So maxima that near to it are
-    raised by a second. Wall clocks were computed with the writer's table of its zone and are read with ours. Bounds are
-    widened by the possible difference of the two tables.
+    A value less than a second before the epoch is read as one second later, because writers round seconds towards zero.
+    The epoch here is an instant, and the wall clock differs from it by the zone. So maxima near the epoch are raised by
+    a second. The writer computed wall clocks with its own time zone table, and orcidx reads them with another table. So
+    the bounds are widened by the possible difference between the two tables.
     """
     lower, upper, utc = timestamp_bounds(raw)
     sides = []
@@ -395,7 +397,7 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
 
 
 def _clock_slack(millis: Int64s, zone: Zone | None) -> Int64s:
-    """By how many milliseconds a local time may differ from the one in the writer's time zone table."""
+    """By how many milliseconds a local time may differ from the local time by the writer's time zone table."""
     if zone is None:
         return np.full_like(millis, MILLIS_PER_DAY)
     if zone.is_fixed:
@@ -412,7 +414,7 @@ def _instant_bounds(millis: Int64s, zone: Zone, *, is_upper: bool) -> Int64s:
 
 
 def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.NDArray[Any]:
-    """values * factor + addend, as Python ints if int64 is too small. Addends are below the factor."""
+    """values * factor + addend, as Python ints if int64 is too small. Each addend is less than the factor."""
     limit = INT64_MAX // factor - 1
     fits = ((values <= limit) & (values >= -limit)).all()
     return (values if fits else values.astype(object)) * factor + addend
@@ -430,7 +432,8 @@ _BUILDERS: dict[TypedPart, Callable[[RawStatistics, FileFacts, ValueOptions, Zon
 
 
 def within_nanoseconds(tail: FileTail, node: OrcType, options: ValueOptions) -> bool:
-    """Whether the file's statistics prove that every timestamp of a column fits 64 bits of nanoseconds since 1970."""
+    """Whether the file's statistics prove that every timestamp of a column fits into 64 bits of nanoseconds since
+    1970."""
     try:
         column = bound_statistics(file_statistics(tail, node), tail.facts, options)
     except CorruptFile:

@@ -1,7 +1,7 @@
 """Turns decoded values into Arrow buffers: spreads them over nulls, computes offsets, and gathers dictionary entries.
 
 Every function works on whole buffers without the GIL. Sizes are checked on entry. Validity is an Arrow bitmap (least
-significant bit first); "dense" values are those of valid rows only. Integer streams are read a block at a time, so that
+significant bit first). "Dense" values are only the values of valid rows. Integer streams are read a block at a time, so
 32-bit values are never all held in 64 bits.
 """
 
@@ -27,9 +27,9 @@ cdef extern from *:
     int popcount64 "orcidx_ones"(uint64_t x) nogil
 
 cdef enum:
-    BLOCK = 4096            # values of a stream in flight, a multiple of 64
-    CHECKED = 16384         # values that are checked while they are near
-    SPARE = 32              # bytes behind string data, so that short strings are copied in one move
+    BLOCK = 4096            # values of a stream that are processed at a time, a multiple of 64
+    CHECKED = 16384         # values that are checked while they are in the cache
+    SPARE = 32              # bytes after string data, so that a short string is copied in one move
 
 cdef int64_t MOST_BYTES = 2147483647
 
@@ -43,7 +43,7 @@ cdef inline bint bit_at(const uint8_t* bits, int64_t i) noexcept nogil:
 
 
 cdef inline uint64_t word_at(const uint8_t* bits, int64_t i, int64_t n) noexcept nogil:
-    """The up to 64 bits from bit ``i`` (a multiple of 64) of a bitmap of ``n`` bits."""
+    """Up to 64 bits of a bitmap of ``n`` bits, from bit ``i`` (a multiple of 64)."""
     cdef uint64_t word = 0
     cdef int64_t left = n - i
     if left >= 64:
@@ -53,7 +53,7 @@ cdef inline uint64_t word_at(const uint8_t* bits, int64_t i, int64_t n) noexcept
 
 
 cdef int64_t ones_between(const uint8_t* bits, int64_t start, int64_t stop) noexcept nogil:
-    """Set bits from ``start`` (a multiple of 64) to ``stop``."""
+    """The number of set bits from ``start`` (a multiple of 64) to ``stop``."""
     cdef int64_t i, total = 0
     for i in range(start, stop, 64):
         total += popcount64(word_at(bits, i, stop))
@@ -70,13 +70,13 @@ cdef const uint8_t* bits_of(const uint8_t[::1] valid, int64_t n, int64_t count) 
     """The bitmap of ``n`` rows, of which ``count`` are valid; NULL if all are valid."""
     if valid is None:
         if n != count:
-            raise ValueError(f"{count} values for {n} rows without nulls")
+            raise ValueError(f"there are {count} values for {n} rows without nulls")
         return NULL
     check_bits(valid, n)
     if n == 0:
         return NULL
     if ones_between(&valid[0], 0, n) != count:
-        raise ValueError(f"{count} values, but another number of valid rows")
+        raise ValueError(f"there are {count} values, but a different number of valid rows")
     return &valid[0]
 
 
@@ -85,9 +85,9 @@ cdef const uint8_t* bits_of(const uint8_t[::1] valid, int64_t n, int64_t count) 
 
 def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not None, int64_t n,
               uint8_t[::1] out not None):
-    """``out[i] = parent[i] and the next bit of dense``, over ``n`` rows; ``dense`` has a bit for each set parent bit.
+    """``out[i] = parent[i] and the next bit of dense``, for ``n`` rows. ``dense`` has a bit for each set parent bit.
 
-    ``out`` has whole words of 64 bits. Returns the number of its set bits.
+    ``out`` must consist of whole words of 64 bits. Returns the number of its set bits.
     """
     cdef int64_t i, j, at = 0, total = 0, limit = dense.shape[0] * 8
     cdef uint64_t word, bit, result
@@ -97,7 +97,7 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
     if n == 0:
         return 0
     if ones_between(&parent[0], 0, n) > limit:
-        raise ValueError("fewer dense bits than set parent bits")
+        raise ValueError("there are fewer dense bits than set parent bits")
     with nogil:
         for i in range(0, n, 64):
             word = word_at(&parent[0], i, n)
@@ -105,7 +105,7 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
             if word:
                 for j in range(min(n - i, <int64_t> 64)):
                     bit = (word >> j) & 1
-                    if at < limit:                          # false behind the last dense bit only
+                    if at < limit:                          # false only after the last dense bit
                         result |= (bit & bit_at(&dense[0], at)) << j
                     at += <int64_t> bit
             memcpy(&out[i >> 3], &result, 8)
@@ -114,7 +114,8 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
 
 
 cdef void spread_word(word_t* values, uint64_t word, int64_t start, int64_t stop, int64_t left) noexcept nogil:
-    # The value of an unset bit is read all the same (it lies before) and masked: no branch, so nothing to mispredict.
+    # The value for an unset bit is also read, because it is inside the buffer, and then masked. There is no branch that
+    # the processor could predict wrongly.
     cdef int64_t i
     cdef word_t bit
     for i in range(stop - 1, start - 1, -1):
@@ -135,12 +136,13 @@ cdef void spread_wide(uint8_t* values, int width, uint64_t word, int64_t start, 
 
 
 cdef void spread_values(uint8_t* values, int width, const uint8_t* valid, int64_t n, int64_t count) noexcept nogil:
-    """Moves ``count`` dense values to the positions of the set bits, beginning at the end, with zeros elsewhere."""
+    """Moves ``count`` dense values to the positions of the set bits, from the last to the first. All other positions
+    become 0."""
     cdef int64_t start = ((n - 1) >> 6) << 6
     cdef int64_t left = count, stop = n
     cdef uint64_t word
     cdef int ones
-    while start >= 0 and left < stop:           # when as many values as rows are left, these are already in place
+    while start >= 0 and left < stop:           # when as many values as rows are left, they are already in place
         word = word_at(valid, start, n)
         ones = popcount64(word)
         if ones == stop - start:
@@ -173,10 +175,10 @@ def spread(uint8_t[::1] values not None, int width, const uint8_t[::1] valid not
 
 cdef int64_t place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t start, int64_t stop, int64_t total,
                            int32_t* out, uint64_t* seen) noexcept nogil:
-    """Offsets of rows ``start`` to ``stop``. ``start`` is a multiple of 64, and at most one block follows. Null rows
-    are empty.
+    """Computes the offsets of rows ``start`` to ``stop``. ``start`` is a multiple of 64, and the range is at most one
+    block. Null rows are empty.
 
-    Returns where the last row ends. The result is invalid for lengths of 2**31 and more; ``seen`` records these.
+    Returns where the last row ends. The result is invalid if a length is 2**31 or more. ``seen`` records such lengths.
     """
     cdef int64_t i, next_length = 0
     cdef uint64_t at = total, bits = 0, bit
@@ -198,9 +200,10 @@ cdef int64_t place_offsets(const int64_t* lengths, const uint8_t* valid, int64_t
 
 def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, int64_t count, int32_t[::1] out not None,
                  *, int64_t first=0):
-    """``n + 1`` offsets, starting at ``first``, from the ``count`` lengths of the valid rows. Null rows are empty.
+    """Computes ``n + 1`` offsets, starting at ``first``, from the ``count`` lengths of the valid rows. Null rows are
+    empty.
 
-    Returns the last offset. If it would exceed 2**31 - 1, stops and returns the exceeding offset. Raises
+    Returns the last offset. If it would exceed 2**31 - 1, stops and returns the offset that exceeds it. Raises
     ``CorruptFile`` for a negative length.
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
@@ -213,7 +216,7 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
         while start < n:
             stop = min(n, start + BLOCK)
             ones = stop - start if bits == NULL else ones_between(bits, start, stop)
-            block[ones] = 0                     # looked at behind the last length, and masked
+            block[ones] = 0                     # read after the last length, and masked
             lengths.read_int64(block, ones)
             first = total
             total = place_offsets(block, bits, start, stop, first, &out[0], &seen)
@@ -228,7 +231,7 @@ def read_offsets(IntRle lengths not None, const uint8_t[::1] valid, int64_t n, i
 
 
 def skip_lengths(IntRle lengths not None, int64_t count):
-    """Skips ``count`` lengths and returns their sum. Raises ``CorruptFile`` for a negative one."""
+    """Skips ``count`` lengths and returns their sum. Raises ``CorruptFile`` for a negative length."""
     cdef int64_t total = 0
     if count > 0:
         with nogil:
@@ -240,7 +243,7 @@ def skip_lengths(IntRle lengths not None, int64_t count):
 
 
 cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept nogil:
-    """Whether (0 or not) a value, taken as unsigned, is ``size`` (at most 2**31) or more."""
+    """Returns a number other than 0 if a value, taken as unsigned, is at least ``size``. ``size`` is at most 2**31."""
     cdef int64_t i
     cdef uint32_t seen = 0
     for i in range(n):
@@ -249,13 +252,14 @@ cdef uint32_t outside(const int32_t* values, int64_t n, uint32_t size) noexcept 
 
 
 def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[::1] out not None):
-    """``count`` indexes into a dictionary of ``size`` entries. Raises ``CorruptFile`` for an index outside of it."""
+    """Reads ``count`` indexes into a dictionary of ``size`` entries. Raises ``CorruptFile`` for an index outside of the
+    dictionary."""
     cdef int64_t i, step, done = 0
     cdef uint64_t worst = 0
     if not 0 <= count <= out.shape[0] or not 0 <= size <= MOST_BYTES:
         raise ValueError("the indexes do not fit")
     with nogil:
-        indexes.largest = 0                 # reset: it also covers indexes that do not fit 32 bits
+        indexes.largest = 0                 # reset first: it also records indexes that do not fit into 32 bits
         while done < count:
             step = min(count - done, <int64_t> CHECKED)
             indexes.read_int32(&out[done], step)
@@ -266,12 +270,13 @@ def read_indexes(IntRle indexes not None, int64_t count, int64_t size, int32_t[:
                 break
             done += step
     if done < count:
-        raise CorruptFile(f"dictionary index {worst} in a dictionary of {size} entries", stream=indexes.window.name)
+        raise CorruptFile(f"dictionary index {worst} is outside a dictionary of {size} entries",
+                          stream=indexes.window.name)
 
 
 def length_range(const int32_t[::1] entries not None):
-    """The lengths of the shortest and the longest entry of a dictionary, from the offsets of its entries; (0, 0) if it
-    has none."""
+    """The lengths of the shortest and the longest entry of a dictionary, computed from the offsets of its entries. (0,
+    0) if the dictionary is empty."""
     cdef int64_t i
     cdef int32_t length, shortest = 2147483647, longest = 0
     for i in range(1, entries.shape[0]):
@@ -283,24 +288,24 @@ def length_range(const int32_t[::1] entries not None):
 
 cdef int64_t pick_lengths(const int32_t* indexes, const int32_t* entries, int64_t n, int64_t total,
                           int32_t* out) noexcept nogil:
-    """Offsets of ``n`` strings starting at ``total``. Returns where the last one ends. ``n`` must be so small that
-    nothing overflows."""
+    """Computes the offsets of ``n`` strings, starting at ``total``. Returns where the last string ends. ``n`` must be
+    so small that nothing overflows."""
     cdef int64_t i
     cdef uint64_t pair
     for i in range(n):
         out[i] = <int32_t> total
-        pair = load_word(entries + indexes[i])              # an entry's start and, next to it, its stop
+        pair = load_word(entries + indexes[i])              # the start of an entry and, next to it, its end
         total += <int64_t> (pair >> 32) - <int64_t> <uint32_t> pair
     return total
 
 
 def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entries not None, const uint8_t[::1] valid,
                    int64_t n, int64_t count, int32_t[::1] out not None, *, int64_t uniform=-1):
-    """Offsets of ``n`` strings that the ``count`` indexes of the valid rows select from a dictionary.
+    """Computes the offsets of ``n`` strings that the ``count`` indexes of the valid rows select from a dictionary.
 
-    ``entries``: offsets of the dictionary's entries. The indexes must have been checked by ``read_indexes`` for as many
-    entries. ``uniform``: the length of all entries if they have the same. Returns the sum of the lengths. ``out`` is
-    incomplete if the sum exceeds 2**31 - 1.
+    ``entries``: offsets of the dictionary's entries. ``read_indexes`` must have checked the indexes for this number of
+    entries. ``uniform``: the length of the entries if all have the same length. Returns the sum of the lengths. ``out``
+    is incomplete if the sum exceeds 2**31 - 1.
     """
     cdef const uint8_t* bits = bits_of(valid, n, count)
     cdef int64_t i, at = 0, step, total = 0
@@ -331,8 +336,8 @@ def gather_offsets(const int32_t[::1] indexes not None, const int32_t[::1] entri
 
 cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const int32_t* entries, const uint8_t* blob,
                                  int64_t total, uint8_t* out, int width) noexcept nogil:
-    """Up to ``total`` bytes of entries, by moves of ``width`` bytes (a constant where this is inlined) or of their
-    length."""
+    """Copies up to ``total`` bytes of entries. It moves ``width`` bytes at a time (a constant where this is inlined),
+    or the length of the entry."""
     cdef int64_t i, at = 0, start, length
     cdef uint64_t pair
     for i in range(count):
@@ -352,20 +357,20 @@ cdef inline int64_t copy_entries(const int32_t* indexes, int64_t count, const in
 def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32_t[::1] entries not None,
                  const uint8_t[::1] blob not None, int64_t total, uint8_t[::1] out not None, *, int64_t uniform=-1,
                  int64_t longest=SPARE):
-    """The ``total`` bytes of the ``count`` selected entries, one after the other.
+    """Copies the ``count`` selected entries, with ``total`` bytes, one after the other.
 
-    The indexes must have been checked by ``gather_offsets``. ``blob`` and ``out`` have ``SPARE`` bytes after the used
-    ones. ``longest``: the length of the longest entry. Entries are copied in moves of so many bytes or a few more.
+    ``gather_offsets`` must have checked the indexes. ``blob`` and ``out`` must have ``SPARE`` bytes after the used
+    bytes. ``longest``: the length of the longest entry. Entries are copied in moves of this length or a few bytes more.
     """
     cdef int64_t i, at = 0
     if not 0 <= count <= indexes.shape[0] or (count and entries.shape[0] < 2):
-        raise ValueError("too few indexes")
+        raise ValueError("there are too few indexes")
     if blob.shape[0] < entries[entries.shape[0] - 1] + <int64_t> SPARE or out.shape[0] < total + <int64_t> SPARE:
-        raise ValueError("no spare bytes")
+        raise ValueError("there are no spare bytes after the data")
     if count == 0:
         return
     with nogil:
-        if uniform == 1:                                    # an index is the place of its byte
+        if uniform == 1:                                    # an index is the position of its byte
             at = count
             for i in range(min(count, total)):
                 out[i] = blob[entries[0] + indexes[i]]
@@ -376,4 +381,4 @@ def gather_bytes(const int32_t[::1] indexes not None, int64_t count, const int32
         else:
             at = copy_entries(&indexes[0], count, &entries[0], &blob[0], total, &out[0], SPARE)
     if at != total:
-        raise ValueError("the indexes do not give the total")
+        raise ValueError("the indexes do not give the total size")

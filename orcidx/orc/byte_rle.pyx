@@ -1,8 +1,9 @@
-"""Byte run-length encoding, booleans over it, and raw bytes.
+"""Decodes byte run-length encoding, booleans in that encoding, and raw bytes.
 
-A byte run is a header byte and its data. A header of 0..127 repeats the next byte ``header + 3`` times; 128..255 is
-followed by ``256 - header`` literal bytes. Booleans are bits, most significant first, packed into such bytes; the last
-byte is padded with zeros. Arrow bitmaps have the least significant bit first, so every byte is reversed.
+A byte run is a header byte and its data. A header of 0..127 repeats the next byte ``header + 3`` times. A header of
+128..255 is followed by ``256 - header`` literal bytes. Booleans are bits, most significant first, that are packed into
+such bytes. The last byte is padded with zeros. Arrow bitmaps have the least significant bit first, so every byte is
+reversed.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -13,8 +14,8 @@ from orcidx.orc.kept_rows cimport check_mask, keep_block
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    BLOCK = 512         # bytes of bits in flight
-    TEXT = 1 << 18      # bytes of text that are looked at while they are near
+    BLOCK = 512         # bytes of bits that are processed at a time
+    TEXT = 1 << 18      # bytes of text that are checked while they are in the cache
 
 
 cdef inline uint64_t reverse_bits_of_bytes(uint64_t x) noexcept nogil:
@@ -42,7 +43,7 @@ cdef int64_t count_set_bits(const uint8_t* p, int64_t n) noexcept nogil:
 
 
 cdef uint64_t or_of_bytes(const uint8_t* p, int64_t n) noexcept nogil:
-    # Words, and so bytes, or-ed into one.
+    # Computes the bitwise or of all words, and so of all bytes.
     cdef int64_t i
     cdef uint64_t word = 0, seen = 0
     for i in range(n // 8):
@@ -54,7 +55,7 @@ cdef uint64_t or_of_bytes(const uint8_t* p, int64_t n) noexcept nogil:
 
 
 cdef void put_bits(uint8_t* out, int64_t offset, uint64_t bits, int n) noexcept nogil:
-    # Up to 8 bits, lowest first, to bit `offset` of a bitmap.
+    # Writes up to 8 bits, lowest first, to bit `offset` of a bitmap.
     cdef int shift = offset & 7
     cdef int mask = ((1 << n) - 1) << shift
     cdef int value = <int> bits << shift
@@ -65,7 +66,7 @@ cdef void put_bits(uint8_t* out, int64_t offset, uint64_t bits, int n) noexcept 
 
 
 cdef void put_bytes(uint8_t* out, int64_t offset, const uint8_t* block, int64_t n) noexcept nogil:
-    # n whole bytes of bits (already least significant first) to bit `offset` of a bitmap.
+    # Writes n whole bytes of bits (already least significant first) to bit `offset` of a bitmap.
     cdef int shift = offset & 7
     cdef int64_t i
     cdef int keep
@@ -83,7 +84,7 @@ cdef void put_bytes(uint8_t* out, int64_t offset, const uint8_t* block, int64_t 
 
 
 cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
-    # Rounds n up to whole words: the block must have room.
+    # Rounds n up to whole words. The block must be large enough for them.
     cdef int64_t i
     cdef uint64_t word
     for i in range((n + 7) // 8):
@@ -93,7 +94,7 @@ cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
 
 
 cdef object take_count(positions, str name, limit):
-    """The next position as a count. Raises ``CorruptFile`` if it is above the limit."""
+    """The next position as a count. Raises ``CorruptFile`` if the count is above the limit."""
     count = positions.take()
     if not 0 <= count <= limit:
         raise CorruptFile(f"position {count} is not between 0 and {limit}", stream=name)
@@ -115,15 +116,16 @@ cdef class RawBytes:
         self.window = window
 
     def seek(self, positions):
-        """Seeks to the place given by the next numbers of ``positions`` (a ``PositionIterator``)."""
+        """Seeks to the position that the next numbers of ``positions`` (a ``PositionIterator``) describe."""
         self.window.seek_positions(positions)
 
     def skip(self, n):
-        """Skips ``n`` bytes; raises ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` bytes. Raises ``CorruptFile`` if there are fewer."""
         self.window.skip(n)
 
     def read_into(self, uint8_t[::1] out not None, n=None):
-        """Exactly ``n`` bytes (by default as many as ``out`` holds). Raises ``CorruptFile`` if there are fewer."""
+        """Reads exactly ``n`` bytes (by default as many as ``out`` holds). Raises ``CorruptFile`` if there are
+        fewer."""
         cdef int64_t left = out.shape[0] if n is None else n, done = 0, step
         if not 0 <= left <= out.shape[0]:
             raise ValueError(f"{left} bytes do not fit into {out.shape[0]}")
@@ -138,14 +140,14 @@ cdef class RawBytes:
     def read_kept(self, uint8_t[::1] out not None, int width, const uint8_t[::1] mask not None, int64_t count,
                   uint8_t[::1] block not None):
         """Reads values of ``width`` bytes, one for each byte of ``mask``, block by block through ``block``. Writes the
-        ``count`` values that the mask keeps to ``out``, which must have room for one more."""
+        ``count`` values that the mask keeps to ``out``. ``out`` must have room for one value more."""
         cdef int64_t rows = mask.shape[0], most, step, at, done = 0, kept = 0
         check_mask(mask, count)
         if width not in (1, 2, 4, 8, 16):
-            raise ValueError(f"values of {width} bytes")
+            raise ValueError(f"values of {width} bytes are not supported")
         most = block.shape[0] // width
         if count >= out.shape[0] // width or (rows and not most):
-            raise ValueError("a block of a value at least, and room for one more than are kept")
+            raise ValueError("there must be a block for at least one value, and room for one value more than are kept")
         with nogil:
             if self.window.ahead is not None:
                 self.window.ahead.expect(rows * width)
@@ -158,7 +160,7 @@ cdef class RawBytes:
                 done += step
 
     def read_text(self, uint8_t[::1] out not None, n=None):
-        """Like ``read_into``. Returns whether all bytes are below 0x80."""
+        """Like ``read_into``. Also returns whether all bytes are below 0x80."""
         cdef int64_t left = out.shape[0] if n is None else n, done = 0, step, most
         cdef uint64_t seen = 0
         if not 0 <= left <= out.shape[0]:
@@ -176,18 +178,18 @@ cdef class RawBytes:
 
 
 cdef class ByteRle:
-    """Bytes in run-length encoding: BYTE columns (signed), union tags (unsigned)."""
+    """Bytes in run-length encoding, in BYTE columns (signed) and union tags (unsigned)."""
 
     cdef readonly Window window
-    cdef int64_t left  # values of the current run that are not consumed yet
-    cdef bint repeats  # the run repeats `value`; otherwise its bytes are in the window
+    cdef int64_t left  # values of the current run that were not consumed yet
+    cdef bint repeats  # the run repeats `value`, otherwise the bytes of the run are in the window
     cdef uint8_t value
 
     def __cinit__(self, Window window not None):
         self.window = window
 
     def seek(self, positions):
-        """Seeks to a position: the numbers of the window, and how many values of the run were consumed before it."""
+        """Seeks to a position: the numbers of the window, and the number of values of the run before the position."""
         self.window.seek_positions(positions)
         count = take_count(positions, self.window.name, 1 << 32)
         self.left = 0
@@ -200,14 +202,14 @@ cdef class ByteRle:
         self.left = 0
 
     def skip(self, n):
-        """Skips ``n`` values; raises ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` values. Raises ``CorruptFile`` if there are fewer."""
         cdef int64_t count = checked(n)
         with nogil:
             self.skip_bytes(count)
 
     def read(self, out, n=None):
-        """Exactly ``n`` values into a uint8 or int8 buffer (by default as many as ``out`` holds). ``CorruptFile`` if
-        fewer."""
+        """Reads exactly ``n`` values into a uint8 or int8 buffer (by default as many as ``out`` holds). Raises
+        ``CorruptFile`` if there are fewer."""
         cdef uint8_t[::1] view = memoryview(out).cast("B")
         cdef int64_t count = view.shape[0] if n is None else n
         if not 0 <= count <= view.shape[0]:
@@ -261,11 +263,11 @@ cdef class ByteRle:
 
 
 cdef class BooleanRle:
-    """Bits in run-length encoded bytes: PRESENT streams and BOOLEAN columns."""
+    """Bits in run-length encoded bytes, in PRESENT streams and BOOLEAN columns."""
 
     cdef readonly Window window
     cdef ByteRle bytes
-    cdef uint8_t pending  # the bits of the last byte that are not consumed yet, the next one lowest
+    cdef uint8_t pending  # the bits of the last byte that were not consumed yet, the next bit lowest
     cdef int pending_bits
 
     def __cinit__(self, Window window not None):
@@ -273,7 +275,7 @@ cdef class BooleanRle:
         self.bytes = ByteRle(window)
 
     def seek(self, positions):
-        """Seeks to a position: the numbers of the byte run, and how many bits of the byte were consumed before it
+        """Seeks to a position: the numbers of the byte run, and the number of bits of the byte before the position
         (0..8)."""
         self.bytes.seek(positions)
         cdef int bits = take_count(positions, self.window.name, 8)
@@ -297,7 +299,7 @@ cdef class BooleanRle:
         return count
 
     def read_bits(self, uint8_t[::1] out not None, bit_offset, n):
-        """Writes ``n`` bits to an Arrow bitmap from bit ``bit_offset`` on, and returns how many of them are set."""
+        """Writes ``n`` bits to an Arrow bitmap, from bit ``bit_offset`` on. Returns how many of them are set."""
         cdef int64_t offset = bit_offset, count = n
         if offset < 0 or count < 0 or offset + count > 8 * <int64_t> out.shape[0]:
             raise ValueError(f"bits {offset} to {offset + count} are outside a bitmap of {out.shape[0]} bytes")

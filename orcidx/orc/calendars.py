@@ -1,7 +1,8 @@
-"""Days of the hybrid calendar: Julian dates before 1582-10-15, Gregorian dates from then on.
+"""Converts days of the hybrid calendar: Julian dates before 1582-10-15, Gregorian dates from then on.
 
-By default, Java's writers number days so that a day before the switch stands for its Julian date. Arrow needs the day
-with the same date in the proleptic Gregorian calendar. 1500-01-01 is -171655 there and -171664 here.
+By default, Java's writers number days so that a day before the switch means its Julian date. Arrow needs the day that
+has the same date in the proleptic Gregorian calendar. For example, 1500-01-01 is day -171655 in the hybrid calendar and
+day -171664 in the proleptic calendar.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 __all__ = ["GREGORIAN_START", "hybrid_days", "proleptic_days"]
 
 GREGORIAN_START = -141427
-"""1582-10-15 in days since 1970-01-01. The day before it was the Julian 1582-10-04."""
+"""1582-10-15 in days since 1970-01-01. The day before it was 1582-10-04 in the Julian calendar."""
 
 EPOCH_JULIAN_DAY = 2440588
 """The Julian day number of 1970-01-01."""
@@ -23,7 +24,8 @@ Int64s = npt.NDArray[np.int64]
 
 
 def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
-    """Days of the hybrid calendar as days with the same date in the proleptic Gregorian one. The order is kept."""
+    """Converts days of the hybrid calendar to the days with the same date in the proleptic Gregorian calendar. The
+    order is kept."""
     result = np.array(days, np.int64)
     old = result < GREGORIAN_START
     if old.any():
@@ -33,7 +35,7 @@ def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
 
 def hybrid_days(day: int) -> list[int]:
     """All hybrid days that are read as this proleptic day. Usually there is one. There is none for the ten days that
-    the switch left out, and two if the date is a leap day only in the Julian calendar."""
+    the switch left out. There are two if the date is a leap day only in the Julian calendar."""
     if day >= GREGORIAN_START:
         return [day]
     start = int(_julian_day(*_gregorian_label(np.array([day], np.int64)))[0])
@@ -42,7 +44,7 @@ def hybrid_days(day: int) -> list[int]:
 
 
 def _label(count: Int64s, years: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Year, month and day from days since a first of March. ``years`` are added to the year."""
+    """Year, month and day from the days since a first of March. ``years`` are added to the year."""
     cycle = (4 * count + 3) // 1461
     rest = count - 1461 * cycle // 4
     month = (5 * rest + 2) // 153
@@ -61,7 +63,7 @@ def _gregorian_label(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _march_days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Int64s]:
-    """Years since 4800 BC that begin in March, and days with years of 365."""
+    """The years since 4800 BC, which begin in March, and the days if each year had 365 days."""
     early = (14 - month) // 12
     years = year + 4800 - early
     return years, day + (153 * (month + 12 * early - 3) + 2) // 5 + 365 * years - EPOCH_JULIAN_DAY

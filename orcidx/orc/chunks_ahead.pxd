@@ -6,14 +6,14 @@ cdef enum:
     NO_CHUNK = -3
 
 
-# A compressed chunk and the memory for its decompressed bytes. The thread that changes `state` from STAGED to BUSY
-# decompresses it.
+# A compressed chunk, and memory for its decompressed bytes. The thread that changes `state` from STAGED to BUSY
+# decompresses the chunk.
 cdef struct Slot:
     int state
-    int64_t start               # stream offset behind the header
+    int64_t start               # stream offset after the chunk's header
     int64_t length              # as stored
-    int64_t written             # bytes that it became; negative: it is damaged, or memory ran out
-    uint8_t* stored             # room for a block; what it becomes is behind that
+    int64_t written             # size after decompression; negative: the chunk is damaged, or memory ran out
+    uint8_t* stored             # memory for a block; the decompressed bytes come after it
 
 
 cdef class ChunksAhead:
@@ -23,31 +23,31 @@ cdef class ChunksAhead:
     cdef int64_t stream_length
     cdef bint whole
     cdef int room                       # slots
-    cdef Slot* slots                    # chunk number n is in slot n % room
+    cdef Slot* slots                    # chunk number n is in slot n % (number of slots)
     cdef int first  # number of the next chunk that the reader may take
-    cdef int last  # number of the chunk that is being staged
-    cdef int unbegun  # how many of those between have not been begun
-    cdef int asked  # whether other threads were asked and have not reported yet that nothing is left
-    cdef int64_t at                     # stream offset of the next byte to be staged
-    cdef int64_t left  # bytes of the chunk being staged that are still missing
-    cdef bint stopped  # stopped at something that the window must handle
+    cdef int last  # number of the chunk that is being staged now
+    cdef int unbegun  # how many chunks between these have not been started
+    cdef int asked  # whether other threads were called and have not reported yet that nothing is left
+    cdef int64_t at                     # stream offset of the next byte that is staged
+    cdef int64_t left  # bytes that are still missing in the chunk that is being staged
+    cdef bint stopped  # staging stopped at data that the window must handle
     cdef int64_t allowed  # number of chunks that may be staged
 
-    # The reader is going to read n bytes; before `go_on` that is as far as others go.
+    # The reader is going to read n bytes. Before `go_on`, other threads do not decompress more than these.
     cdef void expect(self, int64_t n) noexcept nogil
     # Whether the reader's next chunk is in the ring.
     cdef bint has(self, int64_t start) noexcept nogil
-    # Whether a chunk is in the ring; chunks before it are dropped. If it is not, it is staged next.
+    # Whether a chunk is in the ring. Chunks before it are dropped. If the chunk is not in the ring, it is staged next.
     cdef bint goes_to(self, int64_t start, int64_t length) noexcept nogil
-    # Whether the chunk with its header at `offset` is here or being staged; if so, the header.
+    # Whether the chunk with its header at `offset` is in the ring or being staged. If so, writes the header.
     cdef bint header_at(self, int64_t offset, uint8_t* header) noexcept nogil
-    # Stream offset of the bytes that `put` should get; NO_CHUNK: none.
+    # Stream offset of the bytes that `put` needs next. NO_CHUNK: none are needed.
     cdef int64_t wants(self) noexcept nogil
     cdef void put(self, const uint8_t* bytes, int64_t n) noexcept nogil
-    # Asks other threads for help if there is something to decompress.
+    # Calls other threads for help if there is a chunk to decompress.
     cdef int call(self) except -1 nogil
-    # Puts the decompressed chunk into `out` and returns its size; negative for a damaged one; NO_CHUNK if it is not in
-    # the ring.
+    # Writes the decompressed chunk to `out` and returns its size. The result is negative for a damaged chunk, and
+    # NO_CHUNK if the chunk is not in the ring.
     cdef int64_t take(self, int64_t start, uint8_t* out, int64_t capacity) noexcept nogil
 
     cdef void give_up(self) noexcept nogil

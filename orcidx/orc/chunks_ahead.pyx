@@ -1,20 +1,20 @@
 """``ChunksAhead``: other threads decompress the next chunks of one stream before its reader needs them.
 
-If a column is read alone, one thread does all the work, and most of it is decompression. The reader's window copies the
-next stored chunks to a ring of bounded memory ("stages" them). Threads without other work decompress them into memory
-of the ring, and the window takes them from there. No thread ever waits::
+If a column is read alone, one thread does all the work, and most of this work is decompression. The reader's window
+copies ("stages") the next stored chunks to a ring of bounded memory. Threads without other work decompress them into
+memory of the ring. The window takes the decompressed chunks from there. No thread ever waits::
 
       first                first + CHUNKS_APART                                last
       | taken next ......  | others begin here, and go on to the end ......... | staged next
 
-The reader decompresses chunks that no other thread has begun directly to their destination. If another thread is
-decompressing the chunk that the reader needs, the reader first decompresses a different one. If the other thread is
-still not done then, it is probably not running, and the reader decompresses the chunk itself. The memory of the other
-thread's chunk is not reused until that thread has finished it.
+The reader decompresses chunks that no other thread has started directly to their destination. If another thread is
+decompressing the chunk that the reader needs, the reader first decompresses a different chunk. If the other thread has
+still not finished then, it is probably not running, and the reader decompresses the chunk itself. The memory of the
+other thread's chunk is not reused until that thread has finished the chunk.
 
-Chunks that are decompressed but not used are not counted. A damaged chunk is decompressed again by the reader, so that
-errors, their places and the counters are the same as with one thread. The ring has no references to the window, its
-stream or its file, and is not freed while a thread uses it.
+Chunks that are decompressed but not used are not counted. If a chunk is damaged, the reader decompresses it again. So
+errors, their positions and the counters are the same as with one thread. The ring has no references to the window, its
+stream or its file. It is not freed while a thread uses it.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -55,16 +55,16 @@ cdef int64_t ALL = 1LL << 62
 cdef enum:
     HEADER_BYTES = 3
     MOST_SLOTS = 64
-    USUAL_SLOT_BYTES = 1 << 17      # of a file with blocks of 64 KiB
-    CHUNKS_APART = 8                # between the first chunk and those that other threads begin with
-    LEAST_UNBEGUN = 3               # chunks; with fewer, asking other threads takes longer than it saves
+    USUAL_SLOT_BYTES = 1 << 17      # for a file with blocks of 64 KiB
+    CHUNKS_APART = 8                # distance between the first chunk and the chunks with which other threads start
+    LEAST_UNBEGUN = 3               # chunks; with fewer, calling other threads takes longer than it saves
 
 cdef enum:
     FREE = 0
     STAGED = 1
     BUSY = 2
     DONE = 3
-    LEFT = 4                # the thread that uses it frees it
+    LEFT = 4                # the thread that uses the slot frees it
 
 
 # Memory of rings for two blocks each, which later rings reuse. Mapping and clearing new memory for each stripe takes
@@ -91,7 +91,7 @@ cdef void leave_room(void* room, int64_t size) noexcept nogil:
 
 
 cdef class ChunksAhead:
-    """The ring of one stream's chunks, for one reader and any number of other threads. It holds up to ``most`` chunks,
+    """The ring of chunks of one stream, for one reader and any number of other threads. It holds up to ``most`` chunks,
     each in memory for two blocks. ``whole``: the whole stream will be read, so its next piece may be fetched early.
     ``ask``: the reader calls it with the ring when other threads should call ``help``."""
 
@@ -115,7 +115,7 @@ cdef class ChunksAhead:
         free(self.slots)
 
     def help(self, int most):
-        """Decompresses up to so many chunks, in any thread. Returns whether there was at least one."""
+        """Decompresses up to ``most`` chunks, in any thread. Returns whether there was at least one chunk."""
         cdef int done = 0
         with nogil:
             while done < most and self.work(orcidx_load(&self.first), min(<int> CHUNKS_APART, self.room // 4)):
@@ -124,11 +124,12 @@ cdef class ChunksAhead:
         return done > 0
 
     def go_on(self):
-        """For the reader: from now on the next chunks may be decompressed without a request."""
+        """The reader calls this. From now on other threads may decompress chunks that the reader has not requested
+        yet."""
         self.allowed = ALL
 
     def close(self):
-        """For the reader: other threads find no more chunks after this call."""
+        """The reader calls this. Other threads find no more chunks after this call."""
         with nogil:
             self.give_up()
             self.stopped = True
@@ -139,7 +140,7 @@ cdef class ChunksAhead:
         cdef int i
         return sum([2 * self.block_size for i in range(self.room) if self.slots[i].stored != NULL])
 
-    # --- the reader's -------------------------------------------------------------------------------------------------
+    # --- called by the reader -----------------------------------------------------------------------------------------
 
     cdef void expect(self, int64_t n) noexcept nogil:
         if self.allowed < ALL // 2:
@@ -152,7 +153,7 @@ cdef class ChunksAhead:
                 return True
             self.leave(&self.slots[self.first % self.room])
         slot = &self.slots[self.last % self.room]
-        if self.left == 0 or slot.start != start:       # otherwise the chunk is being staged
+        if self.left == 0 or slot.start != start:       # otherwise the chunk is still being staged
             self.stopped = orcidx_load(&slot.state) != FREE
             if not self.stopped:
                 self.at, self.left = start, length
@@ -165,7 +166,7 @@ cdef class ChunksAhead:
             self.leave(&self.slots[self.first % self.room])
 
     cdef void leave(self, Slot* slot) noexcept nogil:
-        # The first chunk of the ring goes; memory that another thread is at goes when it is done.
+        # The first chunk leaves the ring. If another thread is using its memory, that thread frees the memory later.
         if self.begin(slot) or not orcidx_change(&slot.state, BUSY, LEFT):
             orcidx_store(&slot.state, FREE)
         orcidx_store(&self.first, self.first + 1)
@@ -218,7 +219,7 @@ cdef class ChunksAhead:
                 orcidx_store(&self.last, self.last + 1)
 
     cdef bint take_header(self, Slot* slot, const uint8_t* header, int64_t n) noexcept nogil:
-        # Whether a compressed chunk follows; the window handles everything else, including a header in two pieces.
+        # Whether a compressed chunk follows. The window handles everything else, including a header in two pieces.
         cdef int64_t length
         if n < HEADER_BYTES or header[0] & 1:
             return False
@@ -265,7 +266,8 @@ cdef class ChunksAhead:
     # --- anybody's ----------------------------------------------------------------------------------------------------
 
     cdef bint work(self, int first, int distance) noexcept nogil:
-        # Decompresses one chunk: the next from so far behind the first, or before there is none the last of the others.
+        # Decompresses one chunk. It takes the next chunk at least CHUNKS_APART after the first one. If there is none,
+        # it takes the last of the other chunks.
         cdef int number, last = orcidx_load(&self.last)
         for number in range(first + distance, last):
             if self.work_at(&self.slots[number % self.room]):

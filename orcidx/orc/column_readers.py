@@ -1,4 +1,5 @@
-"""``open_column``: the reader of a column by its type and encoding, with the readers of all columns below it."""
+"""``open_column`` chooses the reader of a column by its type and encoding, and makes the readers of all columns below
+it."""
 
 from __future__ import annotations
 
@@ -48,10 +49,10 @@ _BRANCHES: dict[TypeKind, Callable[..., ColumnReader]] = {
 def open_column(
     node: OrcType, streams: StripeStreams, options: ReadOptions, *, file: FileFacts, exact_times: bool = False
 ) -> ColumnReader:
-    """The reader of a column, with readers for all columns below it.
+    """Makes the reader of a column, with readers for all columns below it.
 
     ``exact_times``: timestamps are read as decimal128(38, 0) of nanoseconds, for predicates over years that do not fit
-    64 bits. Raises ``CorruptFile`` for an encoding that the type cannot have.
+    into 64 bits. Raises ``CorruptFile`` for an encoding that is not allowed for the type.
     """
     if node.kind in _BRANCHES:
         below = partial(open_column, streams=streams, options=options, file=file, exact_times=exact_times)

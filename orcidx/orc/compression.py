@@ -1,12 +1,12 @@
-"""Chunk framing and codecs.
+"""Decompresses streams: the framing of chunks, and the codecs.
 
-A compressed ORC stream is a sequence of chunks. Each has a ``header`` (3 bytes, little endian: length * 2 + original)
-and ``length`` bytes. ``original`` chunks are stored uncompressed. A chunk has at most one compression block size of
-bytes after decompression, and never more while compressed. With codec NONE there are no headers.
+A compressed ORC stream is a sequence of chunks. Each chunk has a ``header`` (3 bytes, little endian: length * 2 +
+original) and ``length`` bytes. ``original`` chunks are stored uncompressed. A chunk has at most one compression block
+size of bytes after decompression, and never more while it is compressed. With codec NONE there are no headers.
 
-ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several in a row.
-BROTLI is a raw stream. No codec is implemented here: each entry calls a library. The output is limited by the given
-buffer, whatever size the chunk declares.
+ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several
+consecutive frames. BROTLI is a raw stream. No codec is implemented here: each entry calls a library. The size of the
+given buffer limits the output, whatever size the chunk declares.
 """
 
 from __future__ import annotations
@@ -43,20 +43,21 @@ DecompressInto = Callable[[memoryview, memoryview], int]
 BLOCK_SIZE_LIMIT = 1 << 23
 """A chunk length has 23 bits. All writers refuse block sizes of this value or more."""
 METADATA_LIMIT = 1 << 30
-"""The most bytes of one decompressed piece of metadata, as in ORC Java (``PROTOBUF_MESSAGE_MAX_LIMIT``)."""
+"""The most bytes of one piece of metadata after decompression, as in ORC Java (``PROTOBUF_MESSAGE_MAX_LIMIT``)."""
 
 _KINDS = {"NONE": 0, "ZLIB": 1, "SNAPPY": 2, "LZO": 3, "LZ4": 4, "ZSTD": 5, "BROTLI": 6}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """One compression kind and its library. ``native``, if there is one, needs no GIL."""
+    """One compression kind and its library. ``native``, if there is one, does not need the GIL."""
 
     kind: int
     name: str
     package: str
     into: DecompressInto
-    """``into(chunk, out)`` returns the bytes written. It raises ``ValueError`` if a chunk is damaged or too long."""
+    """``into(chunk, out)`` returns the number of bytes written. It raises ``ValueError`` if a chunk is damaged or too
+    long."""
     native: NativeCodec | None = None
 
     def decompress_into(self, chunk: Buffer, out: bytearray | memoryview) -> int:
@@ -77,16 +78,16 @@ class Codec:
 
 
 def open_codec(kind: int | str, *, native: bool = True) -> Codec | None:
-    """The codec of a compression kind (number or name of the PostScript); ``None`` for NONE.
+    """The codec of a compression kind (number or name of the PostScript). ``None`` for NONE.
 
-    ``native=False`` leaves out the path without the GIL. Raises ``Unsupported`` for an unknown kind or a missing
-    library, naming the package to install.
+    ``native=False`` leaves out the functions that do not need the GIL. Raises ``Unsupported`` for an unknown kind or a
+    missing library, and names the package to install.
     """
     number = _KINDS.get(kind.upper(), -1) if isinstance(kind, str) else int(kind)
     if number == 0:
         return None
     if number not in _OPENERS:
-        raise Unsupported(f"unknown compression kind {kind!r}; known are {', '.join(_KINDS)}")
+        raise Unsupported(f"unknown compression kind {kind!r}; the known kinds are {', '.join(_KINDS)}")
     return _open(number, native)
 
 
@@ -142,15 +143,15 @@ def read_framed(
 
 
 class _Kept(threading.local):
-    """Memory for one block in each thread. New memory for each footer would have to be cleared, and most of it would
-    not be used."""
+    """Memory for one block in each thread. Without it each footer would need new memory, which must be cleared although
+    most of it is not used."""
 
     room = memoryview(b"")
 
 
 _KEPT = _Kept()
 LARGEST_KEPT = 1 << 18
-"""The usual block sizes are 64 and 256 KiB."""
+"""The most bytes that are kept. The usual block sizes are 64 and 256 KiB."""
 
 
 def _scratch(size: int) -> memoryview:
@@ -164,8 +165,9 @@ def _scratch(size: int) -> memoryview:
 def decompressed_chunks(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str
 ) -> Iterator[tuple[int, memoryview]]:
-    """The chunks of a stream, one after the other: (offset of the header, the uncompressed bytes). The bytes are valid
-    until the next chunk. Without a codec the whole stream is one chunk. Raises the same errors as ``read_framed``."""
+    """Yields the chunks of a stream, one after the other: (offset of the header, the uncompressed bytes). The bytes are
+    valid until the next chunk. Without a codec the whole stream is one chunk. Raises the same errors as
+    ``read_framed``."""
     with memoryview(buffer) as whole:
         if codec is None:
             yield 0, whole.cast("B")
@@ -223,7 +225,7 @@ def _library(module: str, package: str, codec: str) -> Any:
 
 @cache
 def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Addresses of C functions that one of these extension modules, or a library it links to, exports."""
+    """Addresses of C functions that one of these extension modules, or a library to which it is linked, exports."""
     for module in modules:
         try:
             spec = importlib.util.find_spec(module)
@@ -260,7 +262,7 @@ def _through(native: NativeCodec) -> DecompressInto:
     def into(chunk: memoryview, out: memoryview) -> int:
         written = native.decompress_into(chunk, out)
         if written < 0:
-            raise ValueError(f"{native.library} refused it")
+            raise ValueError(f"{native.library} could not decompress the chunk")
         return written
 
     return into
@@ -291,7 +293,8 @@ def _zlib(native: bool) -> Codec:
 
 
 def _inflate(chunk: memoryview, out: memoryview) -> int:
-    """The standard library's inflate. It does not limit its output, and does not detect a truncated end by itself."""
+    """Decompresses with the standard library's inflate. It does not limit its output, and does not detect a truncated
+    end by itself."""
     stream = zlib.decompressobj(-15)
     try:
         data = stream.decompress(chunk, len(out) + 1)
@@ -307,7 +310,7 @@ def _zstd(native: bool) -> Codec:
     if native and (library := _native_zstd()):
         return Codec(kind=5, name="ZSTD", package="zstandard", into=_through(library), native=library)
     zstandard = _library("zstandard", "zstandard", "ZSTD")
-    contexts = threading.local()  # a context shared by two threads corrupts memory
+    contexts = threading.local()  # two threads that share a context would corrupt memory
 
     def into(chunk: memoryview, out: memoryview) -> int:
         context = getattr(contexts, "zstd", None)
@@ -317,7 +320,7 @@ def _zstd(native: bool) -> Codec:
         try:
             for frame in _zstd_frames(chunk):
                 room = out[total:]
-                # the library allocates what the frame declares, so that is checked first
+                # The library allocates the size that the frame declares, so that size is checked first.
                 if zstandard.frame_content_size(frame) > len(room):
                     raise ValueError("declares more")
                 total += _copy(context.decompress(frame, max_output_size=max(len(room), 1)), room)
@@ -336,7 +339,7 @@ def _zstd_frames(chunk: memoryview) -> list[memoryview]:
     while start < len(chunk):
         position = start
         magic = int.from_bytes(chunk[start : start + 4], "little")
-        if magic & ~0xF == 0x184D2A50:  # skippable frame: a length and that many bytes
+        if magic & ~0xF == 0x184D2A50:  # a skippable frame: a length, and that many bytes
             start += 8 + int.from_bytes(chunk[start + 4 : start + 8], "little")
             continue
         if magic != 0xFD2FB528 or start + 5 > len(chunk):
@@ -379,7 +382,7 @@ def _lz4(native: bool) -> Codec:
 
     def into(chunk: memoryview, out: memoryview) -> int:
         try:
-            # If it is not given a length, the library reads the chunk's first four bytes as one whenever that fits into
+            # Without a length, the library reads the chunk's first four bytes as the length whenever it fits into
             # ``out``.
             return int(cramjam.lz4.decompress_block_into(chunk, out, output_len=len(out)))
         except cramjam.DecompressionError as error:
@@ -392,9 +395,9 @@ def _lzo(native: bool) -> Codec:
     lzallright = _library("lzallright", "lzallright", "LZO")
 
     def into(chunk: memoryview, out: memoryview) -> int:
-        # the library writes as many bytes as the chunk says, so these are counted first
+        # The library writes as many bytes as the chunk requires, so these are counted first.
         if not 0 <= lzo_size(chunk) <= len(out):
-            raise ValueError("damaged, or declares more")
+            raise ValueError("the chunk is damaged or declares more")
         try:
             return _copy(lzallright.LZOCompressor.decompress(chunk, len(out)), out)
         except lzallright.LZOError as error:

@@ -1,5 +1,5 @@
-# Contexts of a C library that no thread is using. A thread takes one from a slot by an atomic exchange and puts it back
-# afterwards, so that two threads never use the same context. There is no lock, so a fork during a call loses one
+# Contexts of a C library that no thread is using. A thread takes a context from a slot by an atomic exchange and puts
+# it back afterwards, so two threads never use the same context. There is no lock, so a fork during a call loses one
 # context but blocks no thread.
 
 cdef extern from *:
@@ -20,7 +20,7 @@ cdef enum:
 
 
 cdef inline void* take_context(void** slots) noexcept nogil:
-    """A context that no thread is using; NULL if there is none."""
+    """Returns a context that no thread is using. NULL if there is none."""
     cdef void* context = NULL
     cdef int i
     for i in range(CONTEXT_SLOTS):
@@ -31,7 +31,8 @@ cdef inline void* take_context(void** slots) noexcept nogil:
 
 
 cdef inline void* put_context(void** slots, void* context) noexcept nogil:
-    """Puts a context back. Returns a context that has no slot, which the caller must destroy, or NULL."""
+    """Puts a context back. Returns NULL, or the context if no slot is free. The caller must then destroy the
+    context."""
     cdef int i
     for i in range(CONTEXT_SLOTS):
         context = orcidx_exchange(&slots[i], context)

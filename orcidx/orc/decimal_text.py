@@ -1,4 +1,4 @@
-"""Decimals as text, as in statistics and bloom filters, and as integers of a scale."""
+"""Decimals as text, as in statistics and bloom filters, and as integers with a scale."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ __all__ = ["plain_text", "read_decimal", "scaled_floor"]
 
 
 def read_decimal(text: bytes) -> Decimal | None:
-    """A decimal in the form in which Java prints it. None if the value is not a finite decimal of reasonable size."""
+    """Parses a decimal in the form in which Java prints it. None if the value is not a finite decimal of reasonable
+    size."""
     try:
         value = Decimal(text.decode("ascii").strip()) if len(text) <= 100 else Decimal("nan")
     except (InvalidOperation, UnicodeDecodeError):
@@ -17,7 +18,7 @@ def read_decimal(text: bytes) -> Decimal | None:
 
 
 def scaled_floor(literal: float | Decimal, scale: int) -> tuple[int, bool]:
-    """Floor of literal * 10**scale, and whether this is exact. Very large exponents are cut to 10**100."""
+    """The floor of literal * 10**scale, and whether this is exact. Very large exponents are limited to 10**100."""
     if isinstance(literal, int):
         return literal * 10**scale, True
     number = Decimal(literal)
@@ -37,7 +38,7 @@ def scaled_floor(literal: float | Decimal, scale: int) -> tuple[int, bool]:
 
 
 def plain_text(unscaled: int, scale: int) -> str:
-    """unscaled * 10**-scale without exponent, with exactly ``scale`` fraction digits."""
+    """unscaled * 10**-scale as text without exponent, with exactly ``scale`` fraction digits."""
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     whole, fraction = (digits[:-scale], digits[-scale:]) if scale else (digits, "")
     return ("-" if unscaled < 0 else "") + whole + ("." + fraction if fraction else "")

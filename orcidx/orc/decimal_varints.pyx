@@ -1,16 +1,17 @@
-"""Varints of decimals: the zigzag codes of unscaled numbers, to 64 or to 128 bits.
+"""Decodes varints of decimals: the zigzag codes of unscaled numbers, to 64 or 128 bits.
 
 The ends of all values in a block of 64 bytes are found together. Otherwise each value would have to wait for the end of
-the one before. Then four values are loaded, cut at their ends and widened together. If all values of a block have 1 or
-2 bytes, as small amounts do, the whole block is decoded together. Values of more than 8 bytes are decoded one by one.
+the previous value. Then four values are loaded, cut at their ends and widened together. If all values of a block have 1
+or 2 bytes, as small amounts do, the whole block is decoded together. Values of more than 8 bytes are decoded one by
+one.
 """
 
 import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from orcidx.orc.bit_unpack cimport low_bit  # no-cython-lint: the C below calls its C
-from orcidx.orc.int128 cimport store_words  # no-cython-lint: so here
+from orcidx.orc.bit_unpack cimport low_bit  # no-cython-lint: the C code below calls its C function
+from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C code below calls its C function
 
 cdef extern from *:
     """
@@ -29,14 +30,14 @@ cdef extern from *:
         return word;
     }
 
-    static inline uint64_t orcidx_squeeze(uint64_t word) {  /* eight 7-bit groups side by side */
+    static inline uint64_t orcidx_squeeze(uint64_t word) {  /* joins eight groups of 7 bits */
         word &= 0x7f7f7f7f7f7f7f7full;
         word = ((word & 0x7f007f007f007f00ull) >> 1) | (word & 0x007f007f007f007full);
         word = ((word & 0x3fff00003fff0000ull) >> 2) | (word & 0x00003fff00003fffull);
         return ((word & 0x0fffffff00000000ull) >> 4) | (word & 0x000000000fffffffull);
     }
 
-    /* Bit i: byte i of the 64 from p on is the last of a varint. */
+    /* Bit i is set if byte i of the 64 bytes from p on is the last byte of a varint. */
     static inline uint64_t orcidx_stop_bits(const uint8_t* p) {
         uint64_t bits = 0;
         int i;
@@ -59,10 +60,11 @@ cdef extern from *:
 
     #define ORCIDX_GROUPS(word, count) orcidx_squeeze(orcidx_low_bytes(word, count))
 
-    /* Up to count varints from *at on, those that end before end, behind which 64 bytes may be loaded; how many. WIDE:
-       each to 16 bytes, and *status 4 where one has more than 128 bits. Else each to 8, and those before the first of
-       more than 62 bits. *most: or-ed with the codes, or with more; ORCIDX_LONG for those of 63 to 112 bits, all ones
-       beyond. */
+    /* Decodes up to count varints from *at on, as long as they end before end. 64 bytes after end may be loaded.
+       Returns their number. With WIDE each value takes 16 bytes, and *status becomes 4 if a value has more than 128
+       bits. Otherwise each value takes 8 bytes, and decoding stops before the first value of more than 62 bits. The
+       codes are or-ed into *most: as they are up to 62 bits, as ORCIDX_LONG for 63 to 112 bits, as all ones for more
+       bits. */
     #define ORCIDX_DECIMALS(NAME, TARGET, GROUPS, WIDE, TOGETHER) \\
     TARGET static int64_t NAME(const uint8_t** at, const uint8_t* end, int64_t count, uint8_t* out, uint64_t* most, \\
                                int* status) { \\
@@ -133,8 +135,8 @@ cdef extern from *:
     #define ORCIDX_SO_INLINE ORCIDX_FAST ORCIDX_INLINE
     #define ORCIDX_FAST_GROUPS(word, count) _pext_u64(_bzhi_u64(word, (unsigned)(8 * (count))), 0x7f7f7f7f7f7f7f7full)
 
-    /* Two signed numbers of SIZE bytes from place 2 * i of the eight bytes of numbers, whose signs are the next eight,
-       to 128 bits. */
+    /* Widens two signed numbers of SIZE bytes to 128 bits. They start at number 2 * i of the eight bytes of numbers.
+       The next eight bytes have the signs. */
     #define ORCIDX_S(SIZE, i, k) ((k) < (SIZE) ? (char)((SIZE) * (i) + (k)) : (char)(8 + (SIZE) * (i)))
     #define ORCIDX_EIGHT(SIZE, i, k) ORCIDX_S(SIZE, i, k), ORCIDX_S(SIZE, i, k + 1), ORCIDX_S(SIZE, i, k + 2), \\
         ORCIDX_S(SIZE, i, k + 3), ORCIDX_S(SIZE, i, k + 4), ORCIDX_S(SIZE, i, k + 5), ORCIDX_S(SIZE, i, k + 6), \\
@@ -143,7 +145,7 @@ cdef extern from *:
         _mm256_setr_epi8(ORCIDX_EIGHT(SIZE, i, 0), ORCIDX_EIGHT(SIZE, i, 8), ORCIDX_EIGHT(SIZE, (i) + 1, 0), \\
                          ORCIDX_EIGHT(SIZE, (i) + 1, 8))))
 
-    /* 64 values of a byte each */
+    /* Decodes 64 values of one byte each. */
     ORCIDX_SO_INLINE void orcidx_ones(const uint8_t* p, uint8_t* out, int wide) {
         int i;
         for (i = 0; i < 64; i += 8) {
@@ -163,7 +165,7 @@ cdef extern from *:
         }
     }
 
-    /* 32 values of two bytes each */
+    /* Decodes 32 values of two bytes each. */
     ORCIDX_SO_INLINE void orcidx_pairs(const uint8_t* p, uint8_t* out, int wide) {
         int i;
         for (i = 0; i < 32; i += 8) {
@@ -185,7 +187,8 @@ cdef extern from *:
         }
     }
 
-    /* `four` times four values of at most 8 bytes, whose ends are the first of stops; the place behind the last. */
+    /* Decodes `four` groups of four values of at most 8 bytes. Their ends are the first bits of stops. Returns the
+       position after the last value. */
     ORCIDX_SO_INLINE int64_t orcidx_fours(const uint8_t* p, uint64_t stops, int64_t four, uint8_t* out, int wide,
                                        __m256i* codes) {
         const __m256i sevens = _mm256_set1_epi8(127), thousands = _mm256_set1_epi64x(0x0fffffffll);
@@ -194,14 +197,14 @@ cdef extern from *:
             const uint8_t* second = p + 1 + _tzcnt_u64(stops);
             const uint8_t* third = p + 1 + _tzcnt_u64(stops = _blsr_u64(stops));
             const uint8_t* fourth = p + 1 + _tzcnt_u64(stops = _blsr_u64(stops));
-            /* the order in which unpacking leaves two neighbours side by side */
+            /* the order in which unpacking puts two neighbours side by side */
             __m128i even = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)from),
                                               _mm_loadl_epi64((const __m128i*)third));
             __m128i odd = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i*)second),
                                              _mm_loadl_epi64((const __m128i*)fourth));
             __m256i word = _mm256_inserti128_si256(_mm256_castsi128_si256(even), odd, 1), code, sign, value;
             __m256i stop = _mm256_andnot_si256(word, _mm256_set1_epi8((char)128));
-            /* up to the lowest end */
+            /* keep the bits up to the lowest end */
             word = _mm256_and_si256(word, _mm256_xor_si256(stop, _mm256_add_epi64(stop, _mm256_set1_epi64x(-1))));
             word = _mm256_maddubs_epi16(_mm256_set1_epi16((short)0x8001), _mm256_and_si256(word, sevens));
             word = _mm256_madd_epi16(word, _mm256_set1_epi32(0x40000001));
@@ -224,7 +227,7 @@ cdef extern from *:
         return from - p;
     }
 
-    /* What a block holds of small values, all but the last few, which the next begins with. */
+    /* Decodes the small values of a block, except the last few. The next block begins with these. */
     ORCIDX_SO_INLINE int64_t orcidx_together(const uint8_t** at, const uint8_t* end, uint64_t stops, int64_t left,
                                           uint8_t* out, int wide, uint64_t* most) {
         const uint8_t* p = *at;
@@ -251,7 +254,7 @@ cdef extern from *:
         four = _mm_popcnt_u64(stops);
         four = (four < left ? four : left) >> 2;
         if (!four) return 0;
-        gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* bytes before the last end that are none */
+        gaps = _bzhi_u64(~stops, 63 - (unsigned)_lzcnt_u64(stops));     /* bytes before the last end, not ends */
         gaps &= gaps >> 1;
         gaps &= gaps >> 2;
         if (gaps & gaps >> 4) return 0;                                 /* eight in a row: a value of more bytes */
@@ -270,7 +273,7 @@ cdef extern from *:
     ORCIDX_DECIMALS(orcidx_wide_fast, ORCIDX_FAST, ORCIDX_FAST_GROUPS, 1, ORCIDX_TOGETHER(1))
     ORCIDX_DECIMALS(orcidx_narrow_fast, ORCIDX_FAST, ORCIDX_FAST_GROUPS, 0, ORCIDX_TOGETHER(0))
 
-    /* Those processors whose pext is slow do without. */
+    /* Processors with a slow pext do not use this code. */
     static int orcidx_is_fast(void) {
         __builtin_cpu_init();
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1")

@@ -1,20 +1,20 @@
 """Decimals: decodes unbounded zigzag varints and their scales into Arrow's decimal128.
 
 A value of up to 19 bytes is a zigzag varint of the unscaled number. Its scale comes from another stream and may differ
-from the type's, because writers remove trailing zeros (HiveDecimal). If a run of scales has only the type's scale, as
-in files of writers that keep zeros, values are decoded directly to the output (``decimal_varints``), and the scales of
-the run are not decoded. Otherwise values are decoded a block at a time. If all values of a block are small and their
-scales are at most the type's, they are only multiplied and widened. All other values are rescaled in 128 bits with
-overflow checks.
+from the type's scale, because writers remove trailing zeros (HiveDecimal). Some writers keep these zeros. In their
+files a run of scales has only the type's scale. Then values are decoded directly to the output (``decimal_varints``),
+and the scales of the run are not decoded. Otherwise values are decoded a block at a time. If all values of a block are
+small and their scales are at most the type's scale, they are only multiplied and widened. All other values are rescaled
+in 128 bits with overflow checks.
 """
 
 import os
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from orcidx.orc.bit_unpack cimport leading_zeros  # no-cython-lint: the C below calls its C
+from orcidx.orc.bit_unpack cimport leading_zeros  # no-cython-lint: the C code below calls its C function
 from orcidx.orc.decimal_varints cimport drop_values, is_fast, narrow_values, wide_values
-from orcidx.orc.int128 cimport store_words  # no-cython-lint: so here
+from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C code below calls its C function
 from orcidx.orc.int_rle cimport IntRle, skip_same
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
 from orcidx.orc.window cimport Window
@@ -32,7 +32,8 @@ cdef extern from *:
         orcidx_store_words(out, (uint64_t)value, (uint64_t)(value >> 63));
     }
 
-    /* What all scales are: 0 the wanted one, 1 between 0 and that, 2 anything. */
+    /* Compares all scales with the wanted scale. 0: all are equal to it. 1: all are between 0 and it. 2: anything
+       else. */
     static int orcidx_scales(const int64_t* scales, int64_t count, int64_t to) {
         uint64_t different = 0, outside = 0;
         int64_t i;
@@ -43,7 +44,7 @@ cdef extern from *:
         return !different ? 0 : !(outside >> 63) ? 1 : 2;
     }
 
-    /* Small values brought up to a scale, which fit the precision, as their bits have proved. */
+    /* Multiplies small values up to a scale. Their bits have proved that the results fit the precision. */
     static void orcidx_place(const int64_t* values, const int64_t* scales, int64_t count, int to, uint8_t* out) {
         int64_t i;
         for (i = 0; i < count; i++) {
@@ -70,7 +71,7 @@ cdef extern from *:
         return rest || _mm256_testz_si256(different, different) ? rest : 1;
     }
 
-    /* Values within 32 bits, for a scale of at most 7. */
+    /* The same for values within 32 bits and a scale of at most 7. */
     ORCIDX_FAST static void orcidx_place_fast(const int64_t* values, const int64_t* scales, int64_t count, int to,
                                               uint8_t* out) {
         const __m256i powers = _mm256_setr_epi32(1, 10, 100, 1000, 10000, 100000, 1000000, 10000000);
@@ -96,9 +97,10 @@ cdef extern from *:
     #define orcidx_scales_fast orcidx_scales
     #endif
 
-    /* Rescales and checks the digits of count values in place. -1: all good; else the index of a bad one, *status 1: it
-       does not fit 128 bits; 2: digits would be lost (rounding 2); 3: more digits than the precision, 5: an impossible
-       scale. Without scales, all have the wanted one. In the form of 128-bit integers that is named. */
+    /* Rescales count values in place and checks their digits. Returns -1 if all are valid, otherwise the index of an
+       invalid one. *status says why: 1: it does not fit into 128 bits; 2: digits would be lost (rounding 2); 3: it
+       has more digits than the precision; 5: its scale is impossible. Without scales, all values have the wanted
+       scale. FORM names the implementation of 128-bit integers. */
     #define ORCIDX_FIT(FORM) \\
     static inline int orcidx_rescale_##FORM(FORM##_t* value, int from, int to, int rounding) { \\
         int up = to - from, cut, half; \\
@@ -143,7 +145,7 @@ cdef extern from *:
                                                                          status);
     }
 
-    /* Zigzag codes, or-ed. */
+    /* The bitwise or of the zigzag codes of all values. */
     static uint64_t orcidx_all_bits(const int64_t* values, int64_t count) {
         uint64_t bits = 0;
         int64_t i;
@@ -151,21 +153,24 @@ cdef extern from *:
         return bits;
     }
 
-    /* Whether codes that or to most are all within the precision, seen from their bits alone. */
+    /* Whether the values are all within the precision. `most` is the bitwise or of their codes, and only its bits
+       are used. */
     static inline int orcidx_surely_fits(uint64_t most, int precision) {
         if (most & ORCIDX_LONG) return most != ~(uint64_t)0 && precision >= 34;  /* 2**111 has 34 digits */
         if (precision > 18) return 1;
         return (~(uint64_t)0 >> orcidx_leading_zeros(most | 1)) >> 1 < orcidx_pow10_low[precision] - 1;
     }
 
-    /* Whether values may be multiplied up to a scale in 64 bits, whatever theirs is between 0 and that, and all fit: as
-       the bits of their codes prove. Writers strip zeros, so most columns need it. */
+    /* Whether all values may be multiplied up to a scale in 64 bits, whatever scale between 0 and that one they
+       have. The bits of their codes must prove that all results fit. Writers remove zeros, so most columns need this
+       function. */
     static inline int orcidx_surely_rises(uint64_t most, int to, int precision) {
         uint64_t bound = ((~(uint64_t)0 >> orcidx_leading_zeros(most | 1)) >> 1) + 1;
         return to <= 18 && bound < orcidx_pow10_low[precision < 18 ? precision : 18] / orcidx_pow10_low[to];
     }
 
-    /* Values of at most 8 bytes each to out, at the scale. 0, and nothing done, unless it is sure that all fit. */
+    /* Writes values of at most 8 bytes to out, at the scale. Returns 0 and does nothing unless all values certainly
+       fit. */
     static int orcidx_place_small(const int64_t* values, const int64_t* scales, int64_t count, int to, int precision,
                                   uint64_t most, int fast, uint8_t* out) {
         int kind = fast ? orcidx_scales_fast(scales, count, to) : orcidx_scales(scales, count, to);
@@ -184,7 +189,7 @@ cdef extern from *:
         for (i = 0; i < count; i++) orcidx_store_int64(out + 16 * i, in[i]);
     }
 
-    /* Whether the low halves of values within 62 bits all have at most so many digits, 18 or fewer. */
+    /* Whether the low halves of values within 62 bits all have at most `precision` digits (18 or fewer). */
     static int orcidx_within(const uint8_t* values, int64_t count, int precision) {
         int64_t bound = (int64_t)orcidx_pow10_low[precision] - 1, beyond = 0, i;
         for (i = 0; i < count; i++) {
@@ -195,7 +200,7 @@ cdef extern from *:
         return beyond >= 0;
     }
 
-    /* Whether a value of 128 bits has at most so many digits, 18 or fewer. */
+    /* Whether a 128-bit value has at most `precision` digits (18 or fewer). */
     static int orcidx_lies_within(const uint8_t* value, int precision) {
         int64_t bound = (int64_t)orcidx_pow10_low[precision], low, high;
         memcpy(&low, value, 8);
@@ -203,13 +208,14 @@ cdef extern from *:
         return high == low >> 63 && -bound < low && low < bound;
     }
 
-    /* The low halves of values that fit 64 bits. */
+    /* Writes the low halves of values that fit into 64 bits. */
     static void orcidx_halve(const uint8_t* in, int64_t count, int64_t* out) {
         int64_t i;
         for (i = 0; i < count; i++) memcpy(out + i, in + 16 * i, 8);
     }
 
-    /* 0, or 3: whether values of 64 bits, whose codes or to most, have at most so many digits, 18 or fewer. */
+    /* Returns 0 if 64-bit values have at most `precision` digits (18 or fewer), otherwise 3. `most` is the bitwise
+       or of their codes. */
     static int orcidx_count_narrow(const int64_t* values, int64_t count, int precision, uint64_t most) {
         int64_t bound = (int64_t)orcidx_pow10_low[precision] - 1, beyond = 0, i;
         if (!(most & ORCIDX_LONG) && orcidx_surely_fits(most, precision)) return 0;
@@ -217,7 +223,8 @@ cdef extern from *:
         return beyond ? 3 : 0;
     }
 
-    /* 0, or 3: whether values at their scale, whose codes or to most, have at most so many digits. */
+    /* Returns 0 if values at their scale have at most `precision` digits, otherwise 3. `most` is the bitwise or of
+       their codes. */
     static int orcidx_count_digits(uint8_t* values, int64_t count, int precision, uint64_t most) {
         int status = 0;
         if (orcidx_surely_fits(most, precision)) return 0;
@@ -246,8 +253,8 @@ cdef bint by_runs = os.environ.get("ORCIDX_RUNS") != "none"
 
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}
 _REASONS = {
-    1: "a decimal does not fit 128 bits at the column's scale",
-    2: "a decimal has more fraction digits than its type, and they are not zero; cut them with the option"
+    1: "a decimal does not fit into 128 bits at the column's scale",
+    2: "a decimal has more fraction digits than its type, and they are not zero; cut them off with the option"
        " decimal_rounding='truncate' (as pyarrow) or round them with 'half_up' (as Spark)",
     3: "a decimal has more digits than its type's precision",
     4: "a decimal has more than 128 bits",
@@ -264,7 +271,8 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
 
 
 cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* most) except -1 nogil:
-    # Reads up to count unscaled values, and stops before the first whose code has more than 62 bits. Returns how many.
+    # Reads up to count unscaled values, and stops before the first value whose code has more than 62 bits. Returns
+    # their number.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     while True:
@@ -279,7 +287,7 @@ cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* 
 
 
 cdef int read_large(Window values, uint8_t* out, int64_t count, uint64_t* most) except -1 nogil:
-    # count unscaled values of any size to out; a status.
+    # Reads count unscaled values of any size to out. Returns a status.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     cdef int status = 0
@@ -296,7 +304,7 @@ cdef int read_large(Window values, uint8_t* out, int64_t count, uint64_t* most) 
 
 cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, int scale, int precision,
                     int rounding) except -1 nogil:
-    # Up to BLOCK decimals to out, at the scale; a status.
+    # Reads up to BLOCK decimals to out, at the scale. Returns a status.
     cdef int64_t block[BLOCK]
     cdef int64_t scale_block[BLOCK]
     cdef int status = 0
@@ -316,15 +324,15 @@ cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, i
 
 
 cdef int read_same(Window values, uint8_t* out, int64_t count, int precision) except -1 nogil:
-    # count decimals to out, which have the wanted scale; a status.
+    # Reads count decimals that have the wanted scale to out. Returns a status.
     cdef uint64_t most = 0
     cdef int status = read_large(values, out, count, &most)
     return status if status else count_digits(out, count, precision, most)
 
 
 cdef int read_same_narrow(Window values, int64_t* out, int64_t count, int precision) except -1 nogil:
-    # Writes decimals of at most 18 digits to out, 8 bytes each, if they are stored with the wanted scale. Returns a
-    # status. Small ones may be stored in more bytes than they need: Java and C++ read them, too.
+    # Writes decimals of at most 18 digits to out, with 8 bytes for each, if they are stored with the wanted scale.
+    # Returns a status. A small value may be stored in more bytes than it needs. Java and C++ also accept this.
     cdef uint8_t wide[16]
     cdef uint64_t most = 0
     cdef int64_t done = 0
@@ -347,7 +355,7 @@ cdef int check_narrow(int64_t[::1] out, int64_t count, int scale, int precision)
     if count < 0 or count > out.shape[0]:
         raise ValueError("the values do not fit")
     if not 1 <= precision <= 18 or not 0 <= scale <= 38:
-        raise ValueError(f"decimal({precision}, {scale}) in 64 bits")
+        raise ValueError(f"decimal({precision}, {scale}) does not fit into 64 bits")
     return 0
 
 
@@ -390,7 +398,7 @@ def read_narrow_short_decimals(IntRle values not None, int64_t[::1] out not None
 
 
 def widen_decimals(const int64_t[::1] values not None, uint8_t[::1] out not None):
-    """Widens values of 64 bits to 128."""
+    """Widens 64-bit values to 128 bits."""
     cdef int64_t count = values.shape[0]
     if out.shape[0] // 16 < count:
         raise ValueError("the values do not fit")
@@ -401,9 +409,10 @@ def widen_decimals(const int64_t[::1] values not None, uint8_t[::1] out not None
 
 def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None, int64_t count, *,
                   int scale, int precision, str rounding, bint streaming=False):
-    """``count`` decimals to ``out``, 16 bytes each, converted to ``scale``. ``streaming``: they are not read soon.
+    """Reads ``count`` decimals to ``out``, with 16 bytes for each, converted to ``scale``. ``streaming``: they are not
+    read soon.
 
-    Raises ``CorruptFile`` for a value that does not fit ``precision`` digits. With rounding "error", raises
+    Raises ``CorruptFile`` for a value that has more than ``precision`` digits. With rounding "error", raises
     ``ValueOutOfRange`` for a value that loses digits other than zeros.
     """
     cdef uint8_t near[16 * BLOCK]
@@ -431,7 +440,7 @@ def read_decimals(Window values not None, IntRle scales not None, uint8_t[::1] o
 
 
 def read_short_decimals(IntRle values not None, uint8_t[::1] out not None, int64_t count, *, int scale, int precision):
-    """``count`` decimals of the decimal64 layout: integers that are the unscaled values at the type's scale."""
+    """Reads ``count`` decimals of the decimal64 layout: integers that are the unscaled values at the type's scale."""
     cdef int64_t block[BLOCK]
     cdef int64_t done = 0, step
     cdef int status = 0

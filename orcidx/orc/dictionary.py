@@ -1,4 +1,4 @@
-"""Reads the dictionaries of string columns in one stripe, without the rows."""
+"""Reads the dictionaries of string columns of one stripe, without the rows."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from orcidx.orc.types import OrcType
 __all__ = ["Dictionaries", "StreamData", "fetch_dictionaries"]
 
 READ_AHEAD = 1 << 20
-"""The bytes of each of a dictionary's streams that are read by one request, as many as
+"""How many bytes of each stream of a dictionary one request reads. It equals
 ``planner.dictionary_choice.LARGEST_DICTIONARY``."""
 
 StreamData = dict[tuple[int, StreamKind], Any]
-"""The stored bytes of whole streams by column id and kind."""
+"""The stored bytes of whole streams, by column id and kind."""
 
 
 @dataclass(frozen=True)
 class Dictionaries:
-    """``entries``: the entries of each column as a string array; None for a column without a dictionary in the stripe.
+    """``entries``: the entries of each column as a string array. None for a column without a dictionary in the stripe.
     ``streams``: the streams that were fetched for this."""
 
     entries: list[pa.Array | None]

@@ -1,4 +1,5 @@
-"""What ORC's own indexes prove about a leaf: statistics of files, stripes and row groups, bloom filters, dictionaries.
+"""What ORC's own indexes prove about a leaf. These are statistics of files, stripes and row groups, bloom filters and
+dictionaries.
 
 The same code is used for all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` says what bounds
 prove.
@@ -42,7 +43,7 @@ Path = tuple[str, ...]
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
 
-_NOT_IN_FILTER = Fact("the filter holds no such value")
+_NOT_IN_FILTER = Fact("the filter does not contain the value")
 _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)
 
 _INTEGERS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
@@ -63,14 +64,14 @@ _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
     TypeKind.TIMESTAMP_INSTANT: (Domain.TIMESTAMP,),
     TypeKind.BINARY: (Domain.BINARY,),
 }
-"""Domains to which a column's values can be widened without changing their order or equality."""
+"""The domains to which a column's values can be widened without a change of their order or equality."""
 
 
 def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether the leaf compares values as the column's indexes do: same domain, same zone, CHAR without trailing
-    spaces.
+    """Whether the leaf compares values in the same way as the column's indexes: same domain, same zone, CHAR without
+    trailing spaces.
 
-    A given schema may change the type; then the indexes can only answer about nulls.
+    A given schema may change the type. Then the indexes can only decide on nulls.
     """
     if leaf.domain is Domain.STRING and (leaf.char_length is not None) is not (node.kind is TypeKind.CHAR):
         return False
@@ -80,7 +81,7 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
         instants = node.kind is TypeKind.TIMESTAMP_INSTANT or options.wall_clock_zone is not None
         return node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and (leaf.type.tz is not None) is instants
     if leaf.domain is Domain.FLOAT and node.kind in (TypeKind.INT, TypeKind.DOUBLE):
-        return bool(leaf.type == pa.float64())  # float32 would round
+        return bool(leaf.type == pa.float64())  # float32 would round the values
     return leaf.domain in _DOMAINS.get(node.kind, ()) and not reads_as_timestamp(node, options)
 
 
@@ -89,7 +90,7 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
 
 @dataclass(frozen=True, eq=False)
 class _UnitTextLater:
-    """The ``UnitText`` of a column, which is created when the text is needed."""
+    """The ``UnitText`` of a column. It is created when the text is needed."""
 
     columns: Mapping[Path, StatisticsColumn]
     leaf: BoundLeaf
@@ -100,11 +101,12 @@ class _UnitTextLater:
 
 
 class StatisticsEvidence:
-    """Statistics of one level over some units.
+    """Statistics of one level for some units.
 
-    ``columns`` by the leaf's path, each with one entry per unit; ``bounds``: first row of each unit and the end of the
-    last (int64, one more than units). ``missing``: why a column has no statistics here. ``keeps``: whether findings
-    hold the columns; if not, these are taken from ``columns`` again when a text is needed.
+    ``columns``: by the leaf's path, each with one entry for each unit. ``bounds``: the first row of each unit, and the
+    end of the last unit (int64, one more than units). ``missing``: why a column has no statistics here. ``keeps``:
+    whether findings hold references to the columns. If not, the columns are taken from ``columns`` again when a text is
+    needed.
     """
 
     def __init__(
@@ -128,11 +130,11 @@ class StatisticsEvidence:
         self._missing = missing or {}
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Tests all units at once; see ``pruning.Evidence``."""
+        """Tests all units at once. See ``pruning.Evidence``."""
         column = self._columns.get(leaf.path)
         if column is None:
             reason = self._missing.get(leaf.path)
-            self._note(leaf, "damaged" if reason else "absent", reason or "the column has none")
+            self._note(leaf, "damaged" if reason else "absent", reason or "the column has no statistics")
             return None
         may, must = proved_of_units(leaf, column, self._options)
         if may.all() and not must.any():
@@ -164,19 +166,17 @@ class StatisticsEvidence:
         if self._explain_distrust(leaf, column):
             return
         if not compares_alike(leaf, column.node, self._options):
-            text = (
-                f"the file's {column.node} column is read as {leaf.type}, which has another order than its statistics"
-            )
+            text = f"the file's {column.node} column is read as {leaf.type}, whose order differs from its statistics"
             self._note(leaf, "silent", text)
         elif leaf.op in (Op.ENDS_WITH, Op.CONTAINS):
-            self._note(leaf, "silent", f"minimum and maximum say nothing about {leaf.op.value}")
+            self._note(leaf, "silent", f"minimum and maximum prove nothing for {leaf.op.value}")
         elif leaf.op not in (Op.IS_NULL, Op.IS_NAN) and not (column.lower.valid & column.upper.valid).any():
-            self._note(leaf, "absent", "no minimum and maximum")
+            self._note(leaf, "absent", "there are no minimum and maximum")
 
 
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
-    """(some row may match, every row does) of each unit. For a column that compares differently from the leaf, only
-    nulls are decided."""
+    """For each unit, whether some row may match and whether every row matches. If the column compares differently from
+    the leaf, only nulls are decided."""
     alike = compares_alike(leaf, column.node, options)
     known = ColumnBounds(
         lower=column.lower if alike else None,
@@ -192,20 +192,20 @@ def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOpt
 
 
 def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether a bloom filter of the column could rule out rows for the leaf, so that fetching it may be worth it."""
+    """Whether a bloom filter of the column could rule out rows for the leaf. If not, it need not be fetched."""
     if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
-    # A widened column has other hashes than the wider type's values.
+    # The values of a widened column have other hashes in the filter than values of the wider type.
     return not (node.kind in _INTEGERS and leaf.domain in (Domain.DECIMAL, Domain.FLOAT))
 
 
 class BloomEvidence:
     """Bloom filters of the row groups of one stripe.
 
-    ``filters`` by the leaf's path, with the column's type; ``bounds``: first row of each row group and the end.
-    ``zone``: the writer's; ``believed``: the row groups (one bool each) whose filters hold the values that are read, if
-    these are not all. ``ignored``: why a column's filters are not used, as text for a note. Columns in neither have no
-    filters.
+    ``filters``: by the leaf's path, with the column's type. ``bounds``: the first row of each row group, and the end of
+    the last one. ``zone``: the writer's zone. ``believed``: one bool for each row group, whether its filter has the
+    values that are read; None if all have them. ``ignored``: why a column's filters are not used, as text for a note. A
+    column in neither mapping has no filters.
     """
 
     name = "bloom filter"
@@ -233,7 +233,7 @@ class BloomEvidence:
         self._ignored = ignored or {}
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Tests the filters of all row groups at once; see ``pruning.Evidence``."""
+        """Tests the filters of all row groups at once. See ``pruning.Evidence``."""
         if leaf.op not in _EQUALITIES or leaf.negated:
             return None
         found = self.filters_for(leaf)
@@ -245,14 +245,14 @@ class BloomEvidence:
         return None if may.all() else self._finding(may)
 
     def filters_for(self, leaf: BoundLeaf) -> tuple[OrcType, BloomFilters, Bools] | None:
-        """The column of an equality, its filters, and which of these can be used. If none can be used: None, and a note
-        is added."""
+        """The column of an equality, its filters, and which filters can be used. If none can be used, adds a note and
+        returns None."""
         if leaf.path not in self._filters:
-            self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has none")))
+            self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has no bloom filter")))
             return None
         node, filters = self._filters[leaf.path]
         if len(filters) != len(self._bounds) - 1:
-            self._note(leaf, "damaged", f"{len(filters)} filters for {len(self._bounds) - 1} row groups")
+            self._note(leaf, "damaged", f"there are {len(filters)} filters for {len(self._bounds) - 1} row groups")
             return None
         if not bloom_answers(leaf, node, self._options):
             self._note(leaf, "silent", f"the file's {node} column is read as {leaf.type}")
@@ -267,7 +267,7 @@ class BloomEvidence:
         return node, filters, usable
 
     def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
-        """The hashes of all literals. None if the filters cannot answer for one of them."""
+        """The hashes of all literals. None if the filters cannot decide on one of them."""
         if len(leaf.literals) > FEW_LITERALS:
             at_once = many_hashes(node, leaf.literals, self._options)
             if at_once is not None:
@@ -276,7 +276,7 @@ class BloomEvidence:
         for literal in leaf.literals:
             keys = literal_hashes(node, literal, self._facts, self._options, zone=self._zone)
             if keys is None:
-                self._note(leaf, "silent", f"the filters cannot tell whether they hold {literal!r}")
+                self._note(leaf, "silent", f"the filters cannot show whether they contain {literal!r}")
                 return None
             hashes += keys
         return np.array(hashes, np.int64)
@@ -296,10 +296,11 @@ class BloomEvidence:
 
 
 class DictionaryEvidence:
-    """Dictionaries of the columns of one stripe: every value of the stripe that is not null is an entry.
+    """Dictionaries of the columns of one stripe. Every value of the stripe that is not null is an entry.
 
-    ``read`` gives the dictionary of a column as an Arrow array of the column's type. None if the column has none in
-    this stripe, or one that is too large. It is called only for a leaf that is still undecided.
+    ``read`` returns the dictionary of a column as an Arrow array of the column's type. It returns None if the column
+    has no dictionary in this stripe, or if the dictionary is too large. ``read`` is called only for a leaf that is
+    still undecided.
     """
 
     name = "dictionary"
@@ -310,7 +311,7 @@ class DictionaryEvidence:
         self._rows = rows
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Tests the entries; see ``pruning.Evidence``."""
+        """Tests the entries. See ``pruning.Evidence``."""
         if leaf.op is Op.IS_NULL or (leaf.op is Op.EQ_NULL_SAFE and leaf.negated):
             return None
         entries = self._read(leaf.path)

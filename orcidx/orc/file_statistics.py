@@ -1,4 +1,5 @@
-"""Statistics of an open file at every level, read from its tail and, for row groups, from the stripes' row indexes."""
+"""Statistics of an open file at every level. They come from its tail and, for row groups, from the stripes' row
+indexes."""
 
 from __future__ import annotations
 
@@ -34,22 +35,22 @@ def column_statistics(
     unit = 0
     if stripe is None:
         if row_group is not None:
-            raise InvalidQuery("row groups are numbered within their stripe; give the stripe as well")
+            raise InvalidQuery("row groups are numbered within their stripe; give the stripe, too")
         raw = file_statistics(reader.tail, node)
     elif not 0 <= stripe < len(reader.stripes):
-        raise InvalidQuery(f"no stripe {stripe}; the file has {len(reader.stripes)}")
+        raise InvalidQuery(f"there is no stripe {stripe}; the file has {len(reader.stripes)}")
     elif row_group is None:
         raw, unit = stripe_statistics(reader.tail, node), stripe
     else:
         index = read_row_index(reader, stripe, [node])
         found = index.columns.get(node.id)
         if found is None:
-            # A missing index gives None, but a damaged one is an error here, because the caller asks for it directly.
+            # A missing index gives None. A damaged index raises an error here, because the caller requests it directly.
             if reason := index.untrusted.get(node.id):
                 raise CorruptFile(reason, file=reader.name, stripe=stripe, column=node.dotted, stream="ROW_INDEX")
             return None
         if not 0 <= row_group < index.groups:
-            raise InvalidQuery(f"no row group {row_group}; the stripe has {index.groups}")
+            raise InvalidQuery(f"there is no row group {row_group}; the stripe has {index.groups}")
         raw, unit = found.statistics, row_group
     starts, stops = raw.extents
     if starts[unit] == stops[unit]:
@@ -58,11 +59,11 @@ def column_statistics(
 
 
 def column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
-    """The column with this path or column id. Raises ``InvalidQuery`` if there is none, or more than one."""
+    """The column with this path or column id. Raises ``InvalidQuery`` if there is no such column, or more than one."""
     if isinstance(column, int):
         nodes = [node for node in reader.root.walk() if node.id == column]
         if not nodes:
-            raise InvalidQuery(f"no column id {column}; the file has {len(reader.root.ids)}")
+            raise InvalidQuery(f"there is no column id {column}; the file has {len(reader.root.ids)}")
         return nodes[0]
     nodes = find_columns(reader.root, column)
     if len(nodes) > 1:
@@ -72,7 +73,7 @@ def column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
 
 
 def read_row_index(reader: OrcReader, stripe: int, nodes: Iterable[OrcType]) -> RowIndex:
-    """The row index of some columns of a stripe, read in one request."""
+    """Reads the row index of some columns of a stripe in one request."""
     nodes = list(nodes)
     footer = reader.footer(stripe)
     extents = reader.extents(stripe)
@@ -82,12 +83,12 @@ def read_row_index(reader: OrcReader, stripe: int, nodes: Iterable[OrcType]) -> 
 
 
 def statistics_table(reader: OrcReader, level: str) -> pa.Table:
-    """Statistics of all columns as one table, a row for each column and unit; see ``statistics.units_table``.
+    """Statistics of all columns as one table, with a row for each column and unit. See ``statistics.units_table``.
 
     Row groups of a stripe without a usable index are left out. Raises ``InvalidQuery`` for an unknown level.
     """
     if level not in LEVELS:
-        raise InvalidQuery(f"level={level!r} is none of {', '.join(map(repr, LEVELS))}")
+        raise InvalidQuery(f"level={level!r} is not one of {', '.join(map(repr, LEVELS))}")
     return statistics.units_table(_units(reader, level), hybrid=reader.facts.hybrid_calendar)
 
 

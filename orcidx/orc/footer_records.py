@@ -13,7 +13,7 @@ __all__ = ["StripeInformation", "TypeRecord"]
 @dataclass(frozen=True, slots=True)
 class StripeInformation:
     """The position of a stripe (``offset`` in the file, lengths in bytes) and its ``rows``. The split between index and
-    data is not reliable (ORC-514): only the cumulative lengths of the stripe footer locate a stream."""
+    data is not reliable (ORC-514). Only the cumulative lengths in the stripe footer locate a stream."""
 
     offset: int
     index_length: int
@@ -31,7 +31,7 @@ class StripeInformation:
 
 
 class TypeRecord(NamedTuple):
-    """A column as the footer lists it; its index in the list is its column id."""
+    """A column as the footer lists it. Its position in the list is its column id."""
 
     kind: TypeKind
     subtypes: tuple[int, ...] = ()

@@ -12,7 +12,7 @@ cdef struct StreamRow:
     uint64_t column
     uint64_t length
     int64_t offset              # in the file
-    int64_t following           # the next stream of its column, -1 without one
+    int64_t following           # the next stream of its column, -1 if there is none
 
 
 cdef class EncodingTable:
@@ -22,8 +22,8 @@ cdef class EncodingTable:
 
 cdef class StreamTable:
     cdef StreamRow* rows
-    cdef int64_t* heads         # of a column: its first stream, -1 without one
+    cdef int64_t* heads         # for each column its first stream, -1 if there is none
     cdef Py_ssize_t streams, columns
 
-    # The place of a stream in the table above, -1 without one.
+    # The position of a stream in the table above, -1 if there is none.
     cdef int64_t find(self, Py_ssize_t column, uint64_t kind) noexcept

@@ -1,4 +1,5 @@
-"""Parses the messages of footers that grow with the columns of a file, without an object for each column.
+"""Parses the messages of footers whose size grows with the number of columns, without creating an object for each
+column.
 
     Footer         3 StripeInformation*  4 Type*  5 UserMetadataItem*  7 ColumnStatistics*  8 row index stride
                    9 writer  10 Encryption  11 calendar  12 software version
@@ -7,8 +8,8 @@
     StripeFooter   1 Stream* (1 kind, 2 column, 3 length)  2 ColumnEncoding* (1 kind, 2 entries, 3 bloom encoding)
     Type           1 kind  2 subtypes  3 names  4 length  5 precision  6 scale  7 attributes  8 CRS  9 edge algorithm
 
-Everything is checked first. Values are looked up, and objects are made, only when they are used. The rules of proto2
-are those in ``wire``: the last occurrence of a field counts, and a field of another wire type is unknown.
+Everything is checked first. Values are looked up, and objects are created, only when they are used. ``wire`` has the
+rules of proto2: the last occurrence of a field counts, and a field of another wire type is unknown.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -35,15 +36,15 @@ __all__ = [
 
 
 cdef enum:
-    PLAIN_TYPE = 32         # bytes of a Type message that may be one of many equal ones
+    PLAIN_TYPE = 32         # the most bytes of a Type message that is compared with the previous one
 
 
 cdef object corrupt(str name, Py_ssize_t at):
-    return CorruptFile(f"the {name} breaks off or holds no protobuf field at its byte {at}")
+    return CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {at}")
 
 
 cdef object too_many(str name, Py_ssize_t most):
-    return Unsupported(f"the {name} lists more than {most} items; the option metadata_items allows more")
+    return Unsupported(f"the {name} has more than {most} items; the option metadata_items allows more")
 
 
 cdef object blob_of(Cursor* cursor, Field* field):
@@ -66,10 +67,10 @@ cdef str text_of(bytes value, str name):
 
 
 cdef class FooterParts:
-    """The parts of a Footer. ``stripes``: five numbers for each. ``types``: the number of types. ``type_bytes``: the
-    raw bytes of field 4, one after the other; they are equal in files of one schema. ``items``: the messages of user
-    metadata. ``software``, ``encryption``: their bytes, None if missing. Also ``stride``, ``writer`` and
-    ``calendar``."""
+    """The parts of a Footer. ``stripes``: five numbers for each stripe. ``types``: the number of types. ``type_bytes``:
+    the raw bytes of all fields number 4, one after the other. They are equal in files of one schema. ``items``: the
+    messages of user metadata. ``software``, ``encryption``: their bytes, None if missing. Other fields are ``stride``,
+    ``writer`` and ``calendar``."""
 
     cdef readonly list stripes, items
     cdef readonly bytes type_bytes, software, encryption
@@ -78,7 +79,7 @@ cdef class FooterParts:
 
 
 def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
-    """The ``FooterParts`` of a Footer, without the statistics. More than ``most`` fields are ``Unsupported``."""
+    """The ``FooterParts`` of a Footer, without the statistics. Raises ``Unsupported`` for more than ``most`` fields."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef Py_ssize_t before, first = -1, last = 0, length = 0, fields = 0
@@ -119,7 +120,7 @@ def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
 
 
 cdef void fill_types(Cursor cursor, uint8_t* types) noexcept:
-    # The message was checked, and the room counted. The bytes object is new, and nobody else's yet.
+    # The message was checked, and the size was counted. The bytes object is new, so it may still be changed.
     cdef Field field
     cdef Py_ssize_t before = cursor.at
     while cursor.at < cursor.end and read_field(&cursor, &field):
@@ -147,7 +148,8 @@ def integer_extremes(const uint8_t[::1] data not None, Py_ssize_t column):
 
 
 cdef bint read_extremes(Cursor cursor, uint64_t* count, int64_t* ends, int* seen) noexcept nogil:
-    # `seen`: bit 0 of the count, 1 and 2 of the minimum and the maximum; False when the bytes are no message.
+    # `seen` has bit 0 for the count, bits 1 and 2 for the minimum and the maximum. Returns False if the bytes are not a
+    # message.
     cdef Field field
     cdef Cursor inner
     while cursor.at < cursor.end:
@@ -169,7 +171,7 @@ cdef bint read_extremes(Cursor cursor, uint64_t* count, int64_t* ends, int* seen
 
 def split_postscript(const uint8_t[::1] data not None, uint64_t block_size):
     """(length of the Footer, codec, block size, version, length of the Metadata, version of the writer, length of the
-    encrypted statistics of stripes). ``block_size``: used if none is given."""
+    encrypted statistics of stripes). ``block_size``: used if the PostScript has none."""
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
     cdef Py_ssize_t before, left = data.shape[0]
@@ -216,10 +218,10 @@ def count_types(const uint8_t[::1] data not None):
 
 def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
     """Calls ``make(column id, fields)`` with the nine fields of each Type message of a footer's type fields (see
-    ``split_footer``) and returns the results. For equal messages without children, of which there may be a thousand, it
-    is called only once.
+    ``split_footer``) and returns the results. For equal messages without children, of which there may be a thousand,
+    ``make`` is called only once.
 
-    ``most``: the most children, names and attributes of all types together. More are ``Unsupported``.
+    ``most``: the most children, names and attributes of all types together. Raises ``Unsupported`` for more.
     """
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
@@ -236,7 +238,7 @@ def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
                 plain[message] = made
         found.append(made)
         if left < 0:
-            raise Unsupported(f"children, names and attributes of types: more than {most} for a file of this size; "
+            raise Unsupported(f"the types have more than {most} children, names and attributes for a file of this size; "
                               "the option metadata_items allows more")
     return found
 
@@ -286,7 +288,7 @@ cdef int add_numbers(Cursor* cursor, Field* field, list out, Py_ssize_t* left, s
     while packed.at < packed.end and left[0] >= 0:
         left[0] -= 1
         if not read_varint(&packed, &value):
-            raise CorruptFile(f"field {field.number} of the {name} breaks off in a packed number")
+            raise CorruptFile(f"field {field.number} of the {name} is truncated inside a packed number")
         out.append(value)
     return 0
 
@@ -300,9 +302,10 @@ cdef tuple attribute_of(bytes raw):
 
 
 def split_stripe_footer(const uint8_t[::1] data not None, Py_ssize_t most):
-    """(streams as a ``StreamTable`` that is not located yet, encodings as an ``EncodingTable``, the other fields).
+    """Returns the streams as a ``StreamTable`` that is not located yet, the encodings as an ``EncodingTable``, and the
+    other fields.
 
-    More than ``most`` fields are ``Unsupported``.
+    Raises ``Unsupported`` for more than ``most`` fields.
     """
     cdef Cursor cursor = open_cursor(data)
     cdef Field field
@@ -329,7 +332,8 @@ def split_stripe_footer(const uint8_t[::1] data not None, Py_ssize_t most):
 
 
 cdef int fill_numbers(Cursor cursor, uint32_t number, str name, uint64_t* out, size_t step) except -1:
-    # The three numbers of each message of one field, `step` bytes from one to the next; the outer message was checked.
+    # Reads three numbers from each message of one field, and writes them `step` bytes apart. The outer message was
+    # checked.
     cdef Field field, value
     cdef Cursor inner
     cdef Py_ssize_t before
@@ -355,7 +359,7 @@ cdef void* cleared(Py_ssize_t count, size_t size) except NULL:
 
 
 cdef class EncodingTable:
-    """The encodings of a stripe's columns: ``table[column]`` is (kind, dictionary size, bloom encoding)."""
+    """The encodings of a stripe's columns. ``table[column]`` is (kind, dictionary size, bloom encoding)."""
 
     def __cinit__(self, Py_ssize_t columns):
         self.rows = <EncodingRow*> cleared(columns, sizeof(EncodingRow))
@@ -374,7 +378,7 @@ cdef class EncodingTable:
 
     @property
     def largest_kind(self):
-        """The largest kind of any column."""
+        """The largest kind that a column has."""
         cdef uint64_t largest = 0
         cdef Py_ssize_t i
         for i in range(self.columns):
@@ -383,9 +387,10 @@ cdef class EncodingTable:
 
 
 cdef class StreamTable:
-    """The streams of a stripe, looked up by (column id, kind) once ``locate`` has placed them.
+    """The streams of a stripe. They can be looked up by (column id, kind) after ``locate`` has computed their
+    positions.
 
-    Streams of unknown kinds, or of columns that the file does not have, count only with their length.
+    Of streams of unknown kinds, or of columns that the file does not have, only the length is used.
     """
 
     def __cinit__(self, Py_ssize_t streams, Py_ssize_t columns):
@@ -411,11 +416,11 @@ cdef class StreamTable:
         return self.rows[stream].kind, self.rows[stream].column, self.rows[stream].length
 
     def locate(self, int64_t start, int64_t end, uint64_t known, uint64_t placeholders):
-        """Places the streams one after the other from ``start``. Must be called once.
+        """Computes the positions of the streams, one after the other from ``start``. Must be called once.
 
         ``known``: kinds, as bits, of which a column has at most one stream each. ``placeholders``: kinds, as bits, that
-        are not streams. Returns (stream, where it would start) for the first stream that ends after ``end``, (stream,
-        -1) for the first one that occurs twice, and otherwise None.
+        are not streams. Returns (stream, its start) for the first stream that ends after ``end``, or (stream, -1) for
+        the first stream that occurs twice. Otherwise returns None.
         """
         cdef Py_ssize_t i
         cdef uint64_t kind, column
@@ -447,7 +452,8 @@ cdef class StreamTable:
         return None
 
     def get(self, place, default=None):
-        """(offset in the file, length) of the stream at ``place``: (column id, kind). ``default`` if there is none."""
+        """(offset in the file, length) of the stream for ``place``, which is (column id, kind). ``default`` if there is
+        none."""
         cdef int64_t i = self.find(place[0], place[1])
         return default if i < 0 else (self.rows[i].offset, <int64_t>self.rows[i].length)
 

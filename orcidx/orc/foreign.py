@@ -1,4 +1,4 @@
-"""Recognises files that are not ORC, or that are only the beginning of an ORC file, and says what to do with them."""
+"""Recognises files that are not ORC, or that are only the beginning of an ORC file. Says what to do with such files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 __all__ = ["HEAD_BYTES", "ZEROS", "describe_foreign", "describe_head"]
 
 HEAD_BYTES = 64
-"""The number of bytes at the start of a file by which its format is recognized."""
+"""The number of bytes at the start of a file that are used to recognise its format."""
 
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "Parquet", "read it with pyarrow.parquet"),
@@ -15,43 +15,45 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1", "an Arrow IPC (Feather) file", "read it with pyarrow.ipc"),
     (b"\xff\xff\xff\xff", "an Arrow IPC stream", "read it with pyarrow.ipc"),
     (b"Obj\x01", "Avro", "read it with fastavro"),
-    (b"\x1f\x8b", "gzip", "decompress it first: ORC compresses inside"),
-    (b"BZh", "bzip2", "decompress it first: ORC compresses inside"),
-    (b"\xfd7zXZ\x00", "xz", "decompress it first: ORC compresses inside"),
-    (b"\x28\xb5\x2f\xfd", "Zstandard", "decompress it first: ORC compresses inside"),
-    (b"\x04\x22\x4d\x18", "LZ4", "decompress it first: ORC compresses inside"),
+    (b"\x1f\x8b", "gzip", "decompress it first: ORC files are compressed inside"),
+    (b"BZh", "bzip2", "decompress it first: ORC files are compressed inside"),
+    (b"\xfd7zXZ\x00", "xz", "decompress it first: ORC files are compressed inside"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard", "decompress it first: ORC files are compressed inside"),
+    (b"\x04\x22\x4d\x18", "LZ4", "decompress it first: ORC files are compressed inside"),
     (b"PK\x03\x04", "a ZIP archive", "unpack it first"),
     (b"SEQ", "a Hadoop sequence file", "convert it with Hive or Spark"),
     (b"SQLite format 3\x00", "an SQLite database", "read it with sqlite3"),
     (b"\x89HDF\r\n\x1a\n", "HDF5", "read it with h5py"),
     (b"RCF\x01", "a Hive RCFile", "convert it with Hive"),
     (b"\x93NUMPY", "a NumPy array", "read it with numpy.load"),
-    (b"\x89PNG\r\n\x1a\n", "a PNG picture", "look whether its name is right"),
-    (b"\xff\xd8\xff", "a JPEG picture", "look whether its name is right"),
-    (b"%PDF-", "a PDF document", "look whether its name is right"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG picture", "check whether the file name is right"),
+    (b"\xff\xd8\xff", "a JPEG picture", "check whether the file name is right"),
+    (b"%PDF-", "a PDF document", "check whether the file name is right"),
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file with 'git lfs pull'"),
 )
 _MAGIC = b"ORC"
 _PATH = re.compile(rb"^(~?/|[a-z0-9]+://)\S*$|^[^\s,]+\.orc$", re.IGNORECASE)
-"""A pattern for text without spaces that is a path or URL, and not a line of CSV."""
+"""A pattern for text without spaces that is a path or URL and not a line of CSV."""
 ZEROS = "probably because a copy or an upload did not finish; copy it again"
 
 
 def describe_foreign(head: bytes, size: int) -> str:
-    """A description, from its first ``HEAD_BYTES`` bytes, of a file whose end is not that of an ORC file."""
+    """Describes a file whose end is not that of an ORC file, by its first ``HEAD_BYTES`` bytes."""
     if head.startswith(_MAGIC) or _MAGIC.startswith(head):
         return (
-            f"truncated, or not an ORC file: it begins as one, and its {size} bytes do not end as one; "
+            f"truncated, or not an ORC file: it starts like an ORC file, but its {size} bytes do not end like one; "
             "its writer or a copy did not finish, so write or copy it again"
         )
     for signature, kind, advice in _SIGNATURES:
         if head.startswith(signature):
             return f"not an ORC file: it looks like {kind}; {advice}"
     if head and not head.strip(b"\0"):
-        return "not an ORC file: it begins with zeros, " + ZEROS
+        return "not an ORC file: it starts with zeros, " + ZEROS
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] == b"<":
-        return "not an ORC file: it looks like HTML or XML, as an error page does that was saved in its place"
+        return (
+            "not an ORC file: it looks like HTML or XML, for example an error page that was saved instead of the file"
+        )
     if _is_text(head):
         if size <= HEAD_BYTES and _PATH.search(head):
             return (
@@ -59,20 +61,21 @@ def describe_foreign(head: bytes, size: int) -> str:
             )
         kind, reader = ("JSON", "pyarrow.json") if text[:1] in (b"{", b"[") else ("text, such as CSV", "pyarrow.csv")
         return f"not an ORC file: it looks like {kind}; read it with {reader}"
-    return "not an ORC file: neither its PostScript nor its first bytes say ORC"
+    return "not an ORC file: neither its PostScript nor its first bytes are those of an ORC file"
 
 
 def describe_head(head: bytes) -> str:
-    """What the first bytes add to an error in the tail of a file that ends like ORC. "" if they are correct."""
+    """Text about the first bytes, for an error in the tail of a file that ends like an ORC file. "" if the first bytes
+    are correct."""
     if head.startswith(_MAGIC):
         return ""
     if not head.strip(b"\0"):
-        return f"it ends as an ORC file and begins with zeros, {ZEROS}"
-    return "its beginning is missing: it ends as an ORC file, not begins as one; copy it again from its first byte"
+        return f"it ends like an ORC file but starts with zeros, {ZEROS}"
+    return "its beginning is missing: it only ends like an ORC file; copy it again from its first byte"
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether these bytes are UTF-8 without control characters; the last character may be cut."""
+    """Whether these bytes are UTF-8 without control characters. The last character may be incomplete."""
     shown = head.decode("utf-8", "ignore")
     whole = len(shown.encode()) >= len(head) - 3
     return bool(shown) and whole and all(char.isprintable() or char in "\t\r\n" for char in shown)

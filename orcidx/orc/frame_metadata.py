@@ -1,7 +1,7 @@
-"""The parts of an Arrow schema that a file keeps besides columns: metadata, including that of pandas, and types that
+"""Stores the parts of an Arrow schema that ORC columns cannot store: metadata, including that of pandas, and types that
 ORC does not have.
 
-The keys of the user metadata, which are written if the schema has metadata:
+These keys of the user metadata are written if the schema has metadata:
 
     pandas          JSON, as pyarrow writes it: the index, names of columns, dtypes
     others          unchanged; ``orcidx.schema`` has their names as a JSON list
@@ -27,12 +27,12 @@ __all__ = ["as_given", "kept_metadata", "with_categories", "with_schema_metadata
 PANDAS, KEYS, ARROW, CATEGORIES = "pandas", "orcidx.schema", "orcidx.arrow", "orcidx.categories"
 
 _FOREIGN = ("ARROW:", "PARQUET:", "hive.", "orc.", "orcidx")
-"""Prefixes of keys of other formats or of the source file. They would be wrong in this file."""
+"""Prefixes of keys that belong to other formats or to the source file. Such metadata would be wrong in the new file."""
 
 _MOST_CATEGORIES = 10_000
 _MOST_BYTES = 1 << 20
-"""The most bytes of categories, and of a value that is parsed. The rows have the categories too, only not their
-order."""
+"""The most bytes of categories, and of a value that is parsed. Without them nothing is lost but the order of the
+categories, because the rows have the categories, too."""
 
 _AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()} | {
     pa.string(),
@@ -43,7 +43,7 @@ _AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.fl
 
 
 def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
-    """The schema of a data frame with the categories that its first batch has, in their order."""
+    """The schema of a data frame, with the categories of its first batch in their order."""
     if not _is_of_pandas(schema) or ARROW.encode() in schema.metadata:
         return schema
     lists = {
@@ -60,13 +60,13 @@ def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
 
 
 def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
-    """The user metadata that keeps parts of the schema that a file is written with."""
+    """The user metadata that stores parts of the schema of the written data."""
     metadata = schema.metadata or {}
     kept: dict[str, bytes] = {}
     for raw, value in metadata.items():
         try:
             key = raw.decode()
-        except UnicodeDecodeError:  # ORC's keys are text
+        except UnicodeDecodeError:  # ORC's keys must be text
             continue
         if not key.startswith(_FOREIGN):
             kept[key] = value
@@ -75,7 +75,7 @@ def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
         kept[KEYS] = json.dumps(others).encode()
     if not _is_of_pandas(schema):
         return kept
-    given = metadata.get(ARROW.encode())  # from a table that was read: it is passed on
+    given = metadata.get(ARROW.encode())  # the table was read from a file: the entry is passed on
     fields = [pa.field(one.name, one.type) for one in schema if not _reads_alike(one.type)]
     if given is not None or fields:
         kept[ARROW] = base64.b64encode(pa.schema(fields).serialize()) if given is None else given
@@ -102,7 +102,7 @@ def _stream_of(batch: pa.RecordBatch) -> bytes:
 def with_schema_metadata(
     schema: pa.Schema, user_metadata: Mapping[str, bytes], wanted: pa.Schema | None = None
 ) -> pa.Schema:
-    """The schema with the metadata of the schema that a file was written with, or of the wanted schema."""
+    """The schema, with the metadata of the schema with which the file was written, or of the wanted schema."""
     if wanted is not None:
         return schema.with_metadata(wanted.metadata) if wanted.metadata else schema
     if PANDAS not in user_metadata and KEYS not in user_metadata:
@@ -122,7 +122,7 @@ def _names(stored: bytes) -> list[str]:
 
 
 def as_given(table: pa.Table) -> pa.Table:
-    """A table with the types that the columns of its data frame had, if its values fit these."""
+    """A table with the types that the columns of its data frame had, if its values fit these types."""
     metadata = table.schema.metadata or {}
     if PANDAS.encode() not in metadata:
         return table
@@ -163,14 +163,14 @@ def _stored(stored: bytes | None, read: Any) -> Any:
 
 
 def _converted(column: pa.ChunkedArray, kind: pa.DataType, known: pa.ChunkedArray | None) -> pa.ChunkedArray | None:
-    """The column as ``kind``. None if its values do not fit."""
+    """The column as ``kind``. None if its values do not fit into the type."""
     try:
         if pa.types.is_dictionary(kind):
             return _categorical(column, kind, known)
         if isinstance(kind, pa.BaseExtensionType):
             storage = column.cast(kind.storage_type).combine_chunks()
             return pa.chunked_array([pa.ExtensionArray.from_storage(kind, storage)])
-        if pa.types.is_timestamp(column.type) and column.type.unit != "ns":  # another unit was asked for
+        if pa.types.is_timestamp(column.type) and column.type.unit != "ns":  # the caller requested another unit
             return None
         return column.cast(kind)
     except (pa.ArrowException, ValueError, TypeError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""A stripe in memory for column readers. It has no pieces, plans and row indexes."""
+"""A stripe in memory, for column readers. It has no pieces, plans or row indexes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["HeldStripe"]
 
 
 class HeldStripe:
-    """The ``StripeStreams`` of the contracts over what is ``held``: (offset in the file, bytes).
+    """The ``StripeStreams`` protocol for a stripe in memory. ``held``: (offset in the file, bytes).
 
     ``dictionaries``: ids of the string columns that are read as Arrow dictionaries.
     """
@@ -40,14 +40,14 @@ class HeldStripe:
         self._block_size = facts.block_size
 
     def has(self, column: int, kind: StreamKind) -> bool:
-        """Whether the stripe has the stream, even an empty one."""
+        """Whether the stripe has the stream. An empty stream counts as well."""
         return (column, kind) in self._footer.streams
 
     def encoding(self, column: int) -> ColumnEncoding:
         return self._footer.encodings[column]
 
     def window(self, column: int, kind: StreamKind) -> Window:
-        """A window on one stream; of an empty source when the stripe does not have it."""
+        """A window on one stream. If the stripe does not have the stream, the window is empty."""
         offset, length = self._footer.streams.get((column, kind), (self._first, 0))
         source = HeldStream(self._data, offset - self._first, length)
         window = Window(source, self._codec, self._block_size, name=STREAM_NAMES[kind], limits=self.limits)

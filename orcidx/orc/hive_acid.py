@@ -1,9 +1,10 @@
-"""Files of Hive's ACID tables. Their rows are events, and other files and the metastore say which of them are valid.
+"""Recognises files of Hive's ACID tables. Their rows are events. Other files and the metastore say which events are
+valid.
 
 base_0000005/bucket_00000                           rows of a compaction, as inserts
 delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes
 delete_delta_0000007_0000007_0000/bucket_00000      deletes, by writer, bucket and row
-delta_0000006_0000006_0000/000000_0                 of insert-only tables: plain files, perhaps of an aborted writer
+delta_0000006_0000006_0000/000000_0                 insert-only tables: plain files, perhaps of an aborted writer
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ACID_FOLDER = f"(^|/){_NAME}/[^/]*$"
 
 
 def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:
-    """Whether a file has the columns or the metadata of such a table."""
+    """Whether a file has the columns or the metadata of an ACID table."""
     return root.names == _FIELDS or any(key.startswith(_METADATA) for key in user_metadata)
 
 

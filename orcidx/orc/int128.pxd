@@ -1,6 +1,6 @@
 # Signed integers of 128 bits. The same functions exist in two forms: `native_*` with the compiler's `__int128`, if
-# there is one, and `halves_*` in two words, for MSVC. ORCIDX_HALVES builds without the first form. Code that needs no
-# product and no division works directly on the words.
+# there is one, and `halves_*` with two words, for MSVC. If ORCIDX_HALVES is set, the first form is not compiled. Code
+# that needs no product and no division works directly on the words.
 
 from libc.stdint cimport uint8_t, uint64_t
 
@@ -14,7 +14,7 @@ cdef extern from *:
         100000000000000ull, 1000000000000000ull, 10000000000000000ull, 100000000000000000ull, 1000000000000000000ull,
         10000000000000000000ull};
 
-    /* Little-endian, as all of this package. */
+    /* Little-endian, as everywhere in this package. */
     static inline void orcidx_store_words(uint8_t* out, uint64_t low, uint64_t high) {
         memcpy(out, &low, 8);
         memcpy(out + 8, &high, 8);
@@ -40,7 +40,7 @@ cdef extern from *:
 
     static inline halves_t halves_size(halves_t value) { return value.high >> 63 ? halves_minus(value) : value; }
 
-    /* Of unsigned numbers. */
+    /* Compares unsigned numbers. */
     static inline int halves_less(halves_t a, halves_t b) {
         return a.high < b.high || (a.high == b.high && a.low < b.low);
     }
@@ -58,7 +58,7 @@ cdef extern from *:
         return halves_product(orcidx_pow10_low[n < 20 ? 0 : 19], orcidx_pow10_low[n < 20 ? n : n - 19]);
     }
 
-    /* value times 10**n. 1: it does not fit. */
+    /* Multiplies value by 10**n. Returns 1 if the result does not fit. */
     static inline int halves_raise(halves_t* value, int n) {
         halves_t size = halves_size(*value), power = halves_pow10(n), product, upper = {0, 0};
         int negative = (int)(value->high >> 63);
@@ -72,7 +72,7 @@ cdef extern from *:
         return (product.low || product.high) && (int)(value->high >> 63) != negative;
     }
 
-    /* value, without a sign, by a number of up to 32 bits; what is left. */
+    /* Divides value, which has no sign, by a number of up to 32 bits. Returns the remainder. */
     static inline uint32_t halves_divide(halves_t* value, uint32_t by) {
         uint64_t words[4], rest = 0;
         int i;
@@ -88,20 +88,21 @@ cdef extern from *:
         return (uint32_t)rest;
     }
 
-    /* value by 10**n, 1 <= n <= 38. *cut: whether digits other than 0 are lost; *half: at least half of a unit is. */
+    /* Divides value by 10**n, 1 <= n <= 38. *cut: digits other than 0 are lost. *half: at least half of a unit is
+       lost. */
     static inline void halves_lower(halves_t* value, int n, int* cut, int* half) {
         halves_t size = halves_size(*value);
         int negative = (int)(value->high >> 63);
         uint32_t last = 0;
         *cut = 0;
         for (n--; n; n -= n < 9 ? n : 9) *cut |= halves_divide(&size, (uint32_t)orcidx_pow10_low[n < 9 ? n : 9]) != 0;
-        last = halves_divide(&size, 10);        /* the first digit that is lost says whether it is half of a unit */
+        last = halves_divide(&size, 10);        /* the first lost digit decides whether it is at least half of a unit */
         *cut |= last != 0;
         *half = last >= 5;
         *value = negative ? halves_minus(size) : size;
     }
 
-    /* One more, away from 0, as the sign of `like` is. */
+    /* Adds one, away from 0 for the sign of `like`. */
     static inline void halves_step(halves_t* value, halves_t like) {
         if (like.high >> 63) {
             value->high -= value->low == 0;
@@ -112,10 +113,10 @@ cdef extern from *:
         }
     }
 
-    /* Whether it is as far from 0 as a power of ten, or farther. */
+    /* Whether the absolute value is at least a power of ten. */
     static inline int halves_reaches(halves_t value, halves_t power) { return !halves_less(halves_size(value), power); }
 
-    /* a * b + more, of b and more from 0 to 2**31. */
+    /* Stores a * b + more. b and more are from 0 to 2**31. */
     static inline void halves_store_sum(uint8_t* out, int64_t a, int64_t b, int64_t more) {
         uint64_t lower = (uint64_t)(uint32_t)a * (uint64_t)b + (uint64_t)more;
         int64_t upper = (a >> 32) * b + (int64_t)(lower >> 32);

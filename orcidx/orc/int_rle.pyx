@@ -1,7 +1,7 @@
-"""Integer run-length encoding, versions 1 and 2, of a stream.
+"""Decodes a stream of integers in run-length encoding, versions 1 and 2.
 
-``IntRle`` connects the kernels, which decode one run (``int_runs``) or many (``bit_unpack``), with a ``Window``, and
-raises their errors. ``signed`` streams are zigzag coded. The width of integers matters only in the output.
+``IntRle`` connects the kernels with a ``Window`` and raises their errors. The kernels decode one run (``int_runs``) or
+many runs (``bit_unpack``). ``signed`` streams are zigzag coded. The width of integers matters only for the output.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
@@ -17,7 +17,7 @@ from orcidx.orc.v1_runs cimport v1_runs_int32, v1_runs_int64
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    LEAST_SAME = 64         # values of a run that is worth a block of its own
+    LEAST_SAME = 64         # the least number of values of a run whose header is checked by itself
 
 ctypedef fused out_t:
     int16_t
@@ -54,7 +54,7 @@ cdef inline int64_t many_runs(IntRle self, out_t* out, int64_t n) noexcept nogil
 
 
 cdef int64_t some(IntRle self, out_t* out, int64_t n) except -1 nogil:
-    # Up to n (at least 1) values, to the end of a run where that is nearer; 0: call again.
+    # Reads up to n (at least 1) values, but at most to the end of the run. 0: call again.
     cdef int64_t size, step = min(n, <int64_t> (self.end_value - self.next_value))
     cdef int count = 0
     if step:
@@ -95,7 +95,7 @@ cdef int fill_far(IntRle self, out_t* out, int64_t n) except -1 nogil:
 
 
 cdef int64_t some_near(IntRle self, out_t* block, int64_t n) except -1 nogil:
-    # Up to n (at least 1) values to a block of BLOCK, as many as there is room for whole runs; how many.
+    # Reads up to n (at least 1) values to a block of size BLOCK, as many as fit in whole runs. Returns their number.
     cdef int64_t done = 0, most = min(n, <int64_t> BLOCK)
     while done < most and (done <= BLOCK - RUN_VALUES - SPARE_VALUES):
         done += some(self, block + done, most - done)
@@ -133,7 +133,7 @@ cdef int64_t add_lengths(IntRle self, const int64_t* values, int64_t n, int64_t 
 cdef class IntRle:
     """Integers in run-length encoding of ``version`` 1 or 2. ``signed``: they are zigzag coded.
 
-    LENGTH and dictionary index streams are unsigned. In them a value of 2**63 or more is read as a negative number.
+    LENGTH and dictionary index streams are unsigned. A value of 2**63 or more in them is read as a negative number.
     """
 
     def __cinit__(self, Window window not None, *, int version, bint signed):
@@ -144,7 +144,7 @@ cdef class IntRle:
         self.signed = signed
 
     def seek(self, positions):
-        """Seeks to a position: the numbers of the window, and how many values of the run were consumed before it."""
+        """Seeks to a position: the numbers of the window, and the number of values of the run before the position."""
         self.window.seek_positions(positions)
         self.next_value = self.end_value = 0
         count = positions.take()
@@ -159,7 +159,7 @@ cdef class IntRle:
         self.next_value = self.end_value = 0
 
     def skip(self, n):
-        """Skips ``n`` values; raises ``CorruptFile`` if there are fewer."""
+        """Skips ``n`` values. Raises ``CorruptFile`` if there are fewer."""
         if n < 0:
             raise ValueError("cannot skip backwards")
         cdef int64_t count = min(n, 1 << 62)
@@ -167,8 +167,8 @@ cdef class IntRle:
             self.skip_values(count)
 
     def read(self, out_t[::1] out not None, n=None, *, bint streaming=False):
-        """Exactly ``n`` values (by default as many as ``out`` holds) into int16, int32 or int64. ``CorruptFile`` if
-        fewer.
+        """Reads exactly ``n`` values (by default as many as ``out`` holds) into int16, int32 or int64. Raises
+        ``CorruptFile`` if there are fewer.
 
         A value that does not fit keeps its low bits, as in ORC Java and C++. ``streaming``: ``out`` is not read soon.
         """
@@ -183,11 +183,11 @@ cdef class IntRle:
                     fill(self, &out[0], count)
 
     def read_kept(self, out_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count):
-        """Reads a value for each byte of ``mask``, and leaves the ``count`` that it keeps in ``out``, which has room
-        for one more."""
+        """Reads a value for each byte of ``mask``, and writes the ``count`` kept values to ``out``, which must have
+        room for one more."""
         check_mask(mask, count)
         if count >= out.shape[0]:
-            raise ValueError("room for one more than are kept")
+            raise ValueError("there must be room for one value more than are kept")
         if mask.shape[0]:
             with nogil:
                 fill_kept(self, &out[0], &mask[0], mask.shape[0])
@@ -299,7 +299,7 @@ cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil:
 
 
 cdef bint repeats(IntRle self, int64_t size, int64_t value) except -1 nogil:
-    # Whether the header of the current run, of so many bytes, says that all its values equal this one.
+    # Whether the header of the current run, which has `size` bytes, says that all values of the run equal this value.
     cdef const uint8_t* p = self.window.p
     cdef bint short_one = self.version == 2 and p[0] >> 6 == 0
     cdef bint long_one = p[0] < 128 if self.version == 1 else p[0] >> 6 == 3 and p[0] >> 1 & 31 == 0
@@ -319,5 +319,5 @@ cdef int refuse(IntRle self, int code) except -1 with gil:
     if code == WIDE_PATCH:
         return self.window.fail("a PATCHED_BASE run has patches of more than 64 bits")
     if code == PATCH_OUTSIDE:
-        return self.window.fail("a PATCHED_BASE run patches a value outside of it or one value twice")
-    return self.window.fail("a DELTA run of one value has a width")
+        return self.window.fail("a PATCHED_BASE run patches a value outside of the run, or patches one value twice")
+    return self.window.fail("a DELTA run of one value has a bit width")

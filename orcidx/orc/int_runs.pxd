@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 cdef enum:
-    SPARE_VALUES = 8        # kernels may store whole vectors
+    SPARE_VALUES = 8        # kernels may store whole vectors after the last value
     # what a kernel returns instead of a size in bytes
     NEED_MORE = 0
     LONG_VARINT = -1
@@ -10,11 +10,12 @@ cdef enum:
     PATCH_OUTSIDE = -4
     ONE_DELTA = -5
 
-# The size of the run at p in bytes, and its number of values. NEED_MORE if its header does not end before `end`.
+# The size of the run at p in bytes, and its number of values. NEED_MORE if the header does not end before `end`.
 cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
 cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil
-# Decodes the run at p, which must be complete in memory, to `out`, which has room for SPARE_VALUES more. 1, or a code.
+# Decodes the run at p, which must be complete in memory, to `out`, which has room for SPARE_VALUES more values. Returns
+# 1 or an error code.
 cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil
 cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil
-# Whether all values of the run at p, which repeats a value or has a fixed delta, equal this value.
+# Whether all values of the run at p equal this value. The run must repeat a value or have a fixed delta.
 cdef bint repeated(const uint8_t* p, int version, bint zigzag, int64_t wanted) noexcept nogil

@@ -138,7 +138,7 @@ def test_dictionary_entries_of_all_lengths(rng: np.random.Generator, lengths: tu
 def test_an_index_behind_the_dictionary(index: int, strings: str) -> None:
     column = dictionary(0, index)
     column.dictionaries = frozenset({1})
-    with pytest.raises(CorruptFile, match=f"dictionary index {index} in a dictionary of 2 entries"):
+    with pytest.raises(CorruptFile, match=f"dictionary index {index} is outside a dictionary of 2 entries"):
         values(column, strings=strings)
 
 
@@ -271,7 +271,7 @@ def test_a_huge_length_allocates_nothing(length: int) -> None:
     with pytest.raises(BatchTooLarge):
         column.read()
     column.limits = Limits(None)  # a single row, which cannot be split
-    with pytest.raises(Unsupported, match=r"a row whose lists have \d+ elements|one row .* held_bytes"):
+    with pytest.raises(Unsupported, match=r"the lists of a row have \d+ elements|one row .* held_bytes"):
         column.read()
 
 

@@ -244,7 +244,7 @@ def test_nan_hides_bounds() -> None:
     column = bound(raw(node(K.DOUBLE), *units, pb.statistics(10, False)))
     assert column.lower.valid.tolist() == [True, False, False, True, True, False]
     assert column.may_nan.tolist() == [False, True, True, True, False, True]
-    assert column.reason(1) == "NaN among the values"
+    assert column.reason(1) == "a value is NaN"
 
 
 def strings(low: bytes | None, high: bytes | None, lower: bytes | None = None, upper: bytes | None = None) -> bytes:

@@ -34,7 +34,7 @@ def text_of(rows):
 
 
 def absent(rows):
-    return ["the filter holds no such value" for _ in rows]
+    return ["the filter does not contain the value" for _ in rows]
 
 
 class Fixed:
@@ -93,7 +93,7 @@ def test_each_row_group_tells_why(explanation):
     first, second, third = explanation.files[0].stripes
     told = [[str(reason) for reason in group.reasons] for group in first.row_groups]
     assert told[0] == ["col('price') > 100: max 0 (row-group statistics)"]
-    assert told[2] == ["col('city') == '<Oslo & Rom>': the filter holds no such value (bloom filter)"]
+    assert told[2] == ["col('city') == '<Oslo & Rom>': the filter does not contain the value (bloom filter)"]
     assert told[3] == []
     assert told[4] == ["col('price') > 100: max 450 (row-group statistics)"]
     assert told[9] == ["none of these rows was requested (selection)"]
@@ -200,7 +200,7 @@ def test_html_is_whole_and_needs_nothing_else(explanation, page):
     assert "<Oslo" not in html
     words = " ".join(parser.words)
     assert "'<Oslo & Rom>'" in words
-    assert "skipped: col('city') == '<Oslo & Rom>': the filter holds no such value" in words
+    assert "skipped: col('city') == '<Oslo & Rom>': the filter does not contain the value" in words
     if page:
         cells = re.findall(r"<i class='c-(\w)[^>]*title=", html)
         assert len(cells) == 31  # of 30 row groups, and of a file that was not looked into

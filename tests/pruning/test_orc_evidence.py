@@ -335,7 +335,7 @@ def test_evidence_says_why_it_is_silent():
     unknown = ints(0, 0, count=0).lower
     distrusted = dataclasses.replace(ints(0, 9), distrusted="wrong writer", lower=unknown, upper=unknown)
     odd = dataclasses.replace(distrusted, distrusted=None, reasons=(("upside down", np.array([True])),))
-    assert notes_of(x == 1, {}) == [("absent", "the column has none", "x", 3)]
+    assert notes_of(x == 1, {}) == [("absent", "the column has no statistics", "x", 3)]
     assert notes_of(x == 1, {}, missing={("x",): "damaged row index"}) == [("damaged", "damaged row index", "x", 3)]
     assert notes_of(x == 1, {("x",): distrusted}) == [("distrusted", "wrong writer", "x", 3)]
     assert notes_of(x == 1, {("x",): odd}) == [("distrusted", "upside down", "x", 3)]
@@ -440,7 +440,7 @@ def test_bloom_filters_rule_row_groups_out():
     outcome, notes = bloom_outcome(x == 5, filters)
     assert outcome.may.runs().tolist() == [[10, 20]]
     assert not notes
-    assert str(outcome.reasons(0, 10)[0]) == "col('x') == 5: the filter holds no such value (bloom filter)"
+    assert str(outcome.reasons(0, 10)[0]) == "col('x') == 5: the filter does not contain the value (bloom filter)"
     assert bloom_outcome(x.is_in([5, 6]), filters)[0].may.count == 10
     assert bloom_outcome(x.eq_null_safe(5), filters)[0].may.count == 10
     for predicate in (x != 5, x < 5, ~x.is_in([5, 6]), x.is_null(), ~x.eq_null_safe(5), x.between(1, 3)):
@@ -470,7 +470,7 @@ def test_bloom_filters_that_cannot_be_used_keep_the_rows_and_say_so():
     )
     assert outcome.may.is_all
     assert [(note.kind, note.stripe) for note in notes] == [("silent", 1)]
-    assert notes[0].text.startswith("the filters cannot tell whether they hold ")
+    assert notes[0].text.startswith("the filters cannot show whether they contain ")
 
 
 def test_what_a_bloom_filter_could_answer_is_known_before_it_is_fetched():

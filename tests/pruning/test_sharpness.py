@@ -28,7 +28,7 @@ pytestmark = pytest.mark.java
 
 STRIDE = 1000
 EXCEPTIONS = {
-    "the writer kept timestamps in its local time (ORC-135)": "Java believes them in its own time zone",
+    "the writer stored timestamps in its local time (ORC-135)": "Java believes them in its own time zone",
     "this writer's minima and maxima of short decimals are wrong (ORC-517)": "Java knows it of itself too, not in 1.5",
     "a layout from before the format was final": "Java reads bits of it as if they were today's, and loses rows",
     "this writer's statistics of stripes and files are wrong (HIVE-8732)": "Java asks row groups only",

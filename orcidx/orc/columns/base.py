@@ -1,9 +1,9 @@
-"""Column readers: a tree with the shape of the type tree that decodes streams into Arrow arrays.
+"""Column readers: a tree that has the shape of the type tree and decodes streams into Arrow arrays.
 
-There are three operations. ``seek`` goes to a row-index position, on every node of the tree. ``skip`` skips rows
-lazily: the work is done at the next read, so that skips at the end of a scan cost nothing. ``read`` decodes. A node
-counts rows of its parent: a child of a struct has no values for rows in which the struct is null, and its PRESENT
-stream does not cover them.
+There are three operations. ``seek`` goes to a row-index position, in every node of the tree. ``skip`` skips rows
+lazily: the next read does the work, so skips at the end of a scan take no time. ``read`` decodes. A node counts rows of
+its parent. In rows in which a struct is null, a child of the struct has no values, and the child's PRESENT stream has
+no bits.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ __all__ = [
 ]
 
 KEEPS = True
-"""False in some tests: kept rows are then selected only from arrays of all rows."""
+"""Some tests set this to False. Kept rows are then selected from arrays of all rows."""
 
 MOST_KEPT = 0.9
-"""If more than this share of the rows is kept, the output has room for all rows. pyarrow's pool reuses blocks of one
-size. Memory of other sizes comes from the system, which clears its pages (decision 0379)."""
+"""If more than this share of the rows is kept, memory for all rows is allocated for the output. pyarrow's pool reuses
+blocks of one size. Memory of other sizes comes from the system, which must clear its pages (decision 0379)."""
 
 LARGEST_ARRAY = (1 << 31) - 1
-"""Bytes of strings, or elements of lists, that one Arrow array addresses with 32-bit offsets."""
+"""The most bytes of strings, or elements of lists, that one Arrow array can address with 32-bit offsets."""
 HELD_BYTES = 128 << 20
-"""The default of the option ``held_bytes``. A larger length is more probably damaged than real."""
+"""The default of the option ``held_bytes``. A larger length is more likely to be damage than real."""
 MOST_SKIPPED = 1 << 60
-"""The most rows that can be skipped at once. A larger number is damage, as no stripe has so many elements."""
+"""The most rows that can be skipped at once. A larger number is damage, because no stripe has so many elements."""
 
 
 class BatchTooLarge(Exception):
-    """A read would return more bytes than a batch may have. The position of the readers is then undefined: seek, and
+    """A read would return more bytes than a batch may have. The position of the readers is then undefined. Seek, and
     read fewer rows."""
 
 
@@ -67,18 +67,19 @@ Pick = Callable[[pa.Array], pa.Array]
 """Selects the kept rows of an array of all rows."""
 
 Claims = Tally
-"""The bytes that one read has claimed, for all its columns."""
+"""The bytes that one read has claimed for all its columns."""
 
 
 class Limits:
-    """The limits on what one read may allocate. The readers of a stripe share them, and may run in several threads.
+    """The limits of what one read may allocate. The readers of a stripe share them, and may run in several threads.
 
-    Every buffer is claimed before it is allocated, and claims are added up over the columns. So no memory is allocated
-    only because a number in the file says so. Whether a batch is too large does not depend on the order of the threads.
+    Every buffer is claimed before it is allocated, and the claims of all columns are added up. So no memory is
+    allocated merely because a number in the file requires it. Whether a batch is too large does not depend on the order
+    of the threads.
 
     ``batch_bytes``: the most bytes of one read. None: a single row is being read, which cannot be split.
-    ``held_bytes``: the most bytes of such a row, and of what is held besides the reads: dictionaries, and chunks of
-    open streams.
+    ``held_bytes``: the most bytes of such a row, and the most bytes that are held besides the reads (dictionaries, and
+    chunks of open streams).
     """
 
     def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:
@@ -88,19 +89,19 @@ class Limits:
         self._kept = Held()
 
     def apart(self) -> Limits:
-        """Limits for readers that are at other rows than the other readers of the stripe. Held bytes are counted
+        """Makes limits for readers that are at other rows than the other readers of the stripe. Held bytes are counted
         together."""
         apart = Limits(self.batch_bytes, held_bytes=self.held_bytes)
         apart._kept = self._kept
         return apart
 
     def begin(self, batch_bytes: int | None, claims: Claims | None = None) -> None:
-        """Begins a new read of at most so many bytes. Reads with the same claims are counted together."""
+        """Begins a new read of at most this many bytes. Reads with the same claims are counted together."""
         self.batch_bytes = batch_bytes
         self._claims = claims or Claims()
 
     def claim(self, size: int) -> None:
-        """Must be called before ``size`` bytes are allocated. Raises ``BatchTooLarge``; ``Unsupported`` for a single
+        """Must be called before ``size`` bytes are allocated. Raises ``BatchTooLarge``, or ``Unsupported`` for a single
         row."""
         claimed = self._claims.add(size)
         if self.batch_bytes is None:
@@ -113,8 +114,8 @@ class Limits:
             raise BatchTooLarge
 
     def hold(self, owner: Hashable, size: int, what: str) -> None:
-        """Must be called before or just after ``owner`` allocates ``size`` bytes that it keeps. These replace what it
-        kept before.
+        """Must be called before or immediately after ``owner`` allocates ``size`` bytes that it keeps. They replace the
+        bytes that the owner kept before.
 
         Raises ``Unsupported`` if all owners together keep too much.
         """
@@ -123,29 +124,33 @@ class Limits:
             raise _too_much(f"{what} of a stripe take at least {held} bytes", self.held_bytes)
 
     def claim_text(self, size: int) -> None:
-        """Must be called before ``size`` bytes of strings of one array are allocated. There must not be more than Arrow
-        can address."""
+        """Must be called before ``size`` bytes of strings of one array are allocated. Raises an error for more bytes
+        than Arrow can address."""
         if size > LARGEST_ARRAY:
             if self.batch_bytes is None:
-                raise Unsupported(f"a row with {size} bytes of strings; an Arrow array holds {LARGEST_ARRAY}")
+                raise Unsupported(
+                    f"a row has {size} bytes of strings, but an Arrow array holds at most {LARGEST_ARRAY}"
+                )
             raise BatchTooLarge
         self.claim(size)
 
     def check_elements(self, count: int) -> None:
-        """Must be called before elements of lists are read (which claim their own bytes). There must not be more than
-        32-bit offsets can address."""
+        """Must be called before elements of lists are read (which claim their own bytes). Raises an error for more
+        elements than 32-bit offsets can address."""
         if count > LARGEST_ARRAY:
             if self.batch_bytes is None:
-                raise Unsupported(f"a row whose lists have {count} elements; an Arrow array holds {LARGEST_ARRAY}")
+                raise Unsupported(
+                    f"the lists of a row have {count} elements, but an Arrow array holds at most {LARGEST_ARRAY}"
+                )
             raise BatchTooLarge
 
 
 def _too_much(what: str, most: int) -> Unsupported:
-    return Unsupported(f"{what}, more than {most} for so few stored ones; the option held_bytes allows more")
+    return Unsupported(f"{what}, more than {most} for so few stored bytes; the option held_bytes allows more")
 
 
 class StripeStreams(Protocol):
-    """The object from which a column reader opens its streams; one for each stripe."""
+    """The object from which a column reader opens its streams. There is one for each stripe."""
 
     writer_timezone: str | None
     rows: int
@@ -161,7 +166,8 @@ class StripeStreams(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Which of ``rows`` rows are valid. ``count``: how many. ``bits``: an Arrow bitmap, None if all are valid."""
+    """Which of ``rows`` rows are valid. ``count``: how many are valid. ``bits``: an Arrow bitmap, or None if all are
+    valid."""
 
     rows: int
     count: int
@@ -177,19 +183,20 @@ class Present:
 
 
 def bitmap_size(rows: int) -> int:
-    """Bytes of a bitmap in whole words of 64 bits."""
+    """The bytes of a bitmap, rounded up to whole words of 64 bits."""
     return (rows + 63) // 64 * 8
 
 
 def allocate(size: int) -> tuple[pa.Buffer, memoryview]:
-    """A buffer from pyarrow's pool and a writable view of its bytes. ``ColumnReader.allocate`` claims the bytes
-    first."""
+    """Allocates a buffer from pyarrow's pool. Returns it with a writable view of its bytes. ``ColumnReader.allocate``
+    claims the bytes first."""
     buffer = pa.allocate_buffer(size)
     return buffer, memoryview(buffer).cast("B")
 
 
 class ColumnReader:
-    """The base of all readers: PRESENT, lazy skips, and places in errors. Subclasses read the values."""
+    """The base class of all readers. It handles PRESENT streams, lazy skips, and positions in errors. Subclasses read
+    the values."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         self.node = node
@@ -206,7 +213,7 @@ class ColumnReader:
     # ------------------------------------------------------------------ verbs
 
     def seek(self, positions: Mapping[int, PositionIterator]) -> None:
-        """Seeks to the start of a row group, for this node and all nodes below. ``positions``: by column id."""
+        """Seeks to the start of a row group, in this node and all nodes below. ``positions``: by column id."""
         with located(column=self.node.dotted):
             self._pending = 0
             mine = positions[self.node.id]
@@ -219,7 +226,7 @@ class ColumnReader:
         self._pending += n
 
     def read(self, n: int, parent: Present | None = None) -> pa.Array:
-        """The next ``n`` rows. ``parent``: which of them exist (rows of a null struct do not)."""
+        """Reads the next ``n`` rows. ``parent``: which of them exist. Rows of a null struct do not exist."""
         try:
             if self._pending:
                 self._pay_skips()
@@ -229,10 +236,10 @@ class ColumnReader:
             raise
 
     def read_kept(self, n: int, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
-        """The ``count`` rows that ``mask`` keeps among the next ``n`` rows of a top-level column.
+        """Reads the ``count`` rows that ``mask`` keeps among the next ``n`` rows of a top-level column.
 
-        All rows are decoded and checked, and claim the same bytes as in ``read``. ``pick`` selects the kept rows from
-        an array of all rows, for readers that cannot do this while they decode.
+        All rows are decoded and checked, and claim the same bytes as in ``read``. Readers that cannot select rows while
+        they decode use ``pick``, which selects the kept rows from an array of all rows.
         """
         try:
             if self._pending:
@@ -244,15 +251,15 @@ class ColumnReader:
 
     @property
     def run_length_version(self) -> int:
-        """1 or 2: the version of the run-length encoding of this column's integer streams."""
+        """The version, 1 or 2, of the run-length encoding of this column's integer streams."""
         return rle_version(self.encoding.kind)
 
     def allocate(self, size: int) -> tuple[pa.Buffer, memoryview]:
-        """A buffer for a part of what is read, and a view of it. Raises like ``Limits.claim``."""
+        """Allocates a buffer for a part of the read, and a view of it. Raises the same errors as ``Limits.claim``."""
         self.limits.claim(size)
         return allocate(size)
 
-    # ------------------------------------------------------------------ what subclasses have
+    # ------------------------------------------------------------------ methods of subclasses
 
     def _seek_values(self, mine: PositionIterator, positions: Mapping[int, PositionIterator]) -> None:
         raise NotImplementedError
@@ -271,7 +278,7 @@ class ColumnReader:
     def _pay_skips(self) -> None:
         rows, self._pending = self._pending, 0
         if rows > MOST_SKIPPED:
-            raise CorruptFile(f"{rows} elements to skip, from impossible lengths")
+            raise CorruptFile(f"{rows} elements would have to be skipped, so lengths of the column are damaged")
         self._skip_values(rows if self._present is None else self._present.skip(rows))
 
     def _read_present(self, n: int, parent: Present | None) -> Present:
@@ -290,13 +297,13 @@ class ColumnReader:
 
 
 class Fixed(ColumnReader):
-    """Reads values of a fixed width. The stream has only the values that are not null; they are moved to their rows."""
+    """Reads values of a fixed width. The stream has only the values that are not null. They are moved to their rows."""
 
     width: int
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
-        """Reads ``count`` values to ``view``. ``streaming``: they are not moved again, so large output may bypass the
-        caches."""
+        """Reads ``count`` values to ``view``. ``streaming``: the values are not moved again, so large output may bypass
+        the caches."""
         raise NotImplementedError
 
     def _read_values(self, present: Present) -> pa.Array:
@@ -309,12 +316,13 @@ class Fixed(ColumnReader):
 
 
 class KeepsWhileDecoding(Fixed):
-    """Values of a fixed width of which those are kept, where none is null, that are wanted: a block of them is decoded
-    while it is in the cache, and what is kept of it goes to the output (decision 0379)."""
+    """Reads values of a fixed width. If there are no nulls, it keeps only the wanted values while it decodes: it
+    decodes a block, which stays in the cache, and copies the wanted values of the block to the output (decision
+    0379)."""
 
     def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
-        """Reads a value for each byte of ``mask``, and leaves the ``count`` that it keeps in ``view``, which has room
-        for one more."""
+        """Reads a value for each byte of ``mask``, and writes the ``count`` kept values to ``view``. ``view`` has room
+        for one more value."""
         raise NotImplementedError
 
     def _read_kept(self, present: Present, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:

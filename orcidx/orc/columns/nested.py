@@ -1,4 +1,5 @@
-"""Readers of structs, lists, maps and unions. They read lengths or tags, and have readers for the columns below."""
+"""Readers of structs, lists, maps and unions. They read lengths or tags, and they have readers for the columns
+below."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ OpenChild = Callable[[OrcType], ColumnReader]
 
 
 class Structs(ColumnReader):
-    """STRUCT: has only a PRESENT stream. It tells its fields in which rows it is null."""
+    """STRUCT: has only a PRESENT stream, and passes to its fields the rows in which it is null."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
@@ -51,14 +52,14 @@ class Structs(ColumnReader):
 
 
 class RootRows:
-    """Which rows of the file exist. ORC C++ can write rows that are null as a whole. These have no values in any
-    column, and all columns are null in them."""
+    """Which rows of the file exist. ORC C++ can write rows that are null as a whole. Such rows have no values in any
+    column, and all their columns are null."""
 
     def __init__(self, streams: StripeStreams) -> None:
         self._present = BooleanRle(streams.window(0, StreamKind.PRESENT))
 
     def seek(self, positions: PositionIterator) -> None:
-        """Goes to the start of a row group, which ``positions`` describe."""
+        """Goes to the start of a row group. ``positions`` describe it."""
         self._present.seek(positions)
 
     def skip(self, n: int) -> int:
@@ -66,7 +67,7 @@ class RootRows:
         return self._present.skip(n)
 
     def read(self, n: int) -> Present | None:
-        """Which of the next ``n`` rows exist; None if all do."""
+        """Which of the next ``n`` rows exist. None if all of them exist."""
         bits, view = allocate(bitmap_size(n))
         count = self._present.read_bits(view, 0, n)
         return None if count == n else Present(n, count, bits)
@@ -141,9 +142,9 @@ class Maps(_Repeated):
 
 
 class Unions(ColumnReader):
-    """UNION: a tag for each row. The variant with this tag has a value for the row, the others have none.
+    """UNION: a tag for each row. The variant with this tag has a value for the row. The other variants have none.
 
-    Arrow unions have no validity of their own, so a null row becomes a null of the first variant.
+    Arrow unions have no validity bitmap of their own, so a null row becomes a null of the first variant.
     """
 
     def __init__(
@@ -164,7 +165,9 @@ class Unions(ColumnReader):
         if count:
             self._tags.read(tags, count)
             if tags.max() >= len(self._variants):
-                raise CorruptFile(f"tag {tags.max()} in a union of {len(self._variants)} variants", stream="DATA")
+                raise CorruptFile(
+                    f"tag {tags.max()} is not in a union of {len(self._variants)} variants", stream="DATA"
+                )
         return tags
 
     def _skip_values(self, count: int) -> None:

@@ -39,14 +39,15 @@ _WIDTHS: dict[TypeKind, tuple[int, Literal["h", "i", "q"]]] = {
 }
 
 BLOCK_BYTES = 1 << 16
-"""The size of a block of floats of which some are kept. A block of this size stays in the cache until its kept values
-are copied."""
+"""The size of a block of floats if only some of them are kept. A block of this size stays in the cache until its kept
+values are copied."""
 
 _STREAMING_INTEGERS = integers_use_streaming()
 
 
 class Integers(KeepsWhileDecoding):
-    """SHORT, INT and LONG: a signed run-length stream. Values wrap to the type's width, as in all other readers."""
+    """SHORT, INT and LONG: a signed run-length stream. Values wrap around to the type's width, as in all other
+    readers."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -87,7 +88,7 @@ class Bytes(Fixed):
 
 
 class Floats(KeepsWhileDecoding):
-    """FLOAT and DOUBLE: IEEE values, little-endian, without runs."""
+    """FLOAT and DOUBLE: IEEE values in little-endian order, without runs."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -109,7 +110,7 @@ class Floats(KeepsWhileDecoding):
 
 
 class Booleans(ColumnReader):
-    """BOOLEAN: bits over byte runs."""
+    """BOOLEAN: bits in byte runs."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -132,7 +133,8 @@ class Booleans(ColumnReader):
 
 
 class Decimals(KeepsWhileDecoding):
-    """DECIMAL: unscaled varints, each with a scale. In decimal64 files: integers with the type's scale."""
+    """DECIMAL: unscaled varints, each with a scale. In decimal64 files the values are integers with the type's
+    scale."""
 
     width = 16
 
@@ -169,8 +171,8 @@ class Decimals(KeepsWhileDecoding):
         self._scales.skip(count)
 
     def narrow(self) -> None:
-        """From now on values are decoded to 64 bits, which hold 18 digits. They still claim as many bytes as in 128
-        bits."""
+        """From now on, decodes values to 64 bits, which hold 18 digits. The values still claim as many bytes as with
+        128 bits."""
         self.width = 8
         self.arrow_type = pa.decimal64(self._precision, self._scale)
 

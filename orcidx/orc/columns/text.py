@@ -1,4 +1,4 @@
-"""Readers of strings and binaries, stored directly or in a dictionary."""
+"""Readers of strings and binaries, which are stored directly or in a dictionary."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from orcidx.orc.types import STRING_KINDS, OrcType
 __all__ = ["DictionaryStrings", "DirectStrings"]
 
 SPARE_BYTES = 32
-"""Unused bytes after string buffers, so that short strings are copied in one move."""
+"""Unused bytes after string buffers, so that a short string is copied in one move."""
 FIRST_PIECE = 32 << 20
-"""The most bytes that are allocated only because a LENGTH stream says so. More are allocated only after this many bytes
-have been read."""
+"""The most bytes that are allocated merely because a LENGTH stream requires them. More bytes are allocated only after
+this many bytes have been read."""
 MOST_ENTRIES = 1 << 26
 DICTIONARIES = "the dictionaries and open streams"
 ENTRIES_AT_ONCE = 1 << 16
-"""The number of entries whose offsets are allocated at first. A larger dictionary doubles it with each read."""
+"""The number of entries whose offsets are allocated first. For a larger dictionary the number doubles with each
+read."""
 LONGEST_CHAR = 1 << 16
-"""The longest CHAR type, in characters, whose values are padded. Hive allows 255."""
+"""The most characters of a CHAR type whose values are padded. Hive allows 255."""
 
 
 def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tuple[pa.Buffer, bool]:
-    """``total`` bytes of a stream, with room for ``spare`` bytes after them, and whether they are all ASCII text.
+    """Reads ``total`` bytes of a stream, with room for ``spare`` bytes after them. Also returns whether they are all
+    ASCII text.
 
-    Memory grows only with the bytes that are read.
+    The allocated memory grows only with the bytes that are read.
     """
     read = data.read_text if text else data.read_into
     if total <= FIRST_PIECE:
@@ -54,7 +56,7 @@ def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tup
 
 
 class Strings(ColumnReader):
-    """The common part of direct and dictionary strings: validation, CHAR padding, and the Arrow type."""
+    """The common part of direct and dictionary strings: validation, padding of CHAR, and the Arrow type."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -75,7 +77,7 @@ class Strings(ColumnReader):
         if self.options.utf8 != "unchecked" and not ascii_only:
             array = self._checked(array)
         if self.node.kind is TypeKind.CHAR and self.options.char != "stored":
-            array = pc.ascii_rtrim(array, characters=" ")  # on bytes: correct for UTF-8 and for other bytes
+            array = pc.ascii_rtrim(array, characters=" ")  # trims bytes, which is correct for UTF-8 and for other bytes
             if self._pads:
                 array = self._padded(array)
         return array
@@ -85,7 +87,7 @@ class Strings(ColumnReader):
             array.validate(full=True)
         except pa.ArrowInvalid as error:
             if self.options.utf8 == "strict":
-                raise CorruptFile('a string that is not UTF-8; read with utf8="replace" or utf8="unchecked"') from error
+                raise CorruptFile('a string is not UTF-8; read with utf8="replace" or utf8="unchecked"') from error
             return self._rewritten(array, lambda text: text.decode("utf-8", "replace").encode())
         return array
 
@@ -93,7 +95,7 @@ class Strings(ColumnReader):
         width = self.node.max_length
         try:
             return pc.utf8_rpad(array, width, padding=" ")
-        except pa.ArrowInvalid:  # unchecked, and not valid UTF-8
+        except pa.ArrowInvalid:  # the text was not checked, and is not valid UTF-8
             return self._rewritten(array, lambda text: text + b" " * (width - len(text.decode("utf-8", "replace"))))
 
     @staticmethod
@@ -102,7 +104,9 @@ class Strings(ColumnReader):
         texts = [None if value is None else change(value) for value in array.view(pa.binary()).to_pylist()]
         size = sum(len(text) for text in texts if text is not None)
         if size > LARGEST_ARRAY:
-            raise Unsupported(f"strings of {size} bytes once rewritten; an Arrow array holds {LARGEST_ARRAY}")
+            raise Unsupported(
+                f"rewritten strings would have {size} bytes, but an Arrow array holds at most {LARGEST_ARRAY}"
+            )
         return pa.array(texts, pa.binary()).view(pa.string())
 
     def _typed(self, array: pa.Array) -> pa.Array:
@@ -110,7 +114,8 @@ class Strings(ColumnReader):
 
 
 class DirectStrings(Strings):
-    """STRING, CHAR, VARCHAR, BINARY and geometry in direct form: lengths, and the bytes one after the other."""
+    """STRING, CHAR, VARCHAR, BINARY and geometry in direct form: lengths, and the bytes of all values one after the
+    other."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -136,7 +141,7 @@ class DirectStrings(Strings):
 
 
 class DictionaryStrings(Strings):
-    """STRING, CHAR and VARCHAR in dictionary form: indexes of entries, which are decoded once for each stripe."""
+    """STRING, CHAR and VARCHAR in dictionary form: indexes of entries. The entries are decoded once for each stripe."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -169,7 +174,7 @@ class DictionaryStrings(Strings):
             offsets, total = self._read_entry_offsets(size)
             blob, ascii_only = read_bytes(self._blob, total, SPARE_BYTES, text=self._looks)
             array = self._plain(size, None, offsets, blob.slice(0, total), 0, ascii_only=ascii_only)
-            # The options may have changed the entries, which are then in other buffers.
+            # The options may have changed the entries, and the new entries are in other buffers.
             _, offsets, data = array.buffers()
             if data is None or data.address != blob.address:
                 blob, room = allocate((0 if data is None else data.size) + SPARE_BYTES)
@@ -182,16 +187,16 @@ class DictionaryStrings(Strings):
         return self._entries
 
     def _rewind_entries(self) -> None:
-        """Goes back to the first entry after a failed read, so that a second read raises the same error."""
+        """Goes back to the first entry after a failed read, so a second read raises the same error."""
         if self._begun:
             self._entry_lengths.seek(PositionIterator.start())
             self._blob.seek(PositionIterator.start())
         self._begun = True
 
     def _read_entry_offsets(self, size: int) -> tuple[pa.Buffer, int]:
-        """Reads the entries' offsets in pieces, because the stream may hold fewer lengths than the footer says."""
+        """Reads the entries' offsets in pieces, because the stream may have fewer lengths than the footer says."""
         if size > MOST_ENTRIES:
-            raise Unsupported(f"a dictionary of {size} entries; at most {MOST_ENTRIES} are read")
+            raise Unsupported(f"a dictionary has {size} entries, but at most {MOST_ENTRIES} are supported")
         buffer = pa.allocate_buffer(4, resizable=True)
         memoryview(buffer).cast("B").cast("i")[0] = 0
         have = total = 0
@@ -203,7 +208,9 @@ class DictionaryStrings(Strings):
             count = stop - have
             total = buffers.read_offsets(self._entry_lengths, None, count, count, piece, first=total)
             if total > LARGEST_ARRAY - SPARE_BYTES:
-                raise Unsupported(f"a dictionary of at least {total} bytes; an Arrow array holds {LARGEST_ARRAY}")
+                raise Unsupported(
+                    f"a dictionary has at least {total} bytes, but an Arrow array holds at most {LARGEST_ARRAY}"
+                )
             have = stop
         self.limits.hold(self.node.id, 4 * size + total, DICTIONARIES)
         return buffer, total

@@ -25,19 +25,19 @@ __all__ = ["Dates", "Timestamps"]
 
 DAY_SECONDS = 86400
 LABELS_MAY_DIFFER = (GREGORIAN_START + 2) * DAY_SECONDS
-"""Instants before this may be before the Gregorian calendar in some time zone."""
+"""Instants before this may be before the start of the Gregorian calendar in some time zone."""
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 MEAN_TIMES = -2208988800
-"""1900-01-01 in seconds since 1970. ORC Java computes with java.util, which has no local mean times before this; Spark
-computes with java.time, which has them. Spark keeps the local date and time when it converts between the two."""
+"""1900-01-01 in seconds since 1970. ORC Java computes with java.util, which has no local mean times before this date.
+Spark computes with java.time, which has them. Spark keeps the local date and time when it converts between the two."""
 BLOCK_VALUES = 1 << 14
 """The number of values that are held between the streams and the output, in two buffers of 64 bits."""
 EXACT = pa.decimal128(38, 0)
-"""Nanoseconds since 1970 for any year. Predicates compare timestamps in this type if they do not fit 64 bits."""
+"""Nanoseconds since 1970 for any year. Predicates compare timestamps in this type if they do not fit into 64 bits."""
 
 
 class Dates(Integers):
-    """DATE: days since 1970. In files with the hybrid calendar they are converted to the proleptic one."""
+    """DATE: days since 1970. In files with the hybrid calendar the days are converted to the proleptic calendar."""
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
         early = timestamps.read_days(self._data, view.cast("i"), count, GREGORIAN_START, streaming=streaming)
@@ -48,18 +48,19 @@ class Dates(Integers):
         self._move(view, count, early=early)
 
     def _move(self, view: memoryview, count: int, *, early: bool) -> None:
-        """Converts days to the proleptic calendar if the file has the other one. ``early``: some may have to change."""
+        """Converts days to the proleptic calendar if the file has the hybrid calendar. ``early``: some days may have to
+        change."""
         if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
-            # cannot overflow: the oldest days move forward, and none moves back by more than ten
+            # This cannot overflow. The oldest days become later, and no day becomes earlier by more than ten.
             days[:] = proleptic_days(days)
 
 
 class Timestamps(Fixed):
-    """TIMESTAMP as the local time in the writer's zone, or (with ``wall_clock_zone``) as the instant that has this
-    local time in another zone. TIMESTAMP_INSTANT is in UTC.
+    """TIMESTAMP as the local time in the writer's zone. With ``wall_clock_zone``, as the instant that has this local
+    time in another zone. TIMESTAMP_INSTANT is in UTC.
 
-    ``exact``: as decimal128(38, 0) of nanoseconds instead of the unit of the options.
+    ``exact``: read as decimal128(38, 0) of nanoseconds, instead of the unit of the options.
     """
 
     width = 8
