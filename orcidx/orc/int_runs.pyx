@@ -1,13 +1,13 @@
 """The kernels for runs of integers, versions 1 and 2.
 
-There are two for each form: ``*_size`` reads only a run's header (its bytes and its number of values), so that skipping
-is fast; ``*_decode`` decodes a run that is complete in memory. All are pure functions over bytes and return a code.
-Series of plain runs are decoded by ``v1_runs`` and ``bit_unpack``.
+There are two functions for each form. ``*_size`` reads only a run's header (its bytes and its number of values), so
+skipping is fast. ``*_decode`` decodes a run that is complete in memory. All are pure functions over bytes and return a
+code. ``v1_runs`` and ``bit_unpack`` decode series of plain runs.
 
-Version 1: header 0..127 is a run of ``header + 3`` values: a signed byte (the delta), a varint (the first value);
-128..255 is followed by ``256 - header`` varints.
+Version 1: a header of 0..127 is a run of ``header + 3`` values: a signed byte (the delta) and a varint (the first
+value). A header of 128..255 is followed by ``256 - header`` varints.
 
-Version 2: the two high bits of the first byte choose
+Version 2: the two high bits of the first byte select the form:
 
     00 SHORT_REPEAT   001wwwccc                  1 value of w + 1 bytes, c + 3 times
     01 DIRECT         01wwwwwc cccccccc          c + 1 values of width(w) bits
@@ -16,9 +16,9 @@ Version 2: the two high bits of the first byte choose
     11 DELTA          11wwwwwc cccccccc          varint base, signed varint delta, c - 1 magnitudes of width(w) bits;
                       w = 0: none, the delta is the same throughout
 
-Arithmetic is modulo 2**64, as in ORC Java and C++. Where these two differ or read garbage, the run is refused: varints
-of more than 10 bytes, PATCHED_BASE without patches or with a patch outside the run, patches that are wider than 64 bits
-together with their gap, and DELTA of one value with a width.
+Arithmetic is modulo 2**64, as in ORC Java and C++. If these two differ or read garbage, the run is refused. This
+applies to varints of more than 10 bytes, to PATCHED_BASE without patches or with a patch outside the run, to patches
+that are wider than 64 bits together with their gap, and to DELTA runs of one value with a bit width.
 """
 
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint64_t
@@ -41,7 +41,7 @@ cdef inline int width_of(int code) noexcept nogil:
 
 
 cdef inline int width_up(int bits) noexcept nogil:
-    # The smallest width of the format that holds so many bits (at most 64).
+    # The smallest width of the format that holds this many bits (at most 64).
     if bits <= 24:
         return bits
     if bits <= 32:
@@ -65,7 +65,7 @@ cdef inline int varint_size(const uint8_t* p, const uint8_t* end) noexcept nogil
 
 
 cdef inline int read_varint(const uint8_t* p, uint64_t* value) noexcept nogil:
-    # A varint known to end within the window: its size, or LONG_VARINT. Loads up to 10 bytes.
+    # Reads a varint that is known to end within the window. Returns its size, or LONG_VARINT. Loads up to 10 bytes.
     cdef uint64_t word = load_little(p)
     cdef uint64_t stops = ~word & HIGH_BITS
     if stops == 0:
@@ -81,7 +81,7 @@ cdef inline int read_varint(const uint8_t* p, uint64_t* value) noexcept nogil:
 
 
 cdef inline uint64_t squeeze(uint64_t x) noexcept nogil:
-    # Eight groups of seven bits, the high bit of each byte dropped.
+    # Joins eight groups of seven bits. The high bit of each byte is dropped.
     x &= <uint64_t> 0x7F7F7F7F7F7F7F7F
     x = (x & <uint64_t> 0x007F007F007F007F) | (x & <uint64_t> 0x7F007F007F007F00) >> 1
     x = (x & <uint64_t> 0x00003FFF00003FFF) | (x & <uint64_t> 0x3FFF00003FFF0000) >> 2
@@ -89,7 +89,7 @@ cdef inline uint64_t squeeze(uint64_t x) noexcept nogil:
 
 
 cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogil:
-    # value, value + step, ... as adding, which no processor lacks (a 64-bit vector multiplication it may)
+    # Computes value, value + step, ... by additions, because some processors have no 64-bit vector multiplication.
     cdef int i
     for i in range(n):
         out[i] = <int64_t> value
@@ -97,7 +97,7 @@ cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogi
 
 
 cdef void add_up(int64_t* out, uint64_t value, int n, bint down) noexcept nogil:
-    # Magnitudes to running sums, upwards or downwards from `value`.
+    # Turns magnitudes into running sums, upwards or downwards from `value`.
     cdef int i
     if down:
         for i in range(n):
@@ -116,7 +116,7 @@ cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
     cdef const uint8_t* start = p
     cdef uint64_t stops
     cdef int n, left
-    if end - p < 2:                             # no run has fewer
+    if end - p < 2:                             # no run is shorter
         return NEED_MORE
     if p[0] < 128:
         count[0] = p[0] + 3
@@ -124,7 +124,7 @@ cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
         return n if n <= 0 else n + 2
     left = count[0] = 256 - p[0]
     p += 1
-    while p < end:                              # count the last bytes of varints, eight bytes at a time
+    while p < end:                              # counts the last bytes of varints, eight bytes at a time
         stops = ~load_little(p) & HIGH_BITS
         n = <int> ((stops >> 7) * <uint64_t> 0x0101010101010101 >> 56)
         if n < left:
@@ -140,7 +140,7 @@ cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
 
 
 cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil:
-    # The run lies whole in memory; 1, or a negative code.
+    # The run must be complete in memory. Returns 1, or a negative code.
     cdef uint64_t value = 0
     cdef int i, n, count
     if p[0] < 128:
@@ -167,7 +167,7 @@ cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil:
 
 cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogil:
     cdef int kind, width, n, m, patch_width
-    if end - p < 2:                             # no run has fewer
+    if end - p < 2:                             # no run is shorter
         return NEED_MORE
     kind = p[0] >> 6
     if kind == 0:
@@ -200,7 +200,7 @@ cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
 
 
 cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil:
-    # The run lies whole in memory; 1, or a negative code.
+    # The run must be complete in memory. Returns 1, or a negative code.
     cdef int kind = p[0] >> 6
     cdef int i, width
     cdef uint64_t value
@@ -262,10 +262,10 @@ cdef int v2_patched(const uint8_t* p, int count, int width, int64_t* out) noexce
     for i in range(patches):
         patch = entries[i] & mask
         gap = entries[i] >> patch_width if patch_width < 64 else 0
-        if gap > 255:                           # padding bits that are set
+        if gap > 255:                           # padding bits are set, but must not be
             return PATCH_OUTSIDE
         at += <int64_t> gap
-        if gap == 255 and patch == 0:           # only a longer gap
+        if gap == 255 and patch == 0:           # the entry only makes the gap longer
             continue
         if at >= count or at == last:
             return PATCH_OUTSIDE

@@ -1,8 +1,9 @@
-"""Compares a leaf with the file's minimum and maximum of an integer column, by two comparisons of plain numbers.
+"""Compares a leaf with the file's minimum and maximum of an integer column. It takes two comparisons of plain numbers.
 
-If a key is looked up in thousands of small files, most are ruled out because it is outside their range. ``bounds`` and
-``evidence`` use everything that statistics prove and give reasons, with arrays that take 0.2 ms to set up. This module
-handles only the commonest case, under the same conditions. The other files are examined by ``bounds`` and ``evidence``.
+If a key is looked up in thousands of small files, most files are ruled out because the key is outside their range.
+``bounds`` and ``evidence`` use everything that statistics prove, and give reasons, but their arrays take 0.2 ms to set
+up. This module handles only the most common case, under the same conditions. ``bounds`` and ``evidence`` examine the
+other files.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class FileNumbers(Protocol):
 
 
 def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ValueOptions) -> bool:
-    """Whether the file's statistics of ``node`` prove that no row matches. ``node`` is not below a list, map or union.
-    False if two numbers are not enough to decide this."""
+    """Whether the file's statistics of ``node`` prove that no row matches. ``node`` must not be below a list, map or
+    union. False if two numbers are not enough to decide this."""
     if leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
         return False
     if distrust(node, "file", file.facts, options) is not None:

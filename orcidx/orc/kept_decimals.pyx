@@ -1,7 +1,7 @@
 """Decodes decimals into Arrow's decimal128 and writes only the rows that are kept.
 
-A block of values is decoded into the cache, as ``decimals`` does, and the kept values are copied to the output. Values
-of at most 18 digits are decoded and kept in 64 bits. They are widened when they are stored, in whole cache lines and
+A block of values is decoded into the cache, as in ``decimals``, and the kept values are copied to the output. Values of
+at most 18 digits are decoded and kept in 64 bits. They are widened when they are stored. Whole cache lines are stored,
 without going through the caches.
 """
 
@@ -17,11 +17,11 @@ from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, widen_str
 from orcidx.orc.window cimport Window
 
 cdef enum:
-    LINE = 4                # values of a cache line
+    LINE = 4                # the number of values in a cache line
 
 
 ctypedef struct Kept:
-    # Where decimals of 64 bits go that are kept; `waiting` of them are near.
+    # A buffer for kept 64-bit decimals. It has `waiting` of them.
     int64_t near[BLOCK + LINE + 1]
     int64_t waiting
     uint8_t* out
@@ -33,14 +33,15 @@ cdef int64_t begin(Kept* to, uint8_t[::1] out, const uint8_t[::1] mask, int64_t 
     check(out, 0, scale, precision)
     check_mask(mask, count)
     if count >= out.shape[0] // 16:
-        raise ValueError("room for one more than are kept")
+        raise ValueError("there must be room for one value more than are kept")
     to.out, to.waiting = &out[0], 0
     to.streaming = count * 16 > STREAMING_BYTES and <size_t> to.out % 64 == 0
     return mask.shape[0]
 
 
 cdef int put(const int64_t* block, const uint8_t* mask, int64_t step, Kept* to) noexcept nogil:
-    # Those of up to BLOCK values that are kept, widened; of those that go past the caches, whole lines.
+    # Stores the kept values of up to BLOCK values, widened. If they are stored past the caches, only whole lines are
+    # stored.
     cdef int64_t whole
     to.waiting += keep_block(block, 8, mask, step, to.near + to.waiting)
     if not to.streaming:
@@ -65,8 +66,8 @@ cdef int end(Kept* to) noexcept nogil:
 
 def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[::1] out not None,
                        const uint8_t[::1] mask not None, int64_t count, *, int scale, int precision, str rounding):
-    """``read_decimals`` of a value for each byte of ``mask``. Writes the ``count`` values that it keeps to ``out``,
-    which has room for one more. All values are checked."""
+    """``read_decimals`` with a value for each byte of ``mask``. Writes the ``count`` kept values to ``out``, which must
+    have room for one more. All values are checked."""
     cdef uint8_t wide[16 * BLOCK]
     cdef int64_t block[BLOCK]
     cdef Kept to
@@ -89,14 +90,14 @@ def read_kept_decimals(Window values not None, IntRle scales not None, uint8_t[:
 
 def read_kept_short_decimals(IntRle values not None, uint8_t[::1] out not None, const uint8_t[::1] mask not None,
                              int64_t count, *, int scale, int precision):
-    """``read_short_decimals`` of a value for each byte of ``mask``. Writes the ``count`` values that it keeps to
-    ``out``, which has room for one more."""
+    """``read_short_decimals`` with a value for each byte of ``mask``. Writes the ``count`` kept values to ``out``,
+    which must have room for one more."""
     cdef int64_t block[BLOCK]
     cdef Kept to
     cdef int64_t done = 0, step, rows = begin(&to, out, mask, count, scale, precision)
     cdef int status = 0
     if precision > NARROW:
-        raise ValueError(f"decimal({precision}, {scale}) in 64 bits")
+        raise ValueError(f"decimal({precision}, {scale}) does not fit into 64 bits")
     with nogil:
         while done < rows:
             step = next_short_decimals(values, rows - done, precision, block, &status)

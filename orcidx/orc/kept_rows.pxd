@@ -1,7 +1,7 @@
-# Moves the values of kept rows together. It is used by the decoders, while a block of values is in the cache, and by
-# `scanner/kept_values`. A mask has one byte for each row, 0 or 1, as in NumPy. Each value is written, and the next one
-# overwrites it if it is not kept, so there is no branch that can be mispredicted. If nearly all rows are kept, eight
-# are copied at once; if few are kept, 32 others are skipped at once.
+# Moves the values of kept rows together. The decoders use these functions while a block of values is in the cache, and
+# `scanner/kept_values` uses them, too. A mask has one byte for each row, 0 or 1, as in NumPy. Each value is written,
+# and the next value overwrites it if it is not kept. So there is no branch that can be mispredicted. If nearly all rows
+# are kept, eight are copied at once. If few are kept, 32 other rows are skipped at once.
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -18,16 +18,17 @@ cdef extern from *:
 
     static inline uint64_t orcidx_eight(const uint8_t* mask) { uint64_t x; memcpy(&x, mask, 8); return x; }
 
-    /* Which byte holds the lowest one. */
+    /* The position of the lowest byte that is 1. */
     static inline int orcidx_first_kept(uint64_t word) {
     #if defined(__GNUC__)
         return __builtin_ctzll(word) >> 3;
     #else
-        return (int)((((word & (0 - word)) - 1) & ORCIDX_ONES) * ORCIDX_ONES >> 56);  /* ones below it, added up */
+        return (int)((((word & (0 - word)) - 1) & ORCIDX_ONES) * ORCIDX_ONES >> 56);  /* counts the ones below it */
     #endif
     }
 
-    /* How many rows a mask keeps; -1 where it has other bytes than 0 and 1. Each byte adds up 255 ones at most. */
+    /* The number of rows that a mask keeps. -1 if the mask has other bytes than 0 and 1. Each byte adds up at most
+       255 ones. */
     static inline int64_t orcidx_kept(const uint8_t* mask, int64_t rows) {
         int64_t i = 0, total = 0;
         uint64_t any = 0;
@@ -49,7 +50,7 @@ cdef extern from *:
 
     #define ORCIDX_ONE(j) out[k] = values[i + j]; k += (word >> (8 * j)) & 1;
 
-    /* Of values of rows, those that are kept, count of them, to memory with room for one more. */
+    /* Copies the values of the `count` kept rows to memory that has room for one more. */
     #define ORCIDX_KEEP(NAME, T) \\
     static inline void NAME(const void* from, const uint8_t* __restrict mask, int64_t rows, int64_t count, \\
                             void* to) { \\
@@ -88,9 +89,9 @@ cdef extern from *:
     ORCIDX_KEEP(orcidx_keep16, orcidx_pair)
     #endif
     """
-    # How many rows a mask keeps; -1 where it has other bytes than 0 and 1.
+    # The number of rows that a mask keeps. -1 if the mask has other bytes than 0 and 1.
     int64_t rows_kept "orcidx_kept"(const uint8_t* mask, int64_t rows) noexcept nogil
-    # Of values of rows, those that are kept, `count` of them, to memory with room for one more.
+    # Copies the values of the `count` kept rows to memory that has room for one more.
     void keep1 "orcidx_keep1"(const void* values, const uint8_t* mask, int64_t rows, int64_t count,
                               void* out) noexcept nogil
     void keep2 "orcidx_keep2"(const void* values, const uint8_t* mask, int64_t rows, int64_t count,
@@ -103,7 +104,8 @@ cdef extern from *:
                                 void* out) noexcept nogil
 
 
-# Copies the values of `width` bytes (1, 2, 4, 8 or 16) of the kept rows to memory with room for one more. Their number.
+# Copies the values, of `width` bytes (1, 2, 4, 8 or 16), of the kept rows to memory that has room for one more. Returns
+# their number.
 cdef inline int64_t keep_block(const void* values, int width, const uint8_t* mask, int64_t rows,
                                void* out) noexcept nogil:
     cdef int64_t count = rows_kept(mask, rows)
@@ -122,14 +124,14 @@ cdef inline int64_t keep_block(const void* values, int width, const uint8_t* mas
     return count
 
 
-# Raises unless a mask keeps `count` rows and has no other bytes than 0 and 1.
+# Raises an error unless the mask keeps `count` rows and has only the bytes 0 and 1.
 cdef inline int check_mask(const uint8_t[::1] mask, int64_t count) except -1:
     cdef int64_t rows = mask.shape[0], kept = 0
     if rows:
         with nogil:
             kept = rows_kept(&mask[0], rows)
     if kept < 0:
-        raise ValueError("a mask has zeros and ones")
+        raise ValueError("a mask must have only zeros and ones")
     if kept != count:
-        raise ValueError(f"{count} rows of a mask that keeps others")
+        raise ValueError(f"the mask does not keep {count} rows")
     return 0

@@ -1,7 +1,7 @@
-"""What statistics and bloom filters prove about many keys at once: for each unit, which of the keys it may hold.
+"""What statistics and bloom filters prove about many keys at once: for each unit, the keys that it may contain.
 
-The keys are the literals of an IN, in order (``BoundLeaf.sorted_literals``). ``evidence`` answers a different question:
-whether a unit may hold any of them.
+The keys are the literals of an IN, in order (``BoundLeaf.sorted_literals``). ``evidence`` only decides whether a unit
+may contain any of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Int64s = npt.NDArray[np.int64]
 
 
 def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Int64s, Int64s]:
-    """For each unit the range of keys that its minimum and maximum allow, as the first key and the end. All keys if
-    minimum and maximum are unknown, none if every row is null."""
+    """For each unit the range of keys that its minimum and maximum allow, as the first key and the end. The range has
+    all keys if minimum and maximum are unknown. It is empty if every row is null."""
     keys = leaf.sorted_literals
     starts = np.zeros(len(column), np.int64)
     stops = np.full(len(column), len(keys), np.int64)
@@ -49,14 +49,14 @@ def filters_of_keys(
     *,
     zone: Zone | None,
 ) -> Bools:
-    """Which filters may hold which of the ``chosen`` literals: shape (filters, chosen). ``usable``: the filters that
-    can be used; the others may hold every key."""
+    """Which filters may contain which of the ``chosen`` literals, in the shape (filters, chosen). ``usable``: the
+    filters that can be used. The other filters count as if they contained every key."""
     literals = [leaf.literals[place] for place in chosen.tolist()]
     hashes, owners, unknown = each_hash(node, literals, facts, options, zone=zone)
     held = filters.may_contain(hashes)
     if np.array_equal(owners, np.arange(len(literals))):
         may = held
-    else:  # a key of several hashes is absent when all of them are
+    else:  # a key with several hashes is absent if all hashes are absent
         may = np.zeros((len(filters), len(literals)), np.bool_)
         ranks = np.arange(len(owners)) - np.searchsorted(owners, owners)
         for rank in range(int(ranks.max(initial=-1)) + 1):

@@ -1,4 +1,5 @@
-"""The numbered kinds of the format (codecs, writers, types, streams, encodings), and which streams store a type."""
+"""The numbered kinds of the format (codecs, writers, types, streams, encodings), and the streams in which each type is
+stored."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ class StreamKind(IntEnum):
 
 
 DATA_KINDS = tuple(kind for kind in StreamKind if kind <= StreamKind.SECONDARY)
-"""The kinds of streams that hold values, and not indexes or statistics."""
+"""The kinds of streams that have values. The other kinds have indexes or statistics."""
 
 
 STREAM_NAMES = {kind: kind.name for kind in StreamKind}
@@ -96,7 +97,8 @@ class EncodingKind(IntEnum):
 
 
 class StreamShape(Enum):
-    """What a stream holds. The value is how many numbers the stream has in an index entry of an uncompressed file."""
+    """What a stream contains. The number is how many positions the stream has in an index entry of an uncompressed
+    file."""
 
     BYTES = ("bytes", 1)
     BYTE_RLE = ("byte_rle", 2)
@@ -110,7 +112,7 @@ class StreamShape(Enum):
 @dataclass(frozen=True)
 class StreamSpec:
     """``signed``: integers are zigzag coded. ``positioned``: row-index entries have positions in the stream.
-    Dictionaries and their lengths have none; they are read whole."""
+    Dictionaries and their lengths have no positions, because they are read completely."""
 
     kind: StreamKind
     shape: StreamShape

@@ -1,13 +1,13 @@
-"""The tail of an ORC file and the stripe footers, in which the file describes itself.
+"""The tail of an ORC file, and the stripe footers. In these parts the file describes itself.
 
     "ORC" | stripe* | [encrypted stripe statistics] | Metadata | Footer | PostScript | 1 byte: length of PostScript
 
 PostScript is never compressed. Footer, Metadata and every StripeFooter are framed with the file's codec. The file is
-not trusted: lengths are checked against the file's size (Python integers do not overflow), and the tree of types
+not trusted. Lengths are checked against the file's size (Python integers do not overflow). The tree of types is checked
 against the numbering that the format requires. Statistics are kept as raw bytes until they are used.
 
 A file of zero bytes opens as an empty file with the schema ``struct<>``. Java's writer leaves such files for tasks
-without rows, and Hive reads them in this way.
+without rows, and Hive reads them in the same way.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ __all__ = [
 
 MAGIC = b"ORC"
 TAIL_REQUEST = 64 << 10
-"""Bytes of the first request. A round trip takes longer than these bytes. The rest of a larger footer takes a second
-request (decision 0017)."""
+"""Bytes of the first request. Reading them takes less time than a round trip. The rest of a larger footer takes a
+second request (decision 0017)."""
 DEFAULT_BLOCK_SIZE = 256 << 10
 LARGEST_BLOCK_SIZE = 1 << 23
 """A chunk header holds 23 bits of length."""
 MOST_ROWS = (1 << 63) - 1
 
 
-# An unknown value must not become 0, as in proto2 libraries.
+# An unknown value must not become 0, as it does in proto2 libraries.
 _COMPRESSION_KINDS = {int(kind): kind for kind in CompressionKind}
 _TYPE_KINDS = {int(kind): kind for kind in TypeKind}
 _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
@@ -67,8 +67,9 @@ _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 
 @dataclass(frozen=True, kw_only=True)
 class PostScript:
-    """Lengths are in bytes. ``version``: as written, () if absent (which means 0.11). ``block_size``: the largest
-    decompressed chunk. ``size``: the PostScript's own size, including the byte after it that gives this size."""
+    """Lengths are in bytes. ``version``: as it is written, or () if it is absent, which means 0.11. ``block_size``: the
+    largest size of a decompressed chunk. ``size``: the size of the PostScript itself, including the byte after it that
+    gives this size."""
 
     footer_length: int
     compression: CompressionKind
@@ -82,7 +83,7 @@ class PostScript:
 
 @dataclass(frozen=True)
 class Encryption:
-    """What is encrypted. Without keys, the masked values in the ordinary streams are read."""
+    """The encrypted columns. Without keys, the masked values in the ordinary streams are read."""
 
     roots: tuple[int, ...]
     """Column ids whose subtrees are encrypted."""
@@ -91,18 +92,18 @@ class Encryption:
 
 @dataclass(frozen=True, kw_only=True)
 class Footer:
-    """``rows``: the sum over the stripes (some writers do not write the footer's own number). ``writer``: a
+    """``rows``: the sum over the stripes, because some writers do not write the footer's own number. ``writer``: a
     ``WriterKind``, or a plain int for later writers."""
 
     rows: int
     stripes: tuple[StripeInformation, ...]
     type_bytes: bytes = field(repr=False)
-    """The types as they are stored. They are equal in files of one schema."""
+    """The stored bytes of the types. They are equal in files of one schema."""
     user_metadata: Mapping[str, bytes] = field(hash=False)
     raw: bytes = field(repr=False)
     """The whole message."""
     most_items: int = field(repr=False)
-    """How many children, names and attributes of types are allowed by the limits on metadata."""
+    """The most children, names and attributes of types that the limits on metadata allow."""
     row_index_stride: int
     writer: int
     calendar: int
@@ -111,28 +112,29 @@ class Footer:
 
     @cached_property
     def types(self) -> tuple[TypeRecord, ...]:
-        """Every column, by column id."""
+        """All columns, by column id."""
         return tuple(read_types(self.type_bytes, self.most_items, _type_record))
 
     @cached_property
     def statistics_extents(self) -> tuple[Int64s, Int64s]:
-        """Where the ColumnStatistics of each column are in ``raw``: starts and stops. There may be fewer than
+        """Where the ColumnStatistics of each column are in ``raw``: starts and stops. There may be fewer of them than
         columns."""
         return split_messages(self.raw, 7, "Footer", self.most_items)
 
     def raw_statistics(self, column: int) -> bytes:
-        """The ColumnStatistics of a column for the file; b"" if there are none."""
+        """The ColumnStatistics of a column for the whole file. b"" if there are none."""
         starts, stops = self.statistics_extents
         return self.raw[starts[column] : stops[column]] if column < len(starts) else b""
 
 
 SPARK_VERSION = "org.apache.spark.version"
-"""User metadata in every file that Spark has written."""
+"""The key of user metadata in every file that Spark has written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileFacts:
-    """The facts about a file, besides its stripes, that matter for decoding and for trusting statistics."""
+    """The facts about a file that are needed for decoding and for trusting statistics. Its stripes are not among
+    them."""
 
     writer: int
     writer_version: int
@@ -143,9 +145,9 @@ class FileFacts:
     hybrid_calendar: bool
     """Days before 1582-10-15 are dates of the Julian calendar."""
     decimal64: bool
-    """Version [1, 9999]: decimals of up to 18 digits are one signed RLEv2 stream."""
+    """The version is [1, 9999]: decimals of up to 18 digits are stored as one signed RLEv2 stream."""
     by_spark: bool = False
-    """Whether Spark itself wrote the file. It rounds decimals to their type before ORC gets them."""
+    """Whether Spark itself wrote the file. Spark rounds decimals to their type before it passes them to ORC."""
 
     @property
     def compressed(self) -> bool:
@@ -153,7 +155,7 @@ class FileFacts:
 
 
 class TailReader(Protocol):
-    """What ``read_tail`` needs of a range reader."""
+    """The parts of a range reader that ``read_tail`` needs."""
 
     name: str
 
@@ -164,7 +166,7 @@ class TailReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FileTail:
-    """Everything at the end of a file. ``size``: bytes of the file. ``footer_size``: bytes of the decompressed
+    """Everything at the end of a file. ``size``: the bytes of the file. ``footer_size``: the bytes of the decompressed
     Footer."""
 
     name: str
@@ -182,7 +184,7 @@ class FileTail:
 
     @cached_property
     def decoded_statistics(self) -> dict[tuple[str, int], Any]:
-        """Statistics of the file and of all stripes, decoded, by level and column id; see ``statistics``."""
+        """Decoded statistics of the file and of all stripes, by level and column id. See ``statistics``."""
         return {}
 
     @property
@@ -192,12 +194,13 @@ class FileTail:
 
     @property
     def format_version(self) -> str:
-        """The format version, such as "0.12". A version later than this library is read as the newest that it knows."""
+        """The format version, such as "0.12". A version that this library does not know is read as the newest version
+        that it knows."""
         return ".".join(map(str, self.postscript.version)) or "0.11"
 
     @cached_property
     def columns(self) -> int:
-        """How many column ids there are."""
+        """The number of column ids."""
         return count_types(self.footer.type_bytes)
 
     @cached_property
@@ -217,7 +220,8 @@ class FileTail:
 
     @cached_property
     def checksum(self) -> int:
-        """CRC-32 of the size, the stripes, the rows and all statistics. It is very rarely the same for other data."""
+        """CRC-32 of the size, the stripes, the rows and all statistics. Different data very rarely has the same
+        checksum."""
         numbers = array("q", (self.size, self.footer.rows))
         for one in self.footer.stripes:
             numbers.extend((one.offset, one.index_length, one.data_length, one.footer_length, one.rows))
@@ -228,20 +232,21 @@ class FileTail:
 
     @cached_property
     def raw_metadata(self) -> bytes:
-        """The Metadata message (statistics of every stripe), decompressed at the first use. b"" if there is none."""
+        """The Metadata message (statistics of every stripe). It is decompressed when it is first used. b"" if there is
+        none."""
         return unframe(self.framed_metadata, self.postscript, name="Metadata", limits=self.limits)
 
     @cached_property
     def stripe_statistics(self) -> tuple[Int64s, Int64s, Int64s]:
         """Where the ColumnStatistics of each stripe are in ``raw_metadata``: bounds, starts, stops. Stripe i has the
-        messages bounds[i]..bounds[i + 1], by column id. There may be fewer than stripes or columns."""
+        messages bounds[i]..bounds[i + 1], by column id. There may be fewer of them than stripes or columns."""
         with located(file=self.name):
             return split_nested_messages(self.raw_metadata, 1, 1, "Metadata", self.limits.metadata_items)
 
 
 def _is_hybrid(footer: Footer) -> bool:
-    """Whether days before 1582-10-15 are Julian. 1 means hybrid, 2 proleptic. For files without this field Java assumes
-    hybrid. The other writers never wrote the field and always counted proleptic days."""
+    """Whether days before 1582-10-15 are Julian. In the field 1 means hybrid and 2 means proleptic. Without this field,
+    Java assumes hybrid. The other writers never wrote the field, and always counted proleptic days."""
     if footer.calendar in (1, 2):
         return footer.calendar == 1
     return footer.writer == WriterKind.JAVA
@@ -251,18 +256,18 @@ OWN_SOFTWARE = "orcidx "
 
 
 def is_own(software_version: str) -> bool:
-    """Whether orcidx wrote a file. The format has no writer number for it, so it uses that of ORC C++ (decision 0041),
-    but it has none of the defects for which that writer is distrusted."""
+    """Whether orcidx wrote a file. The format has no writer number for orcidx, so orcidx uses the number of ORC C++
+    (decision 0041). But orcidx has none of the defects for which that writer is distrusted."""
     return software_version.startswith(OWN_SOFTWARE)
 
 
 def unframe(
     buffer: Buffer, postscript: PostScript, *, name: str, limits: MetadataLimits | None = None, most: int | None = None
 ) -> bytes:
-    """The bytes of a footer or an index stream without chunk headers, decompressed.
+    """The bytes of a footer or an index stream, decompressed and without chunk headers.
 
-    ``most`` bytes, or what ``limits`` (by default the default limits) allow for so many stored bytes. More are
-    ``Unsupported``.
+    ``most``: the most bytes. By default ``limits`` (or the default limits) give this number for the stored bytes.
+    Raises ``Unsupported`` for more.
     """
     if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
         return bytes(buffer)
@@ -278,12 +283,12 @@ def read_tail(
     limits: MetadataLimits | None = None,
     is_sound: Callable[[Footer], bool] | None = None,
 ) -> FileTail:
-    """Reads and checks the tail with one request of ``TAIL_REQUEST``, and one more if the footers are larger.
+    """Reads and checks the tail by one request for ``tail_bytes``, and by one more request if the footers are larger.
 
-    ``is_sound``: tells whether the types of a footer were checked before.
+    ``is_sound``: says whether the types of a footer were checked before.
 
-    Raises ``CorruptFile`` for bytes that break the format, ``Unsupported`` for codecs and types of later versions, and
-    for more than ``limits`` allow (those of the defaults).
+    Raises ``CorruptFile`` for bytes that violate the format. Raises ``Unsupported`` for codecs and types of later
+    versions, and for more metadata than ``limits`` (or the default limits) allow.
     """
     with located(file=reader.name):
         last, size = reader.read_tail(TAIL_REQUEST)
@@ -315,8 +320,8 @@ def _head(reader: TailReader, last: memoryview, size: int) -> bytes:
 
 
 def _read_unmarked(reader: TailReader, last: memoryview, size: int, whole: Callable[[], FileTail]) -> FileTail:
-    """For a file whose PostScript does not say ORC. It is a file of Hive 0.11.0, which wrote "ORC" only at the
-    beginning, or no ORC file."""
+    """Reads a file whose PostScript does not say ORC. It is a file of Hive 0.11.0, which wrote "ORC" only at the
+    beginning, or it is not an ORC file."""
     head = _head(reader, last, size)
     if not head.startswith(MAGIC):
         raise CorruptFile(describe_foreign(head, size))
@@ -390,7 +395,7 @@ def _empty_file(name: str) -> FileTail:
 def _read_postscript(last: memoryview, size: int) -> PostScript:
     length = last[-1]
     if length == 0 or length + 1 > size:
-        raise CorruptFile(f"its last byte gives a PostScript of {length} bytes in a file of {size}")
+        raise CorruptFile(f"its last byte gives a PostScript of {length} bytes, but the file has {size}")
     raw = last[-1 - length : -1]
     footer_length, kind, block_size, version, metadata_length, writer_version, stripe_statistics_length = (
         split_postscript(raw, DEFAULT_BLOCK_SIZE)
@@ -412,7 +417,7 @@ def _read_postscript(last: memoryview, size: int) -> PostScript:
     )
     claimed = footer_length + metadata_length + stripe_statistics_length
     if claimed + postscript.size > size:
-        raise CorruptFile(f"the PostScript claims {claimed} bytes of footers, more than the file of {size} bytes holds")
+        raise CorruptFile(f"the PostScript claims {claimed} bytes of footers, more than the {size} bytes of the file")
     return postscript
 
 
@@ -435,13 +440,13 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
 
 
 def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[StripeInformation, ...], int]:
-    """The stripes of a footer and their rows. The limits say how many stripes and columns are allowed."""
-    limits.check_columns(parts.types - 1)  # the root does not count as a column
+    """The stripes of a footer, and the sum of their rows. ``limits`` say how many stripes and columns are allowed."""
+    limits.check_columns(parts.types - 1)  # the root is not counted as a column
     limits.check_stripes(len(parts.stripes))
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
     rows = sum([stripe.rows for stripe in stripes])
     if rows > MOST_ROWS:
-        raise CorruptFile(f"the stripes claim {rows} rows")
+        raise CorruptFile(f"the stripes claim {rows} rows, which is impossible")
     return stripes, rows
 
 
@@ -452,7 +457,7 @@ def user_metadata(items: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def software_name(software: bytes | None) -> str:
-    """The writer's own name for itself; "" if it gave none."""
+    """The name that the writer gave itself. "" if none."""
     return (software or b"").decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Caches of parsed metadata (tails, stripe footers, row indexes), by file identity. They are shared by scans."""
+"""Caches of parsed metadata (tails, stripe footers, row indexes), by file identity. All scans share them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FOOTERS", "INDEXES", "KINDS", "PARSED_PER_STORED_BYTE", "PLANS", "fo
 
 PARSED_PER_STORED_BYTE = 8
 """The estimated bytes of memory for each stored byte of metadata after it is parsed. If the estimate is wrong, the
-caches hold more or less."""
+caches hold more or less than intended."""
 
 _TAILS: IdentityCache[tuple[FileTail, OrcType]] = IdentityCache(64 << 20)
 
@@ -26,7 +26,7 @@ _TREES: IdentityCache[OrcType] = IdentityCache(16 << 20)
 """Trees of types, by the bytes of the footer from which they are made. Files of a directory share one tree."""
 
 KINDS: IdentityCache[FileKind] = IdentityCache(16 << 20)
-"""What files of one likeness share. It comes from files that were read and checked."""
+"""What files of one ``Likeness`` share. It comes from files that were read and checked."""
 
 FOOTERS: IdentityCache[StripeFooter] = IdentityCache(32 << 20)
 """Stripe footers, by (identity, stripe)."""
@@ -36,13 +36,13 @@ INDEXES: IdentityCache[RowIndex] = IdentityCache(64 << 20)
 
 PLANS: IdentityCache[Any] = IdentityCache(64 << 20, keeps_newest=True)
 """Plans of scans of a schema (``planner.schema_plan``), by the schema and the request. A plan with a million keys is
-larger than the cache and takes a second to bind. It is kept all the same, because the next files of the scan need
+larger than the cache, and binding it takes a second. Such a plan is still kept, because the next files of the scan need
 it."""
 
 
 def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
-    """The tail of a file and its tree of types. They come from the cache if, according to the storage, the same version
-    of the same object was read before, within the same limits."""
+    """The tail of a file, and its tree of types. They come from the cache if the same version of the same object was
+    read before within the same limits. The storage tells the version."""
     identity = storage.identity
     key = None if identity is None else (identity, limits.key)
     known = _TAILS.get(key)
@@ -56,7 +56,7 @@ def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[File
         tail = read_tail(storage, limits=limits, is_sound=is_sound)
         known = tail, (trees[-1] if trees else None) or _tree_of(tail.footer)
         size = max(tail.footer_size, tail.postscript.footer_length) + tail.postscript.metadata_length
-        identity = storage.identity  # some storage knows the identity only after the read
+        identity = storage.identity  # some storages know the identity only after the read
         _TAILS.put(None if identity is None else (identity, limits.key), known, 1024 + PARSED_PER_STORED_BYTE * size)
         _remember_kind(*known)
     return known
@@ -68,7 +68,7 @@ def _remember_kind(tail: FileTail, root: OrcType) -> None:
         return
     kind = KINDS.get(likeness)
     if kind is not None:
-        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # the same tree, already made
+        tail.__dict__.update(facts=kind.facts, columns=kind.columns)  # takes the tree that already exists
     else:
         KINDS.put(likeness, FileKind(tail.facts, root, tail.columns), 1024 + _tree_size(tail.footer))
 
@@ -91,6 +91,6 @@ def _tree_of(footer: Footer) -> OrcType:
 
 
 def forget_metadata() -> None:
-    """Empties the caches, so that they are as in a new process."""
+    """Empties the caches, as in a new process."""
     for cache in (_TAILS, _TREES, KINDS, FOOTERS, INDEXES, PLANS):
         cache.clear()

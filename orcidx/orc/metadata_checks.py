@@ -13,19 +13,19 @@ from orcidx.orc.metadata_limits import MetadataLimits
 __all__ = ["check_extents", "check_types"]
 
 DEEPEST_NESTING = 100
-"""Types that are nested deeper are refused. For each level, opening a column takes four of Python's thousand frames and
-its Arrow type two, and callers need some frames too."""
+"""Types that are nested deeper are refused. For each level, opening a column takes four of Python's thousand frames,
+and its Arrow type takes two more. Callers need some frames, too."""
 
 _CHILDREN = {TypeKind.LIST: 1, TypeKind.MAP: 2}
 _NESTED = frozenset({TypeKind.STRUCT, TypeKind.UNION, *_CHILDREN})
 
 
 def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
-    """Checks that the types are one tree in pre-order: every id is the next one of a depth-first walk. Then each type
+    """Checks that the types are one tree in pre-order: every id is the next id of a depth-first walk. Then each type
     except the first has exactly one parent, and there are no cycles (ORC-317, ORC-581).
 
-    Also checks that the names in all paths together take no more bytes than metadata may. A path has the names of a
-    column and of the columns around it, and an Arrow type of nested structs repeats them at each level.
+    Also checks that the names in all paths together do not take more bytes than the limits allow. A path has the names
+    of a column and of the columns around it. An Arrow type of nested structs repeats these names at each level.
     """
     if not types:
         raise CorruptFile("the footer lists no types")
@@ -37,7 +37,7 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
     while waiting:
         column, depth, path = waiting.pop()
         if column != expected or column >= len(types):
-            raise CorruptFile(f"the type tree is not numbered in pre-order: met id {column} instead of {expected}")
+            raise CorruptFile(f"the type tree is not numbered in pre-order: found id {column} instead of {expected}")
         expected += 1
         if depth > DEEPEST_NESTING:
             raise Unsupported(f"types are nested deeper than {DEEPEST_NESTING} levels")
@@ -49,17 +49,17 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
             waiting.extend(zip(reversed(record.subtypes), repeat(depth + 1), reversed(lengths)))
     limits.check_names(paths)
     if expected != len(types):
-        raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are in no tree")
+        raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are not in the tree")
 
 
 def _is_flat(types: Sequence[TypeRecord]) -> bool:
-    """Whether the tree is one struct of columns without children. This takes a tenth of the time of walking the
+    """Whether the tree is one struct of columns without children. This check takes a tenth of the time of walking the
     tree."""
     root, count = types[0], len(types) - 1
     if root.kind is not TypeKind.STRUCT or root.subtypes != tuple(range(1, count + 1)):
         return False
     below = types[1:]
-    for record in dict(zip(map(id, below), below)).values():  # equal ones are one object (0055)
+    for record in dict(zip(map(id, below), below)).values():  # equal messages are one object (0055)
         if record.subtypes or record.kind in _NESTED:
             return False
     return len(root.field_names) == count
@@ -69,18 +69,22 @@ def _check_children(record: TypeRecord, column: int) -> None:
     count = len(record.subtypes)
     if record.kind is TypeKind.STRUCT:
         if len(record.field_names) != count:
-            raise CorruptFile(f"struct with column id {column} has {count} fields and {len(record.field_names)} names")
+            raise CorruptFile(
+                f"the struct with column id {column} has {count} fields, but {len(record.field_names)} names"
+            )
     elif record.kind is TypeKind.UNION:
         if count == 0:
-            raise CorruptFile(f"union with column id {column} has no variants")
+            raise CorruptFile(f"the union with column id {column} has no variants")
     elif count != _CHILDREN.get(record.kind, 0):
-        raise CorruptFile(f"{record.kind.name.lower()} with column id {column} has {count} subtypes")
+        raise CorruptFile(f"the {record.kind.name.lower()} with column id {column} has {count} subtypes")
 
 
 def check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:
     """Checks that the stripes are before ``limit`` and do not overlap."""
     for number, stripe in enumerate(stripes):
         if stripe.end > limit:
-            raise CorruptFile(f"the stripe ends at {stripe.end}, past the stripes' end at {limit}", stripe=number)
+            raise CorruptFile(f"the stripe ends at {stripe.end}, but stripes must end before {limit}", stripe=number)
     if len(stripes) > 1 and (claimed := sum(stripe.end - stripe.offset for stripe in stripes)) > limit:
-        raise CorruptFile(f"stripes overlap: together they have {claimed} bytes, of {limit} before the footers")
+        raise CorruptFile(
+            f"stripes overlap: together they have {claimed} bytes, but there are only {limit} bytes before the footers"
+        )

@@ -1,7 +1,7 @@
-"""Limits on the metadata that is read from a file, so that a small file cannot take seconds and gigabytes.
+"""Limits on the metadata that is read from a file. With them a small file cannot take seconds and gigabytes.
 
-Compression can shrink a message a thousand times, and a message of two bytes may become an object of hundreds. Each
-limit has a minimum for every file and grows with the stored bytes, so that large files need no option.
+Compression can make a message a thousand times smaller, and a message of two bytes may become an object of hundreds of
+bytes. Each limit has a minimum for every file, and it grows with the stored bytes, so large files need no option.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["MetadataLimits"]
 
 METADATA_EXPANSION = 16
-"""The factor by which metadata may always grow when it is decompressed. In real files it is three to ten."""
+"""The factor by which metadata may always grow when it is decompressed. In real files the factor is three to ten."""
 ITEM_BYTES = 4
 COLUMN_BYTES = 100
 STRIPE_BYTES = 1 << 10
-"""For each so many stored bytes a file may have one item, column and stripe more than the option says. Files of real
-writers have more bytes for each of these."""
+"""For each of this many stored bytes a file may have one more item, column and stripe than the option says. Files of
+real writers have more bytes for each of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class MetadataLimits:
 
     @property
     def key(self) -> tuple[int, int, int, int]:
-        """The limits as a key of a cache."""
+        """The limits, as a cache key."""
         return self.metadata_bytes, self.metadata_items, self.metadata_columns, self.metadata_stripes
 
     def for_file(self, size: int) -> MetadataLimits:
@@ -64,30 +64,30 @@ class MetadataLimits:
         return max(self.metadata_bytes, METADATA_EXPANSION * stored)
 
     def check_bytes(self, stored: int, length: int) -> None:
-        """Raises ``Unsupported`` if ``stored`` bytes have more decompressed bytes than are allowed."""
+        """Raises ``Unsupported`` if ``stored`` bytes have more bytes after decompression than the limits allow."""
         if length > (most := self.bytes_of(stored)):
             raise _too_many(f"metadata of {length} bytes", most, "metadata_bytes")
 
     def check_items(self, count: int, what: str) -> None:
-        """Raises ``Unsupported`` for more items than are allowed."""
+        """Raises ``Unsupported`` for more items than the limits allow."""
         if count > self.metadata_items:
             raise _too_many(what, self.metadata_items, "metadata_items")
 
     def check_columns(self, count: int) -> None:
-        """Raises ``Unsupported`` for more columns than are allowed, before any of them is read."""
+        """Raises ``Unsupported`` for more columns than the limits allow, before any column is read."""
         if count > self.metadata_columns:
             raise _too_many(f"a file of {count} columns", self.metadata_columns, "metadata_columns")
 
     def check_stripes(self, count: int) -> None:
-        """Raises ``Unsupported`` for more stripes than are allowed."""
+        """Raises ``Unsupported`` for more stripes than the limits allow."""
         if count > self.metadata_stripes:
             raise _too_many(f"a file of {count} stripes", self.metadata_stripes, "metadata_stripes")
 
     def check_names(self, letters: int) -> None:
-        """Raises ``Unsupported`` for more letters in the names of all columns, each with those of the structs around
-        it, than are allowed."""
+        """Raises ``Unsupported`` for more letters in the names of all columns than the limits allow. The names of the
+        structs around a column count again for each column."""
         if letters > self.metadata_bytes:
-            raise _too_many(f"names of columns of {letters} letters", self.metadata_bytes, "metadata_bytes")
+            raise _too_many(f"column names of {letters} letters in all", self.metadata_bytes, "metadata_bytes")
 
 
 _USUAL = MetadataLimits()

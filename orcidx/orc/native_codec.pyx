@@ -1,9 +1,9 @@
-"""Calls the C functions of a decompression library, so that decompressing chunks never needs the GIL.
+"""Calls the C functions of a decompression library, so decompressing chunks never needs the GIL.
 
-The functions are in the shared libraries of Python packages (libdeflate in ``deflate``, libzstd in ``zstandard``);
-``compression`` finds their addresses. Two threads must never use a context at the same time, so a caller takes one from
-a slot by an atomic exchange and puts it back afterwards. There is no lock, so a fork during a call loses one context
-but blocks no thread.
+The functions are in the shared libraries of Python packages (libdeflate in ``deflate``, libzstd in ``zstandard``).
+``compression`` finds their addresses. Two threads must never use a context at the same time. So a caller takes a
+context from a slot by an atomic exchange and puts it back afterwards. There is no lock, so a fork during a call loses
+one context but blocks no thread.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -22,14 +22,14 @@ ctypedef unsigned int (*is_error_t)(size_t) noexcept nogil
 cdef enum:
     LARGEST_ROOM = 1 << 18      # bytes; the usual block sizes are 64 and 256 KiB
 
-cdef void* ROOM = NULL          # of so many bytes for a piece of metadata, taken out and put back like a context
+cdef void* ROOM = NULL          # memory for a piece of metadata, taken out and put back like a context
 
 
 cdef class NativeCodec:
-    """One library's decompressor. The addresses are those of C functions that stay loaded until the process ends.
+    """The decompressor of one library. The addresses are those of C functions that stay loaded until the process ends.
 
-    With ``is_error`` the functions are zstd's (``ZSTD_decompressDCtx`` and related ones). Without it they are
-    libdeflate's (``libdeflate_deflate_decompress_ex`` and related ones).
+    With ``is_error`` the functions are those of zstd (``ZSTD_decompressDCtx`` and related ones). Without it they are
+    those of libdeflate (``libdeflate_deflate_decompress_ex`` and related ones).
     """
 
     def __cinit__(self, *, str library, size_t create, size_t destroy, size_t call, size_t is_error=0):
@@ -59,7 +59,7 @@ cdef class NativeCodec:
             written = (<zstd_t> self.call)(context, out, capacity, chunk, length)
             failed = (<is_error_t> self.is_error)(written) != 0
         else:
-            # a place for both sizes makes trailing bytes and a shorter output legal
+            # Passing variables for both sizes permits trailing bytes and a shorter output.
             failed = (<deflate_t> self.call)(context, chunk, length, out, capacity, &consumed, &written) != 0
         context = put_context(self.slots, context)
         if context != NULL:
@@ -67,8 +67,8 @@ cdef class NativeCodec:
         return -1 if failed else <Py_ssize_t> written
 
     def decompress_into(self, const uint8_t[::1] chunk not None, uint8_t[::1] out not None):
-        """The number of bytes written; -1 if the chunk is damaged or longer than ``out``. ``MemoryError`` without a
-        context."""
+        """The number of bytes written. -1 if the chunk is damaged or longer than ``out``. Raises ``MemoryError`` if no
+        context can be created."""
         cdef const uint8_t* source = &chunk[0] if chunk.shape[0] else NULL
         cdef uint8_t* target = &out[0] if out.shape[0] else NULL
         cdef size_t length = chunk.shape[0], capacity = out.shape[0]
@@ -81,7 +81,7 @@ cdef class NativeCodec:
 
     def unframe(self, const uint8_t[::1] data not None, Py_ssize_t block_size, Py_ssize_t most):
         """The decompressed bytes of the only chunk of ``data``, as in most footers. None if there are several chunks,
-        after an error, and for more than ``most`` bytes; ``compression.read_framed`` handles these cases."""
+        after an error, and for more than ``most`` bytes. ``compression.read_framed`` handles these cases."""
         cdef Py_ssize_t length = data.shape[0] - 3, written
         cdef int64_t header
         cdef uint8_t* room
@@ -106,7 +106,8 @@ cdef class NativeCodec:
 
 
 cdef int64_t lzo_length(const uint8_t** p, const uint8_t* end, int64_t length, int bits) noexcept nogil:
-    # A length of `bits` bits; when they are 0: what they could hold, 255 for every zero byte, and the byte after those.
+    # Reads a length of `bits` bits. If these bits are 0, the length is their largest value, plus 255 for every
+    # following zero byte, plus the byte after the zero bytes.
     if length:
         return length
     length = (1 << bits) - 1
@@ -123,7 +124,7 @@ cdef int64_t lzo_length(const uint8_t** p, const uint8_t* end, int64_t length, i
 cdef int64_t count_lzo(const uint8_t* p, const uint8_t* end) noexcept nogil:
     cdef int64_t total = 0, length
     cdef int token, literals
-    cdef int state = 0              # literals copied by the last token: 0, 1..3, or 4 for a run of them
+    cdef int state = 0              # literals that the last token copied: 0, 1..3, or 4 for a run of them
     if end - p > 0 and p[0] > 17:
         literals = p[0] - 17
         if end - p - 1 < literals:
@@ -168,8 +169,8 @@ cdef int64_t count_lzo(const uint8_t* p, const uint8_t* end) noexcept nogil:
 
 
 def lzo_size(const uint8_t[::1] chunk not None):
-    """The size of an LZO1X block after decompression, found without decompressing it. -1 if the block does not end
-    properly."""
+    """The size of an LZO1X block after decompression, found without decompressing the block. -1 if the block does not
+    end properly."""
     cdef int64_t total
     if chunk.shape[0] == 0:
         return -1

@@ -15,7 +15,8 @@ __all__ = ["Projection", "find_columns", "project"]
 
 @dataclass(frozen=True)
 class Projection:
-    """``root``: the tree of the requested columns, with fields in the requested order. ``ids``: its column ids."""
+    """``root``: the tree of the requested columns, with the fields in the requested order. ``ids``: the column ids of
+    this tree."""
 
     root: OrcType
 
@@ -26,7 +27,7 @@ class Projection:
 
 @dataclass
 class _Wanted:
-    """The requested part of one node: all of it, or some children by index, in the requested order."""
+    """The requested part of one node: the whole node, or some children by index, in the requested order."""
 
     whole: bool = False
     children: dict[int, _Wanted] | None = None
@@ -40,7 +41,7 @@ class _Wanted:
 def find_columns(root: OrcType, path: str | Sequence[str]) -> list[OrcType]:
     """All columns that a path names. A path is dotted text, or one name for each step. Names may repeat in a file.
 
-    Raises ``InvalidQuery`` with the nearest name if there is none.
+    Raises ``InvalidQuery`` with the most similar name if there is no such column.
     """
     return [_below(root, route) for route in _routes(root, path, case_sensitive=True)]
 
@@ -62,12 +63,12 @@ def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -
         text.lower(), [name.lower() for name in known], 1, 0.5
     )
     hint = f"; did you mean {next(name for name in known if name.lower() == near[0].lower())!r}?" if near else ""
-    raise InvalidQuery(f"no column {text!r}{hint}")
+    raise InvalidQuery(f"there is no column {text!r}{hint}")
 
 
 def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
-    """The ways down from ``node`` that spell ``path``. If there are several spellings, the longest first name is
-    used."""
+    """The ways down from ``node`` that match ``path``. If a path can be split in several ways, the longest first name
+    is used."""
     if node.kind is TypeKind.UNION:
         return []
     if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
@@ -81,7 +82,7 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
 
 
 def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
-    """The indexes of the children with which the path can begin, and the rest of the path for each."""
+    """The indexes of the children with which the path can begin, each with the rest of the path."""
     if exact:
         for name, rest in _heads(path):
             for place in node.places.get(name, ()):
@@ -107,7 +108,7 @@ def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
 
 def _after(name: str, path: str | Path) -> str | Path | None:
     """The rest of the path after the name, which is compared without regard to case. None if the path does not begin
-    with it."""
+    with the name."""
     if isinstance(path, tuple):
         return path[1:] if path and _same(path[0], name) else None
     if _same(path, name):
@@ -121,12 +122,12 @@ def _same(one: str, other: str) -> bool:
 
 
 def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, case_sensitive: bool = True) -> Projection:
-    """The part of the tree that ``columns`` requests. None means everything, an empty list no column.
+    """The part of the tree that ``columns`` requests. None requests everything, and an empty list no column.
 
-    At every level, fields are in the order in which they are first requested. A struct that is requested whole keeps
-    its own order. A name that repeats in the file gives every column with that name; a column that is requested twice
-    is given once. A map always keeps its keys. If the root is not a struct, requesting no column gives an empty struct.
-    Raises ``InvalidQuery`` for an unknown path.
+    At every level, fields are in the order in which they are first requested. A struct that is requested completely
+    keeps its own order. A name that repeats in the file gives every column with that name. A column that is requested
+    twice is given once. A map always keeps its keys. If the root is not a struct, requesting no column gives an empty
+    struct. Raises ``InvalidQuery`` for an unknown path.
     """
     if columns is None:
         return Projection(root)

@@ -1,7 +1,7 @@
-"""One ORC file: its tail, its stripes, and how a stripe is opened for decoding.
+"""One ORC file: its tail, its stripes, and the opening of a stripe for decoding.
 
-``OrcReader`` keeps what was read once (tail, stripe footers, row indexes). ``OpenStripe`` opens the streams for column
-readers. All data is read through ``StripeBytes`` by a plan; see ``stripe_plan``.
+``OrcReader`` keeps what it has read once (tail, stripe footers, row indexes). ``OpenStripe`` opens the streams for
+column readers. ``StripeBytes`` reads all data by a plan. See ``stripe_plan``.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ Int64s = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
 STRIPE_EXPANSION = 16
-"""The factor by which the held bytes of a stripe may always exceed its stored data, for any value of the option
+"""The factor by which the held bytes of a stripe may always exceed its stored data, for every value of the option
 ``held_bytes``."""
 
 
 def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
-    """The limits on what reading one stripe may allocate."""
+    """The limits of what reading one stripe may allocate."""
     return Limits(options.batch_bytes, held_bytes=held_bytes(stripe, options))
 
 
@@ -73,7 +73,7 @@ class OrcReader:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """The version of the file, if its storage knows it."""
+        """The version of the file. None if its storage does not know it."""
         return self.storage.fingerprint()
 
     @property
@@ -94,7 +94,7 @@ class OrcReader:
         return information.footer_offset, information.footer_length
 
     def whole(self) -> memoryview | None:
-        """All bytes of a file that is in memory or is read at once, such as a small local file."""
+        """All bytes of a file that is in memory or is read by one call, such as a small local file."""
         whole: Callable[[], memoryview | None] | None = getattr(self.storage, "whole", None)
         return None if whole is None else whole()
 
@@ -120,24 +120,25 @@ class OrcReader:
         FOOTERS.put(self.cache_key(stripe), footer, 1024 + PARSED_PER_STORED_BYTE * len(data))
 
     def footer(self, stripe: int) -> StripeFooter:
-        """The stripe's footer, which is read now unless it was read before."""
+        """The stripe's footer. It is read now unless it was read before."""
         if not self.has_footer(stripe):
             (data,) = self.storage.read_ranges([self.footer_range(stripe)])
             self.put_footer(stripe, memoryview(data))
         return self._footers[stripe]
 
     def extents(self, stripe: int) -> StreamTable:
-        """(column id, stream kind) -> (offset in the file, length), for a stripe whose footer was read."""
+        """The streams of a stripe whose footer was read: (column id, stream kind) -> (offset in the file, length)."""
         return self.footer(stripe).streams
 
 
 class OpenStripe:
-    """The streams of one stripe, ready for column readers (the ``StripeStreams`` of the contracts).
+    """The open streams of one stripe, for column readers (the protocol ``StripeStreams``).
 
-    ``index``: the stripe's row index for the columns that are read; None if there is none that can be trusted.
-    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``held``: all bytes of its
-    streams and where they begin in the file, if they are in memory. ``fetched``: whole streams that were already read,
-    by column id and kind. ``ahead_bytes``: the most bytes of a remote file that are requested before they are needed.
+    ``index``: the stripe's row index for the columns that are read. None if there is none that can be trusted.
+    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``held``: all bytes of the
+    stripe's streams, and where they begin in the file, if they are in memory. ``fetched``: whole streams that were
+    already read, by column id and kind. ``ahead_bytes``: the most bytes of a remote file that are requested before they
+    are needed.
     """
 
     def __init__(
@@ -199,20 +200,20 @@ class OpenStripe:
                         source.close()
 
     def apart(self) -> OpenStripe:
-        """The same stripe for one column whose readers are read before the others, with its own limits."""
-        _ = self._bytes  # made once for all
+        """The same stripe for one column, whose readers are at other rows than the others. It has its own limits."""
+        _ = self._bytes  # creates it once, for all columns
         apart = OpenStripe.__new__(OpenStripe)
         apart.__dict__.update(self.__dict__)
         apart.limits = self.limits.apart()
         return apart
 
     def stored_bytes(self, column: OrcType) -> int:
-        """Bytes of the open streams of a column with all below it."""
+        """The bytes of the open streams of a column and of all columns below it."""
         opened = (sources for node in column.walk() for sources in self._opened.get(node.id, {}).values())
         return sum(sources[0].length for sources in opened)
 
     def _demand(self) -> int:
-        """The bytes that are read if a plan ends too early. For a remote file this is the longest chunk."""
+        """The bytes that are read if a plan ends too early. For a remote file this is the size of the longest chunk."""
         facts = self.reader.facts
         whole = facts.compressed and not self.reader.storage.is_local
         return max(DEMAND_BYTES, CHUNK_HEADER + facts.block_size) if whole else DEMAND_BYTES
@@ -224,8 +225,8 @@ class OpenStripe:
 
     @property
     def needs_no_gil(self) -> bool:
-        """Whether decoding waits neither for Python nor for a request: the bytes are in memory and the codec is in
-        C."""
+        """Whether decoding waits neither for Python nor for a request, because the bytes are in memory and the codec is
+        written in C."""
         at_hand = self._held is not None or getattr(self.reader.storage, "local_file", None) is not None
         return at_hand and (self._codec is None or self._codec.native is not None)
 
@@ -233,11 +234,11 @@ class OpenStripe:
         return self.footer.encodings[column]
 
     def has(self, column: int, kind: StreamKind) -> bool:
-        """Whether the stripe has the stream. An empty stream counts as present here."""
+        """Whether the stripe has the stream. An empty stream counts as well."""
         return (column, kind) in self._extents
 
     def window(self, column: int, kind: StreamKind) -> Window:
-        """A window on one stream. If the stripe does not have the stream, the source is empty."""
+        """A window on one stream. If the stripe does not have the stream, the window is empty."""
         source: PlannedStream | HeldStream
         if self._held is not None:
             first, data = self._held
@@ -259,7 +260,7 @@ class OpenStripe:
     # ------------------------------------------------------------------ planning
 
     def plan(self, columns: Iterable[OrcType], groups: Bools) -> list[PlannedStream]:
-        """Tells the open streams of these columns (and of all columns below) which row groups will be read.
+        """Passes to the open streams of these columns, and of all columns below, the row groups that will be read.
 
         Returns the streams that need bytes.
         """

@@ -1,9 +1,10 @@
-"""The row index of a stripe: where each row group starts in each stream, and its statistics.
+"""The row index of a stripe. It says where each row group starts in each stream, and has the statistics of the row
+groups.
 
-A ROW_INDEX stream has one entry for each row group of its column: positions, and statistics. Group g covers the rows g
+A ROW_INDEX stream has one entry for each row group of its column, with positions and statistics. Group g has the rows g
 * stride to (g + 1) * stride of the stripe. Columns below lists, maps and unions also have one entry for each row group
-of the file, however many rows they have in it. A damaged index is not an error here: it is reported as a reason, and it
-rules out no rows.
+of the file, however many of their own rows it has. A damaged index does not raise an error here. It is reported as a
+reason, and it rules out no rows.
 """
 
 from __future__ import annotations
@@ -43,17 +44,18 @@ __all__ = [
 
 
 MOST_GROUPS = 1 << 16
-"""The most row groups of a stripe as long as no index confirms more."""
+"""The most row groups of a stripe, as long as no index confirms more."""
 
 
 def group_count(rows: int, stride: int) -> int:
-    """The number of row groups of a stripe; the last one may be short. With a stride of 0 the stripe is one group."""
+    """The number of row groups of a stripe. The last group may be shorter. With a stride of 0 the stripe is one
+    group."""
     return -(-rows // stride) if stride else min(rows, 1)
 
 
 def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int64s:
-    """The number of row groups of a stripe whose index was not read. It follows from the file's stride, up to
-    ``most``."""
+    """The bounds of the row groups of a stripe whose index was not read. They follow from the file's stride, for at
+    most ``most`` row groups."""
     rows, stride = tail.footer.stripes[stripe].rows, tail.facts.row_index_stride
     groups = group_count(rows, stride)
     if groups > min(most, MOST_GROUPS):
@@ -63,11 +65,11 @@ def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int
 
 @dataclass(frozen=True, eq=False)
 class StreamPositions:
-    """Where each row group starts in one stream: int64 arrays with an entry per row group.
+    """Where each row group starts in one stream, as int64 arrays with an entry for each row group.
 
-    ``offsets``: bytes from the start of the stream, of the chunk's header in a compressed file; ``within``: bytes into
-    the decompressed chunk, None in an uncompressed file; ``mid_run``: whether values of the run there, or bits of the
-    byte, belong to earlier groups.
+    ``offsets``: bytes from the start of the stream. In a compressed file this is the position of a chunk's header.
+    ``within``: bytes into the decompressed chunk, None in an uncompressed file. ``mid_run``: whether values of the run
+    at this position, or bits of the byte, belong to earlier groups.
     """
 
     offsets: Int64s
@@ -77,7 +79,7 @@ class StreamPositions:
 
 @dataclass(frozen=True, eq=False)
 class PositionTable:
-    """Positions of one column. Those of group g are ``values[bounds[g]:bounds[g + 1]]``.
+    """The positions of one column. Those of group g are ``values[bounds[g]:bounds[g + 1]]``.
 
     ``streams``: the positions by stream, for the streams that have any.
     """
@@ -90,14 +92,14 @@ class PositionTable:
         return len(self.bounds) - 1
 
     def iterator(self, group: int) -> PositionIterator:
-        """The positions of a row group. The column's streams take them in order."""
+        """The positions of a row group. The streams of the column take them in order."""
         values = self.values[self.bounds[group] : self.bounds[group + 1]].tolist()
         return PositionIterator(values) if values or group else PositionIterator.start()
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnIndex:
-    """The index of one column. ``unseekable``: why its positions cannot be used; None if they can."""
+    """The index of one column. ``unseekable``: why its positions cannot be used. None if they can be used."""
 
     positions: PositionTable
     unseekable: str | None
@@ -105,19 +107,19 @@ class ColumnIndex:
 
     @cached_property
     def statistics(self) -> RawStatistics:
-        """The statistics of each row group. They are decoded only when they are used, because the index of most columns
-        is only used for seeking."""
+        """The statistics of each row group. They are decoded only when they are used, because for most columns the
+        index is only used to seek."""
         return self._decode()
 
 
 @dataclass(frozen=True, eq=False)
 class RowIndex:
-    """The decoded indexes of a stripe, by column id, and why missing ones cannot be used."""
+    """The decoded indexes of a stripe, by column id, and the reasons why missing indexes cannot be used."""
 
     stripe: int
     bounds: Int64s
-    """The first row in the stripe of each row group, then the number of rows of the stripe: int64, one more than
-    groups. If no index can be used, the stripe is one group."""
+    """The first row of each row group in the stripe, and then the number of rows of the stripe (int64, one more than
+    groups). If no index can be used, the stripe is one group."""
     columns: Mapping[int, ColumnIndex]
     untrusted: Mapping[int, str] = field(default_factory=dict)
 
@@ -130,7 +132,7 @@ class RowIndex:
         return {column: self.columns[column].positions.iterator(group) for column in columns}
 
     def joined(self, other: RowIndex) -> RowIndex:
-        """This index with other columns of the same stripe."""
+        """This index together with other columns of the same stripe."""
         bounds = other.bounds if len(other.columns) and not self.columns else self.bounds
         columns = {**self.columns, **other.columns}
         return RowIndex(self.stripe, bounds, columns, {**self.untrusted, **other.untrusted})
@@ -141,7 +143,7 @@ class RowIndex:
         return index.positions.streams.get(kind) if index is not None and index.unseekable is None else None
 
     def unseekable(self, columns: Iterable[int]) -> str | None:
-        """Why not all of these columns can seek to row groups; None if they can."""
+        """Why some of these columns cannot seek to row groups. None if all of them can."""
         for column in columns:
             index = self.columns.get(column)
             if index is None:
@@ -160,10 +162,11 @@ def build_row_index(
     *,
     only_seek: bool = False,
 ) -> RowIndex:
-    """Decodes ROW_INDEX streams as they are in the file (``buffers``, by column id) for some columns.
+    """Decodes ROW_INDEX streams of some columns. ``buffers``: the streams as they are in the file, by column id.
 
-    A stream that is damaged, or does not have an entry for each row group of the stripe, is left out, with a reason in
-    ``untrusted``. A column without a stream is left out without a reason. ``only_seek``: the statistics are not needed.
+    A stream that is damaged, or that does not have an entry for each row group of the stripe, is left out, with a
+    reason in ``untrusted``. A column without a stream is left out without a reason. ``only_seek``: the statistics are
+    not needed.
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)
@@ -186,7 +189,7 @@ def build_row_index(
                 entries = read_row_index(raw, entries_left)
                 entries_left -= len(entries[2])
                 if len(entries[2]) != groups:
-                    raise CorruptFile(f"{len(entries[2])} entries for {groups} row groups")
+                    raise CorruptFile(f"there are {len(entries[2])} entries for {groups} row groups")
                 found = _group_bounds(rows, tail.facts.row_index_stride, groups)
                 rows_of = np.diff(found)
                 decode = partial(
@@ -195,7 +198,7 @@ def build_row_index(
                 table, unseekable = _position_table(node, footer.encodings[node.id], tail.facts, streams, entries[:2])
                 column = ColumnIndex(table, unseekable, decode)
                 if not only_seek:
-                    _ = column.statistics  # damage in them is damage of the index
+                    _ = column.statistics  # damaged statistics make the index damaged
                 columns[node.id] = column
                 bounds = found
         except (CorruptFile, Unsupported) as error:
@@ -208,7 +211,8 @@ def _stored(buffer: Buffer) -> int:
 
 
 def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:
-    """Called only for a number of groups that an index has confirmed, which is in proportion to the file's size."""
+    """The bounds of the row groups. It is called only for a number of groups that an index has confirmed. That number
+    is in proportion to the file's size."""
     return np.append(np.arange(groups, dtype=np.int64) * min(stride, rows), rows)
 
 
@@ -219,7 +223,7 @@ def _position_table(
     table: StreamTable,
     positions: tuple[Int64s, Int64s],
 ) -> tuple[PositionTable, str | None]:
-    """The positions of a column, and why they cannot be used. ``table``: the stripe's streams."""
+    """The positions of a column, and the reason why they cannot be used. ``table``: the stripe's streams."""
     layout = stream_layout(node, encoding.kind, decimal64=facts.decimal64)
     present = (node.id, StreamKind.PRESENT) in table
     width = position_count(layout, has_present=present, compressed=facts.compressed)
@@ -234,14 +238,14 @@ def _position_table(
 
 
 def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s, str | None]:
-    """Positions as an array (groups, width). An empty first entry means the start of every stream (ORC-569)."""
+    """The positions as an array (groups, width). An empty first entry means the start of every stream (ORC-569)."""
     groups = len(bounds) - 1
     counts = np.diff(bounds)
     if groups and counts[0] == 0:
         values = np.concatenate((np.zeros(width, np.int64), values))
         counts = np.concatenate(([width], counts[1:]))
     if (wrong := np.flatnonzero(counts != width)).size:
-        reason = f"entry {wrong[0]} of the row index holds {counts[wrong[0]]} positions instead of {width}"
+        reason = f"entry {wrong[0]} of the row index has {counts[wrong[0]]} positions instead of {width}"
         return np.zeros((groups, width), np.int64), reason
     return values.reshape(groups, width), None
 
@@ -253,15 +257,15 @@ def _stream_positions(numbers: Int64s, facts: FileFacts) -> StreamPositions:
 
 def _check_starts(kind: StreamKind, numbers: Int64s, facts: FileFacts, length: int) -> str | None:
     """Why the positions of a stream cannot be right. The very end of a stream, the very end of a chunk, and eight bits
-    of a byte are allowed: the rest of the stripe is then null (ORC-1304)."""
+    of a byte are allowed, because the rest of the stripe may be null (ORC-1304)."""
     offsets = numbers[:, 0]
     if (offsets > length).any():
-        return f"the row index points behind the {length} bytes of stream {kind.name}"
+        return f"the row index points beyond the {length} bytes of stream {kind.name}"
     if (np.diff(offsets) < 0).any():
-        return f"the row index runs backwards in stream {kind.name}"
+        return f"the row index goes backwards in stream {kind.name}"
     if facts.compressed and (numbers[:, 1] > facts.block_size).any():
-        return f"the row index points behind a chunk of stream {kind.name}"
+        return f"the row index points beyond a chunk of stream {kind.name}"
     bits = numbers.shape[1] == 3 + facts.compressed
     if bits and (numbers[:, -1] > 8).any():
-        return f"the row index points behind a byte of stream {kind.name}"
+        return f"the row index points beyond a byte of stream {kind.name}"
     return None

@@ -1,8 +1,8 @@
-"""Parses the tail of a small file of a known kind with as few objects as possible.
+"""Parses the tail of a small file of a known kind, and creates as few objects as possible.
 
-Files of a directory differ little. The first of them is opened with all checks and objects, and is remembered by its
-``Likeness``. Each further file is read by one call, and only the parts that may differ are examined. For anything
-unusual and for every error ``split_small`` returns None; ``OrcReader`` then opens the file and raises its errors.
+Files of a directory differ little. The first file is opened with all checks and objects. Its ``Likeness`` is
+remembered. Each further file is read by one call, and only the parts that may differ are examined. ``split_small``
+returns None for anything unusual and for every error. ``OrcReader`` then opens the file and raises its errors.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = ["FileKind", "Likeness", "SmallFile", "likeness_of", "split_small"]
 
 
 class Likeness(NamedTuple):
-    """What determines how a file is read, besides its stripes and statistics. The values are those of PostScript and
-    Footer."""
+    """Everything that determines how a file is read, except its stripes and statistics. The values are those of
+    PostScript and Footer."""
 
     type_bytes: bytes
     compression: int
@@ -51,7 +51,7 @@ class Likeness(NamedTuple):
 
 
 class FileKind(NamedTuple):
-    """What files of one likeness share."""
+    """What files of one ``Likeness`` share."""
 
     facts: FileFacts
     root: OrcType
@@ -60,7 +60,7 @@ class FileKind(NamedTuple):
 
 
 def likeness_of(tail: FileTail) -> Likeness | None:
-    """The likeness of a file that was read and checked. None if something is encrypted."""
+    """The ``Likeness`` of a file that was read and checked. None if a part is encrypted."""
     footer, postscript = tail.footer, tail.postscript
     if footer.encryption is not None:
         return None
@@ -110,8 +110,8 @@ class SmallFile:
 def split_small(
     data: bytes, size: int, limits: MetadataLimits, kind_of: Callable[[Likeness], FileKind | None]
 ) -> SmallFile | None:
-    """The file that ends with ``data``. None for the cases above, and for an unknown likeness. ``size``: the bytes of
-    the file."""
+    """The file that ends with ``data``. None for anything unusual, for every error, and for an unknown ``Likeness``.
+    ``size``: the bytes of the file."""
     length = data[-1]
     if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
         return None

@@ -1,10 +1,10 @@
-"""Decodes a stripe of few rows in one call: columns of the simplest types, without column readers.
+"""Decodes a stripe of few rows in one call. It decodes columns of the simplest types, without column readers.
 
-A column reader costs some forty calls of Python besides decoding, which is little for a million rows but much for a
+A column reader takes some forty Python calls besides decoding. This is little for a million rows but much for a
 hundred. Here there are no seeks, skips, pieces or batches: all rows of a column are decoded at once, one column after
-the other, by the same windows and kernels. The stripe is in memory or in a local file; from a file each column is read
-by one call into memory that is already in the cache. For columns that are not plain and for every error ``read_stripe``
-returns None; then column readers decode the stripe and raise their errors.
+the other, by the same windows and kernels. The stripe is in memory or in a local file. From a file each column is read
+by one call into memory that is already in the cache. For columns that are not plain, and for every error,
+``read_stripe`` returns None. Column readers then decode the stripe and raise their errors.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
@@ -29,7 +29,7 @@ __all__ = ["MOST_ROWS", "Allowance", "HeldStream", "Recipe", "read_stripe", "rec
 MOST_ROWS = 1 << 16
 MOST_TEXT = 1 << 22
 SPARE = 32
-cdef int64_t MOST_STORED = 1 << 19  # the most stored bytes of a column in a file: what the cache holds
+cdef int64_t MOST_STORED = 1 << 19  # the most stored bytes of a column in a file, which fit into the cache
 cdef int64_t EXPANDED = 8  # factor by which texts are assumed to grow before this is known
 
 cdef int PRESENT = StreamKind.PRESENT, DATA = StreamKind.DATA, LENGTH = StreamKind.LENGTH
@@ -59,14 +59,13 @@ _SHAPES = {
 
 
 cdef class HeldStream:
-    """One stream of a file that is in memory: ``data`` holds all of it. Bytes after the stream may be loaded but are
-    not used."""
+    """One stream of a file in memory. ``data`` has all of it. Bytes after the stream may be loaded but are not used."""
 
     cdef object data
     cdef int64_t offset
     cdef readonly int64_t length
 
-    # A window looks these attributes up. They are None, because a failed lookup would create an exception for nothing.
+    # A window looks up these attributes. They are None, because each failed lookup would create an exception.
     read_into = None
     run = None
 
@@ -76,10 +75,10 @@ cdef class HeldStream:
         self.length = length
 
     def fetch(self, int64_t offset):
-        """Contiguous bytes from ``offset`` on; see ``PlannedStream.fetch``."""
+        """Contiguous bytes from ``offset`` on. See ``PlannedStream.fetch``."""
         if offset >= self.length:
             if offset > self.length:
-                raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
+                raise CorruptFile(f"offset {offset} is past the end of the stream ({self.length} bytes)")
             return memoryview(b"")
         return self.data[self.offset + offset:]
 
@@ -89,8 +88,8 @@ class Unusual(Exception):
 
 
 cdef class Allowance:
-    """How many bytes may still be allocated for a stripe: for Arrow arrays, and for what windows and dictionaries hold.
-    Threads that read different columns of the stripe share the counts."""
+    """How many bytes may still be allocated for a stripe: for Arrow arrays, and for windows and dictionaries. Threads
+    that read different columns of the stripe share the counts."""
 
     cdef readonly int64_t arrays, held
 
@@ -99,7 +98,7 @@ cdef class Allowance:
 
 
 cdef struct Stretch:
-    int64_t start, stop, stored     # where in the file the streams of a column lie, and how long they are together
+    int64_t start, stop, stored     # where the streams of a column are in the file, and their length in all
 
 
 cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
@@ -119,7 +118,7 @@ cdef Stretch stretch_of(StreamTable streams, Py_ssize_t column) noexcept:
 
 
 cdef class Recipe:
-    """How to read some columns. It is the same for every stripe of a schema. ``checked``: texts must be UTF-8."""
+    """How to read some columns. A recipe is the same for every stripe of a schema. ``checked``: texts must be UTF-8."""
 
     cdef list columns  # (column id, shape, width, Arrow type) of each plain column
     cdef readonly tuple others  # positions of the columns that need readers
@@ -146,7 +145,7 @@ cdef class Recipe:
         return 0 < rows <= MOST_ROWS and room <= most
 
     def parts(self, Py_ssize_t count) -> list:
-        """The recipe divided into at most so many parts, in order."""
+        """The recipe divided into at most ``count`` parts, in order."""
         cdef Recipe part
         cdef Py_ssize_t start, step = (len(self.columns) + count - 1) // count
         parts = []
@@ -176,10 +175,11 @@ def recipe_of(columns, types, *, bint checked):
 
 def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, block_size, *,
                 Allowance allowance not None, bint shifted):
-    """(all rows of each plain column as an Arrow array, chunks and bytes that were decompressed). None: see above.
+    """Returns all rows of each plain column as an Arrow array, and the number of chunks and bytes that were
+    decompressed. None if column readers are needed.
 
-    ``source``: (offset in the file, bytes) that have all streams, or a ``LocalFile``; ``footer``: the
-    ``StripeFooter``; ``shifted``: dates before the Gregorian calendar are not as they are stored.
+    ``source``: all streams as (offset in the file, bytes), or a ``LocalFile``. ``footer``: the ``StripeFooter``.
+    ``shifted``: dates before the Gregorian calendar must be converted.
     """
     cdef Stripe stripe = Stripe.__new__(Stripe)
     if isinstance(source, LocalFile):
@@ -202,19 +202,20 @@ def read_stripe(Recipe recipe not None, source, footer, int64_t rows, codec, blo
 
 cdef class Stripe:
     cdef object data, codec, block_size
-    cdef LocalFile file  # None if `data` is the stripe, from offset `first` of the file
-    cdef int64_t capacity  # of `data`, if there is a file
+    cdef LocalFile file  # None if `data` is the stripe, which starts at offset `first` of the file
+    cdef int64_t capacity  # size of `data`, if there is a file
     cdef int64_t first, rows
     cdef Allowance allowance
     cdef StreamTable streams
     cdef EncodingTable encodings
     cdef bint checked, shifted
     cdef int64_t chunks, plain_bytes
-    # Of the present column: its windows, and which rows are valid.
+    # For the current column: its windows, and which rows are valid.
     cdef list windows
     cdef int64_t count
     cdef object bits
-    # Memory of the windows of the columns before: new memory for a block costs more than decompressing a small one.
+    # Memory of the windows of the previous columns. New memory for a block takes longer than decompressing a small
+    # block.
     cdef uint8_t* rooms[MOST_ROOMS]
     cdef int64_t sizes[MOST_ROOMS]
     cdef int free_rooms

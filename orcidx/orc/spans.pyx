@@ -1,6 +1,6 @@
-"""Loops over byte spans: compares and parses texts of statistics in place.
+"""Loops over byte spans: compares and parses texts of statistics without copying them.
 
-A span is a start and a stop in a buffer; n of them are an int64 array of shape (n, 2).
+A span is a start and a stop in a buffer. n spans are an int64 array of shape (n, 2).
 """
 
 from libc.stdint cimport int8_t, int64_t, uint8_t
@@ -14,7 +14,7 @@ __all__ = ["compare_spans", "order_spans", "parse_decimals", "spans_with_byte"]
 def compare_spans(buffer, spans, bytes literal not None):
     """Compares spans with a literal by unsigned byte order.
 
-    Returns int8: -1 where the span is less, 0 where it is equal, 1 where it is greater.
+    Returns int8: -1 if the span is less, 0 if it is equal, 1 if it is greater.
     """
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef const int64_t[:, :] span = spans
@@ -31,7 +31,7 @@ def compare_spans(buffer, spans, bytes literal not None):
 
 
 def order_spans(buffer, spans, other_buffer, other_spans):
-    """Compares spans with as many others, pair by pair. Returns int8 like ``compare_spans``."""
+    """Compares spans with as many other spans, pair by pair. Returns int8 like ``compare_spans``."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef const uint8_t[::1] other_data = memoryview(other_buffer).cast("B")
     cdef const int64_t[:, :] span = spans
@@ -44,7 +44,7 @@ def order_spans(buffer, spans, other_buffer, other_spans):
     check_spans(span, data.shape[0])
     check_spans(other, other_data.shape[0])
     if span.shape[0] != other.shape[0]:
-        raise ValueError("spans differ in number")
+        raise ValueError("the numbers of spans differ")
     for i in range(span.shape[0]):
         out[i] = order(
             base + span[i, 0], span[i, 1] - span[i, 0], other_base + other[i, 0], other[i, 1] - other[i, 0]
@@ -61,7 +61,7 @@ cdef inline int8_t order(const uint8_t* one, Py_ssize_t length, const uint8_t* o
 
 
 def spans_with_byte(buffer, spans, int low, int high):
-    """For each span whether it has a byte between ``low`` and ``high``, both included. A bool array."""
+    """A bool for each span: whether it has a byte between ``low`` and ``high``, both included."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef const int64_t[:, :] span = spans
     cdef Py_ssize_t i, at
@@ -79,20 +79,20 @@ def spans_with_byte(buffer, spans, int low, int high):
 cdef int check_spans(const int64_t[:, :] span, Py_ssize_t size) except -1:
     cdef Py_ssize_t i
     if span.shape[1] != 2:
-        raise ValueError("spans have two columns")
+        raise ValueError("spans must have two columns")
     for i in range(span.shape[0]):
         if not 0 <= span[i, 0] <= span[i, 1] <= size:
-            raise ValueError("a span lies outside the buffer")
+            raise ValueError("a span is outside the buffer")
     return 0
 
 cdef int MOST_DIGITS = 18
 
 
 def parse_decimals(buffer, spans, int scale, bint upwards):
-    """Decimal texts such as "-12.50" as integers of ``scale`` fraction digits, rounded up or down.
+    """Parses decimal texts such as "-12.50" as integers of ``scale`` fraction digits, rounded up or down.
 
-    Returns int64 values, a bool array of the spans that are such texts and fit 18 digits (the others' values are 0),
-    and a bool array of those that needed no rounding.
+    Returns the int64 values, a bool array of the spans that are such texts and fit into 18 digits (the values of the
+    others are 0), and a bool array of the spans that needed no rounding.
     """
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef const int64_t[:, :] span = spans
@@ -113,8 +113,8 @@ def parse_decimals(buffer, spans, int scale, bint upwards):
 
 
 cdef bint parse_decimal(const uint8_t* text, Py_ssize_t length, int scale, bint* round_up, int64_t* out) noexcept nogil:
-    """Returns False for bytes that are not a short decimal. ``round_up``: the direction of rounding; afterwards it says
-    whether anything was rounded."""
+    """Returns False for bytes that are not a short decimal. ``round_up``: the direction of rounding. Afterwards it says
+    whether the value was rounded."""
     cdef bint negative = text[0] == ord("-")
     cdef Py_ssize_t at = negative
     cdef int64_t value = 0
@@ -147,7 +147,7 @@ cdef bint parse_decimal(const uint8_t* text, Py_ssize_t length, int scale, bint*
             return False
     if negative:
         value = -value
-    if rest and round_up[0] != negative:        # what was cut off points away from zero
+    if rest and round_up[0] != negative:        # the digits that were cut off increase the absolute value
         value += 1 if round_up[0] else -1
     round_up[0] = rest
     out[0] = value

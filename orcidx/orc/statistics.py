@@ -1,8 +1,9 @@
-"""Column statistics of a file, its stripes and its row groups. The same code decodes them into columns of arrays.
+"""Column statistics of a file, its stripes and its row groups. The same code decodes all of them into columns of
+arrays.
 
-``RawStatistics`` has the statistics of one column's units (a unit is the file, a stripe or a row group).
-``unit_statistics`` makes a Python object for one unit, ``units_table`` an Arrow table for many. ``bounds`` decides
-whether statistics can be trusted and what they prove.
+``RawStatistics`` has the statistics of one column's units. A unit is the file, a stripe or a row group.
+``unit_statistics`` makes a Python object for one unit, and ``units_table`` makes an Arrow table for many. ``bounds``
+decides whether statistics can be trusted and what they prove.
 """
 
 from __future__ import annotations
@@ -66,29 +67,30 @@ PARTS = {
     TypeKind.LIST: TypedPart.COLLECTION,
     TypeKind.MAP: TypedPart.COLLECTION,
 }
-"""The typed part of the statistics of each type. Types that are missing here have no part that is decoded in
+"""The typed part of the statistics of each type. A type that is missing here has no part that is decoded into
 columns."""
 
 GEOSPATIAL_FIELD = 13
 MILLIS_PER_DAY = 86_400_000
 LAST_NANO = 999_999
-"""The last nanosecond of a millisecond. This is the meaning of an absent ``maximumNanos``."""
+"""The last nanosecond of a millisecond. An absent ``maximumNanos`` has this value."""
 KEPT_UNITS = 1 << 12
-"""The most statistics of stripes and the file that are kept decoded with one tail, at some 256 bytes each. Those of one
-column are always kept."""
+"""The most statistics of stripes and the file that are kept decoded with one tail, at about 256 bytes each. Those of
+one column are always kept."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RawStatistics:
-    """Statistics of one column over n units. ``rows`` of each unit; ``arrays`` as ``wire.read_statistics`` gives them,
-    spans pointing into ``buffer``. A unit without statistics has count -1, has_null -1 and no fields.
+    """Statistics of one column for n units. ``rows``: the rows of each unit. ``arrays``: the arrays of
+    ``wire.read_statistics``, with spans in ``buffer``. A unit without statistics has count -1, has_null -1 and no
+    fields.
 
-    Cached metadata holds these objects, so values that are computed from them (``derived``) are cached, too."""
+    Cached metadata keeps these objects, so values that are computed from them (``derived``) are cached, too."""
 
     node: OrcType
     level: Level
     stripes: Sequence[int | None]
-    """Number of the stripe of each unit; None for the file."""
+    """The number of the stripe of each unit. None for the file."""
     rows: Int64s
     buffer: bytes
     arrays: StatisticsArrays
@@ -99,8 +101,8 @@ class RawStatistics:
         return len(self.rows)
 
     def derived(self, what: str, asked: tuple[Any, ...], make: Callable[..., T]) -> T:
-        """The result of ``make`` for these statistics and ``asked``. It comes from memory if the same objects were
-        asked last time. It must not be changed."""
+        """The result of ``make`` for these statistics and ``asked``. The result of the last call is reused if its
+        arguments were the same objects. The caller must not change the result."""
         known = self._derived.get(what)
         if known is None or not all(map(is_, known[0], asked)):
             known = self._derived[what] = asked, make(self, *asked)
@@ -108,7 +110,7 @@ class RawStatistics:
         return found
 
     def has(self, *fields: int) -> npt.NDArray[np.bool_]:
-        """The units whose typed part has all these fields."""
+        """A bool for each unit: whether its typed part has all these fields."""
         bits = np.uint32(sum(1 << number for number in fields))
         found: npt.NDArray[np.bool_] = (self.arrays["fields"] & bits) == bits
         return found
@@ -130,7 +132,8 @@ def decode_statistics(
     rows: Int64s,
     stripes: Sequence[int | None],
 ) -> RawStatistics:
-    """Decodes the ColumnStatistics messages at ``extents`` (starts, stops) of the buffer, one per unit.
+    """Decodes the ColumnStatistics messages at ``extents`` (starts, stops) of the buffer. There is one message for each
+    unit.
 
     Raises ``CorruptFile`` for bytes that are not such a message.
     """
@@ -141,7 +144,7 @@ def decode_statistics(
 
 
 def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
-    """Statistics of a column for the whole file: one unit. They are kept with the tail for a few columns."""
+    """Statistics of a column for the whole file, which is one unit. They are kept with the tail for a few columns."""
     return _kept(tail, node, "file", _file_statistics)
 
 
@@ -152,7 +155,7 @@ def _kept(
     found: RawStatistics | None = kept.get((level, node.id))
     if found is None or found.node is not node:
         found = decode(tail, node)
-        others = tuple(kept.values())  # at once: other threads may add some
+        others = tuple(kept.values())  # copied by one call, because other threads may add some
         if sum(map(len, others)) + len(found) > KEPT_UNITS:
             kept.clear()
         kept[level, node.id] = found
@@ -192,11 +195,12 @@ def _stripe_statistics(tail: FileTail, node: OrcType, stripes: Sequence[int] | N
 
 
 def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
-    """Milliseconds and nanoseconds within them, as pairs (ms, nanos) of int64 arrays for minimum and maximum, and which
-    units have them in UTC (ORC-135).
+    """Timestamps as pairs (milliseconds, nanoseconds) of int64 arrays, for the minimum and the maximum, and which units
+    have them in UTC (ORC-135).
 
-    The nanos are stored plus one. If absent, they are 0 for the minimum and 999999 for the maximum. Arrow's C++ writer
-    has negative ones before the epoch. Nanos outside a millisecond count as the least or the greatest one in it.
+    Stored nanoseconds are one too large. If they are absent, they are 0 for the minimum and 999999 for the maximum.
+    Arrow's C++ writer has negative nanoseconds before the epoch. If nanoseconds are outside a millisecond, the least or
+    the greatest nanosecond of the millisecond is used.
     """
     integers = raw.arrays["integers"]
     utc = raw.has(3, 4)
@@ -220,13 +224,14 @@ class Geospatial:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ColumnStatistics:
-    """What the file says about one column in one unit; None where it says nothing.
+    """The statistics that the file has about one column in one unit. A field is None if the file does not have it.
 
-    ``minimum``, ``maximum``: int, float, str, Decimal, date or datetime by the column's type (days or nanoseconds as
-    int where Python has no such date; datetimes floored to microseconds, exact in ``minimum_nanos``,
-    ``maximum_nanos``); set only if some value equals it. ``lower_bound``, ``upper_bound``: of strings too long to be
-    kept whole. ``sum``: of numbers; total bytes of strings and binaries. Dates of the hybrid calendar come as the same
-    label of the proleptic one. ``bytes_on_disk`` and counts of children are plain integers.
+    ``minimum``, ``maximum``: int, float, str, Decimal, date or datetime, depending on the column's type. If Python has
+    no such date, they are int (days or nanoseconds). A datetime is rounded down to microseconds. ``minimum_nanos`` and
+    ``maximum_nanos`` are exact. ``minimum`` and ``maximum`` are set only if some value equals them. ``lower_bound``,
+    ``upper_bound``: for strings that are too long to be stored completely. ``sum``: the sum of numbers, or the total
+    bytes of strings and binaries. Dates of the hybrid calendar are given as the same date of the proleptic calendar.
+    ``bytes_on_disk`` and counts of children are plain integers.
     """
 
     column: str
@@ -268,7 +273,7 @@ class ColumnStatistics:
 
 
 _LONGEST_SHOWN = 60
-"""Characters of a value in a repr."""
+"""The most characters of a value in a repr."""
 
 
 def _brief(value: Any, *, quote: bool = True) -> str:
@@ -420,10 +425,10 @@ _COPIED = (
 def units_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
     """Statistics of many columns and units as one table, a row for each column and unit.
 
-    ``minimum``, ``maximum`` and ``sum`` are text for every type (ISO dates and times, times in UTC for instants), so
-    that one column is enough for all types. For numbers there are typed columns as well: integers in
-    ``minimum_integer`` and ``maximum_integer``, floats in ``minimum_double`` and ``maximum_double``. The other columns
-    are those of ``ColumnStatistics``. Null means that the file does not have the value.
+    ``minimum``, ``maximum`` and ``sum`` are text for every type (ISO dates and times, in UTC for instants), so one
+    column is enough for all types. Numbers have typed columns as well: integers in ``minimum_integer`` and
+    ``maximum_integer``, floats in ``minimum_double`` and ``maximum_double``. The other columns are those of
+    ``ColumnStatistics``. Null means that the file does not have the value.
     """
     rows: list[dict[str, Any]] = []
     for raw in units:

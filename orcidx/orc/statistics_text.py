@@ -1,4 +1,4 @@
-"""Statistics as the text of an explanation: minimum, maximum and nulls of the units that decided."""
+"""Statistics as text for an explanation: minimum, maximum and nulls of the units that led to the decision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class UnitText:
-    """The statistics, as text, of the units that contain some given rows."""
+    """The statistics, as text, of the units that have some given rows."""
 
     column: StatisticsColumn
     leaf: BoundLeaf
@@ -36,7 +36,7 @@ class UnitText:
         column = self.column
         all_null, may_null = column.all_null[units].tolist(), column.may_null[units].tolist()
         if self.leaf.op is Op.IS_NULL:
-            facts = [["nulls among the rows"] if null else [] for null in may_null]
+            facts = [["some rows are null"] if null else [] for null in may_null]
         else:
             numbers = self.leaf.domain in _NUMBERS and isinstance(column.lower, NumberBounds)
             texts = self.leaf.domain is Domain.STRING and isinstance(column.lower, BytesBounds)
@@ -59,7 +59,7 @@ class UnitText:
 
 _NUMBERS = (Domain.INT, Domain.FLOAT, Domain.DECIMAL)
 _SHOWN_LENGTH = 40
-"""Characters of a text, and bytes of a binary value, that are shown."""
+"""The number of characters of a text, or of bytes of a binary value, that are shown."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 

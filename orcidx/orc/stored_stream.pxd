@@ -6,14 +6,14 @@ from orcidx.orc.native_codec cimport NativeCodec
 from orcidx.storage.local_file cimport PieceRun
 
 cdef enum:
-    STORED_RUN = 16     # most stored chunks that are read at once, straight to their destination
-    # Two blocks of zstd's and slack: with so much room behind a block it decodes literals there, to memory that the
-    # next block needs warm anyway (4 % of the time of a column of doubles).
+    STORED_RUN = 16     # most stored chunks that are read at once, directly to their destination
+    # The size of two zstd blocks and some slack. With this much memory after a block, zstd decodes literals into it.
+    # The next block needs this memory in the cache anyway. This saves 4 % of the time of a column of doubles.
     LITERALS = 262208
 
 
-# What the source gave last. It is in a struct so that Cython's garbage collection support does not see the buffer,
-# because it would clear the exporter while it is still exported.
+# The bytes that the source gave last. They are in a struct so that Cython's garbage collection support does not see the
+# buffer. It would clear the exporter while the buffer is still exported.
 cdef struct Piece:
     Py_buffer view
     bint held
@@ -24,16 +24,16 @@ cdef struct Piece:
 
 cdef class StoredStream:
     # --- set once -----------------------------------------------------------------------------------------------------
-    cdef readonly str name  # such as "DATA"; it is in every error
-    cdef readonly int64_t length  # bytes of the stream as it is stored
+    cdef readonly str name  # such as "DATA"; every error contains it
+    cdef readonly int64_t length  # the stored bytes of the stream
     cdef readonly int64_t block_size  # the most bytes of one chunk after decompression
     cdef object source
-    cdef object codec                   # None: codec NONE, no chunk headers
+    cdef object codec                   # None: codec NONE, without chunk headers
     cdef readonly NativeCodec native    # may be None
     cdef bint framed
     cdef object read_stored             # the source's `read_into`, or None
-    cdef PieceRun run  # the source's, or None; it gives pieces without a call of the source
-    cdef public ChunksAhead ahead  # what other threads decompress of the stream; or None
+    cdef PieceRun run  # of the source, or None; it reads pieces without a call to the source
+    cdef public ChunksAhead ahead  # the chunks of the stream that other threads decompress; or None
 
     # --- counters -----------------------------------------------------------------------------------------------------
     cdef readonly int64_t chunks_decompressed
@@ -42,11 +42,12 @@ cdef class StoredStream:
     cdef Piece piece
     cdef int64_t next_chunk  # stream offset of the next chunk
 
-    # --- stored chunks tend to come in rows: the last one's length, 0 after a compressed one; how many to bet on ------
+    # --- stored chunks often follow each other: the length of the last one (0 after a compressed one), how many to
+    # expect
     cdef int64_t stored_length
     cdef int stored_run
 
-    cdef uint8_t* scratch  # a compressed chunk that lies in two pieces or more
+    cdef uint8_t* scratch  # a compressed chunk that is in two or more pieces
     cdef int64_t scratch_capacity
 
     cdef int begin(self, source, codec, block_size, str name) except -1
@@ -62,7 +63,8 @@ cdef class StoredStream:
     cdef bint fetch_early(self, int64_t offset) except -1 with gil
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil
 
-    # --- Up to n of the next plain bytes straight to `out`, and how many; 0: not this way. `next_chunk` moves on. -----
+    # --- Reads up to n of the next plain bytes directly to `out`. Returns their number; 0: not possible. Moves
+    # `next_chunk`.
     cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil
     cdef int64_t take_chunk(self, uint8_t* out, int64_t n) except -1 nogil

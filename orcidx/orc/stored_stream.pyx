@@ -1,9 +1,10 @@
 """``StoredStream``: one stream as it is stored. It handles the pieces in which a source gives the stream, the headers
 of its chunks, and their decompression. ``Window`` is built on it. Nothing else reads stored bytes of a stream.
 
-Rules for chunks (ORC specification, "Compression", and what writers and readers really do): empty chunks are allowed
-and skipped. An original chunk may exceed the block size (ORC C++ writes and reads that). A compressed chunk may not,
-neither before nor after decompression. A chunk that extends past the end of its stream is corrupt.
+These are the rules for chunks, from the ORC specification ("Compression") and from what writers and readers really do.
+Empty chunks are allowed and skipped. An original chunk may exceed the block size, because ORC C++ writes and reads such
+chunks. A compressed chunk may not exceed it, neither before nor after decompression. A chunk that extends past the end
+of its stream is corrupt.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -22,7 +23,7 @@ cdef extern from "Python.h":
 
 
 cdef class StoredStream:
-    """Stored bytes, read forwards from ``next_chunk``. Errors of chunks name this position."""
+    """Stored bytes, which are read forwards from ``next_chunk``. Errors about chunks contain this position."""
 
     def __dealloc__(self):
         if self.piece.held:
@@ -45,7 +46,7 @@ cdef class StoredStream:
         return 0
 
     cdef void lose_piece(self) noexcept nogil:
-        # Drops the piece: its bytes must not be read any more.
+        # Drops the piece. Its bytes must not be read any more.
         pass
 
     cdef int fail_chunk(self, str message) except -1 with gil:
@@ -57,11 +58,11 @@ cdef class StoredStream:
         return self.piece.held and self.piece.start <= offset < self.piece.start + self.piece.length
 
     cdef int fetch_piece(self, int64_t offset) except -1 with gil:
-        # The piece that holds the byte at `offset`, kept until another one is needed.
+        # Gets the piece that has the byte at `offset`. It is kept until another piece is needed.
         cdef int64_t n = 0
         if self.holds(offset):
             return 0
-        if self.piece.held:                     # dropped first: its memory is reused while in the cache
+        if self.piece.held:                     # it is dropped first, so its memory is reused while it is in the cache
             self.lose_piece()
             if self.run is not None:
                 n = self.run.refill(self.piece.view.buf, offset)
@@ -82,7 +83,7 @@ cdef class StoredStream:
         return 0
 
     cdef int gather(self, int64_t offset, uint8_t* out, int64_t n) except -1 nogil:
-        # Stored bytes, over as many pieces as it takes. The caller has checked that they lie in the stream.
+        # Copies stored bytes from all pieces that have them. The caller has checked that the bytes are in the stream.
         cdef int64_t step
         while n:
             if not self.holds(offset):
@@ -113,7 +114,7 @@ cdef class StoredStream:
         return 0
 
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil:
-        # Decompresses the stored chunk of `length` bytes at `start` to `out`. Room beyond a block is used as scratch
+        # Decompresses the stored chunk of `length` bytes at `start` to `out`. Memory after a block is used as scratch
         # memory.
         cdef const uint8_t* chunk
         cdef int64_t written = NO_CHUNK if self.ahead is None else self.take_ahead(start, length, out, room)
@@ -138,8 +139,9 @@ cdef class StoredStream:
         return written
 
     cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil:
-        # Has other threads decompress a chunk and the next ones, and takes it; NO_CHUNK where that is not the way. Of
-        # the piece nothing is needed any more that is staged. One that cannot be had is asked for again in its turn.
+        # Lets other threads decompress a chunk and the next ones, and takes it. Returns NO_CHUNK if this is not
+        # possible. The staged bytes of the piece are not needed any more. If a chunk could not be taken, it is
+        # requested again in its turn.
         cdef bint needed = not self.ahead.goes_to(start, length)
         cdef int64_t offset = self.ahead.wants()
         while offset >= 0:
@@ -156,7 +158,7 @@ cdef class StoredStream:
         return self.ahead.take(start, out, room)
 
     cdef bint fetch_early(self, int64_t offset) except -1 with gil:
-        # Whether the piece was read.
+        # Reads the piece. Returns whether this succeeded.
         try:
             self.fetch_piece(offset)
         except (OrcidxError, OSError):
@@ -164,7 +166,7 @@ cdef class StoredStream:
         return True
 
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil:
-        # A chunk that straddles pieces, in `scratch`.
+        # Copies a chunk that is in several pieces to `scratch`.
         if length > self.scratch_capacity:
             free(self.scratch)
             self.scratch_capacity = 0
@@ -183,22 +185,23 @@ cdef class StoredStream:
             return self.codec.decompress_into(data, room)
         except CorruptFile as error:
             raise error.at(stream=self.name, offset=self.next_chunk) from error.__cause__
-        finally:  # neither object may exist longer than this memory
+        finally:  # neither object may outlive this memory
             data.release()
             room.release()
 
-    # --- straight to where the bytes belong ---------------------------------------------------------------------------
+    # --- directly to the destination ----------------------------------------------------------------------------------
 
     cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil:
-        # Up to n bytes of a stream without chunks.
+        # Reads up to n bytes of a stream without chunks.
         cdef int64_t done
         done = fill_parts(self.read_stored, self.next_chunk, [PyMemoryView_FromMemory(<char*> out, n, PyBUF_WRITE)])
         self.next_chunk += done
         return done
 
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil:
-        # Reads a row of uncompressed chunks, assuming that each is as long as the last one was. The chunks are put one
-        # after the other and their headers into `headers`; what follows the first other chunk is dropped.
+        # Reads a series of uncompressed chunks, on the assumption that each is as long as the last one was. The chunks
+        # are put one after the other, and their headers into `headers`. Everything after the first chunk of a different
+        # kind is dropped.
         cdef uint8_t headers[3 * STORED_RUN]
         cdef int64_t size = self.stored_length, left = self.length - self.next_chunk, length, done = 0
         cdef int i, count = <int> min(<int64_t> self.stored_run, n // size, left // (size + 3))
@@ -220,7 +223,7 @@ cdef class StoredStream:
         return done
 
     cdef int64_t take_chunk(self, uint8_t* out, int64_t n) except -1 nogil:
-        # The next chunk, decompressed to `out`, where n bytes have room; 0 of a chunk that needs no decompressing.
+        # Decompresses the next chunk to `out`, which has n bytes. Returns 0 for a chunk that is not compressed.
         cdef int64_t length, written, start = self.next_chunk + 3
         cdef bint original
         self.read_header(&length, &original)

@@ -1,20 +1,20 @@
 """Finds the statistics that are exact: counts, sums, minima and maxima that equal those of the rows as they are read.
 
 A bound that is right for pruning need not be a value of the column, and a recorded sum need not be the sum of the
-stored values. ``stored_totals`` gives for each unit only what is proved:
+stored values. For each unit ``stored_totals`` gives only totals that are proved:
 
 * a count, if ``bounds`` trusts it;
 * a sum of integers, if both bounds are in the range of the type, no intermediate sum can have overflowed, and the sum
-  is between ``count * minimum`` and ``count * maximum``. For example, ORC C++ given 70000 for a smallint records that
-  number but stores 4464;
-* a sum of decimals under the same conditions, but not in files of ORC Java: 1.9.8 to 2.3.0 add a repeated vector once,
-  and such a sum may pass every test of plausibility;
-* no sum of floats: those of Java have the same defect, and all are rounded in an unknown order;
+  is between ``count * minimum`` and ``count * maximum``. For example, if ORC C++ gets 70000 for a smallint, it records
+  that number but stores 4464;
+* a sum of decimals under the same conditions, but not in files of ORC Java. ORC Java 1.9.8 to 2.3.0 adds a repeated
+  vector once, and such a sum may still look plausible;
+* no sum of floats: sums of ORC Java have the same defect, and all sums are rounded in an unknown order;
 * minima and maxima of integers, booleans, decimals, floats without NaN, dates of the proleptic calendar, and complete
-  strings. Those of timestamps are not used (cut to milliseconds, moved by zones, and not exact in files of orcidx), nor
-  those of CHAR (padded) and VARCHAR (may be cut).
+  strings. Those of timestamps are not used, because they are truncated to milliseconds, moved by zones, and not exact
+  in files of orcidx. Those of CHAR (padded) and VARCHAR (may be truncated) are not used either.
 
-Only files of ORC Java and ORC C++ (whose writer number orcidx uses too) are trusted.
+Only files of ORC Java and ORC C++ are trusted. orcidx uses the writer number of ORC C++.
 """
 
 from __future__ import annotations
@@ -48,40 +48,40 @@ _FLOATS = (TypeKind.FLOAT, TypeKind.DOUBLE)
 _TEXTS = (TypeKind.STRING,)
 _LARGEST = np.uint64(INT64_MAX)
 _EXACT = Context(prec=200)
-"""The most characters of a recorded decimal, which has at most 38 digits. A longer one is not trusted."""
+"""The precision for parsing a recorded decimal, which has at most 38 digits. A longer text is not trusted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Proved:
-    """One value for each of n units: int64, double, or Python objects. ``known``: units for which it equals that of the
-    rows."""
+    """One value for each of n units: int64, double, or Python objects. ``known``: units for which the value equals that
+    of the rows."""
 
     values: npt.NDArray[Any]
     known: Bools
 
     @classmethod
     def nothing(cls, units: int) -> Proved:
-        """Values that are not known for any unit."""
+        """Makes values that are not known for any unit."""
         return cls(np.zeros(units, np.int64), np.zeros(units, np.bool_))
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Proved:
-        """Python values; None for units for which the value is not known."""
+        """Makes values from Python values. None stands for a unit whose value is not known."""
         made = np.empty(len(values), object)
         made[:] = values
         return cls(made, np.array([value is not None for value in values], np.bool_))
 
     def of_units(self, units: Bools) -> npt.NDArray[Any]:
-        """The values of some units, for which they are known."""
+        """The values of some units. They must be known for these units."""
         return self.values[units & self.known]
 
 
 @dataclass(frozen=True, eq=False)
 class StoredTotals:
-    """What is proved about one column in each of n units.
+    """The totals that are proved for one column in each of n units.
 
-    ``count``: values that are not null, -1 if unknown. ``sums``: integers; for decimals in units of their scale.
-    ``minima``, ``maxima``: int, float, Decimal or bytes.
+    ``count``: the number of values that are not null, -1 if unknown. ``sums``: integers, which for decimals are in
+    units of their scale. ``minima``, ``maxima``: int, float, Decimal or bytes.
     """
 
     rows: Int64s
@@ -91,7 +91,7 @@ class StoredTotals:
     maxima: Proved
 
     def prove(self, *, sums: bool, ends: bool) -> Bools:
-        """The units whose count is known, and also their sum, and their minimum and maximum, if these are requested."""
+        """The units whose count is known. If sums, or minima and maxima, are requested, these must be known as well."""
         found = self.count > 0
         if sums:
             found &= self.sums.known
@@ -101,7 +101,7 @@ class StoredTotals:
 
 
 def stored_totals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, *, ends: bool = True) -> StoredTotals:
-    """The totals that the statistics of a column prove. ``ends``: its minima and maxima are requested. Raises
+    """The totals that the statistics of a column prove. ``ends``: the minima and maxima are requested. Raises
     ``CorruptFile`` for damaged statistics."""
     return raw.derived("totals", (facts, options, ends), _stored)
 
@@ -146,7 +146,7 @@ def _attained(
 
 
 def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
-    """Bounds in the form in which they are compared: zeros are positive, decimals are Decimal."""
+    """The bounds in the form in which they are compared: zeros are positive, and decimals are Decimal."""
     if isinstance(bounds, NumberBounds) and not bounds.scale:
         return bounds.values + 0.0 if bounds.values.dtype == np.float64 else bounds.values
     found = np.empty(len(known), object)
@@ -155,7 +155,7 @@ def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
 
 
 def _is_utf8(value: bytes | None) -> bool:
-    """Whether bounds are UTF-8. Reading text that is not UTF-8 is an error, so such a bound is not a value."""
+    """Whether a bound is UTF-8. Reading text that is not UTF-8 raises an error, so such a bound is not a value."""
     if value is None:
         return False
     try:
@@ -179,7 +179,7 @@ def _integer_sums(raw: RawStatistics, column: StatisticsColumn) -> Proved:
 
 
 def _decimal_sums(raw: RawStatistics, column: StatisticsColumn, scale: int) -> Proved:
-    """Sums of up to 18 digits are parsed together, longer ones one by one."""
+    """Parses sums of up to 18 digits together, and longer sums one by one."""
     low, high = column.lower, column.upper
     assert isinstance(low, NumberBounds)
     assert isinstance(high, NumberBounds)
@@ -213,7 +213,7 @@ def _ends(column: StatisticsColumn, unit: int) -> tuple[Any, Any]:
 
 
 def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> Bools:
-    """Whether 64-bit sums are possible for so many values: additions cannot have overflowed in any order."""
+    """Whether 64-bit sums are possible for this many values, so that additions cannot have overflowed in any order."""
     values = np.maximum(count, 1)
     farthest = np.maximum(np.abs(low).view(np.uint64), np.abs(high).view(np.uint64))  # -2**63 becomes 2**63
     fits = farthest <= _LARGEST // values.view(np.uint64)

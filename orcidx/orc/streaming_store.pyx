@@ -1,8 +1,9 @@
-"""Stores that bypass the caches, for output that is too large to stay in a cache until it is read.
+"""Stores that bypass the caches. They are for output that is too large to stay in a cache until it is read.
 
 An ordinary store first fetches the cache line that it overwrites. If the output is larger than a cache, this is half of
-the memory traffic: 96 MB of decimals are written at 9 GB/s, and at 25 GB/s with stores that do not fetch. Smaller
-output is faster in the cache. Values are decoded into a block that stays in the cache, and the block is copied.
+the memory traffic. For example, 96 MB of decimals are written at 9 GB/s, and at 25 GB/s with stores that do not fetch.
+Smaller output is faster in the cache. Values are decoded into a block that stays in the cache, and the block is then
+copied.
 """
 
 from libc.stdint cimport int64_t
@@ -17,7 +18,7 @@ cdef extern from *:
     static inline void orcidx_store_streaming(void* to, const void* from, int64_t n) {
         uint8_t* out = (uint8_t*)to;
         const uint8_t* in = (const uint8_t*)from;
-        int64_t head = -(intptr_t)out & 63;      /* whole lines only: parts of a line cost a memory access each */
+        int64_t head = -(intptr_t)out & 63;      /* whole lines only, because each partial line takes a memory access */
         if (n < head + 64) {
             memcpy(out, in, n);
             return;
@@ -33,7 +34,7 @@ cdef extern from *:
         }
         memcpy(out, in, n);
     }
-    /* Integers of 64 bits to 128, to a multiple of 16 bytes; an even number of them. */
+    /* Widens 64-bit integers to 128 bits. `to` must be a multiple of 16 bytes, and the number of integers even. */
     static inline void orcidx_widen_streaming(void* to, const int64_t* values, int64_t n) {
         __m128i* out = (__m128i*)to;
         for (int64_t i = 0; i < n; i += 2) {
@@ -84,9 +85,9 @@ cdef void fence_stores() noexcept nogil:
 
 
 def integers_use_streaming() -> bool:
-    """Whether this processor decodes integers faster if they are stored without the caches.
+    """Whether this processor decodes integers faster if they are stored past the caches.
 
-    AMD processors do not: they overlap ordinary stores with decoding, but wait for stores that bypass the caches
+    AMD processors do not. They overlap ordinary stores with decoding, but they wait for stores that bypass the caches
     (decision 0002).
     """
     return not is_amd()

@@ -1,8 +1,8 @@
 """Which streams a column has in a stripe, and how a row-index entry gives positions in them.
 
-One table (``kinds.LAYOUTS``) says for each type and encoding which value streams exist, in what order, and what each
-holds. PRESENT comes before them all, if and only if the stripe has one for the column (ORC-1130). A row-index entry is
-a flat list of numbers, which the streams consume in that order:
+A table (``kinds.LAYOUTS``) gives the value streams for each type and encoding, their order, and what each contains.
+PRESENT comes before all of them, if the stripe has one for the column (ORC-1130). A row-index entry is a flat list of
+numbers, which the streams take in that order:
 
     bytes       offset                          uncompressed: offset in the stream
                 chunk, within                   compressed: offset of the chunk's header, offset in it decompressed
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 DECIMAL64_DIGITS = 18
-"""Decimals of more digits keep the layout of two streams even in files of version [1, 9999]."""
+"""Decimals of more digits keep the layout with two streams, even in files of version [1, 9999]."""
 
 PRESENT = StreamSpec(StreamKind.PRESENT, StreamShape.BITS)
 
@@ -43,7 +43,8 @@ def is_dictionary(encoding: EncodingKind) -> bool:
 
 
 def rle_version(encoding: EncodingKind) -> int:
-    """1 or 2: the integer run-length code of a column's streams. It does not follow from the file's version."""
+    """The version, 1 or 2, of the integer run-length encoding of a column's streams. It does not follow from the file's
+    version."""
     return 2 if encoding in (EncodingKind.DIRECT_V2, EncodingKind.DICTIONARY_V2) else 1
 
 
@@ -60,7 +61,8 @@ def stream_layout(column: OrcType, encoding: EncodingKind, *, decimal64: bool) -
     layout = LAYOUTS.get((column.kind, encoding))
     if layout is None:
         raise CorruptFile(
-            f"encoding {encoding.name} on a column of type {column.kind.name.lower()}", column=column.dotted
+            f"encoding {encoding.name} is not allowed for a column of type {column.kind.name.lower()}",
+            column=column.dotted,
         )
     return INTEGERS if is_decimal64(column, decimal64=decimal64) else layout
 
@@ -85,13 +87,13 @@ def position_count(layout: Sequence[StreamSpec], *, has_present: bool, compresse
 
 
 class PositionIterator:
-    """The numbers of one index entry of one column. Its streams take them in order."""
+    """The numbers of one index entry of one column. The column's streams take them in order."""
 
     __slots__ = ("_at", "_values")
 
     def __init__(self, values: Sequence[int] | None) -> None:
-        """``values`` None means the start of every stream. So does an empty entry of the first row group, as Java wrote
-        it before ORC-569 and ORC-621."""
+        """``values`` None means the start of every stream. An empty entry of the first row group means the same,
+        because Java wrote such entries before ORC-569 and ORC-621."""
         self._values = values
         self._at = 0
 
@@ -105,7 +107,7 @@ class PositionIterator:
         if self._values is None:
             return 0
         if self._at >= len(self._values):
-            raise CorruptFile(f"the row index entry holds {len(self._values)} positions, too few for its streams")
+            raise CorruptFile(f"the row index entry has {len(self._values)} positions, too few for its streams")
         value = self._values[self._at]
         self._at += 1
         return value

@@ -27,7 +27,7 @@ _ENCODING_KINDS = tuple(EncodingKind)
 
 @dataclass(frozen=True, slots=True)
 class ColumnEncoding:
-    """``bloom_encoding``: 0 or absent the original, 1 UTC timestamps (ORC-135)."""
+    """``bloom_encoding``: 0 or absent means the original encoding, 1 means timestamps in UTC (ORC-135)."""
 
     kind: EncodingKind
     dictionary_size: int = 0
@@ -65,10 +65,10 @@ class StripeFooter:
 
 
 def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFooter:
-    """A stripe footer from its bytes in the file. ``stripe``: its number, for errors.
+    """Parses a stripe footer from its bytes in the file. ``stripe``: the number of the stripe, for errors.
 
-    Raises ``CorruptFile`` if it does not have exactly one encoding for each column of the file, for streams past the
-    stripe's data, and for two streams of one kind in one column.
+    Raises ``CorruptFile`` if the footer does not have exactly one encoding for each column of the file, if a stream
+    extends past the stripe's data, or if a column has two streams of one kind.
     """
     with located(file=tail.name, stripe=stripe):
         check_not_zeros(buffer)
@@ -77,21 +77,21 @@ def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFo
 
 
 def check_not_zeros(stored: Buffer) -> None:
-    """Checks that the stored bytes of a stripe footer are not a hole in the file (zeros)."""
+    """Raises an error if the stored bytes of a stripe footer are zeros, which means a hole in the file."""
     if not bytes(stored).strip(b"\0"):
         raise CorruptFile(f"the stripe's footer is zeros, {ZEROS}")
 
 
 def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:
-    """Makes a stripe footer from its message, for a file with so many column ids. Raises the errors of
+    """Makes a stripe footer from its message, for a file with ``columns`` column ids. Raises the errors of
     ``parse_stripe_footer``."""
     streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
     if len(streams) > MOST_STREAMS * columns:
-        raise CorruptFile(f"{len(streams)} streams for {columns} columns")
+        raise CorruptFile(f"the stripe's footer has {len(streams)} streams for {columns} columns")
     if encodings.largest_kind > EncodingKind.DICTIONARY_V2:
         raise CorruptFile(f"column encoding kind {encodings.largest_kind} is unknown")
     if len(encodings) != columns:
-        raise CorruptFile(f"{len(encodings)} column encodings for {columns} columns")
+        raise CorruptFile(f"the stripe's footer has {len(encodings)} column encodings for {columns} columns")
     _locate(streams, stripe)
     message = Message(others, "StripeFooter") if others else None
     zone = message.text(3, "replace") if message is not None and message.has(3) else None
@@ -99,15 +99,15 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
 
 
 def _locate(table: StreamTable, stripe: StripeInformation) -> None:
-    """Finds where each stream is. Only the cumulative lengths matter. Kinds of later versions, and placeholders for
-    encrypted streams, are counted like any other stream."""
+    """Finds where each stream is. Only the cumulative lengths count. Streams of kinds of later versions, and
+    placeholders for encrypted streams, are counted like other streams."""
     wrong = table.locate(stripe.offset, stripe.footer_offset, _KNOWN, _PLACEHOLDERS)
     if wrong is not None:
         number, at = wrong
         kind, column, length = table.numbers_of(number)
         name = StreamKind(kind).name if kind in _STREAM_KINDS else str(kind)
         if at < 0:
-            raise CorruptFile(f"two streams {name} of column id {column}")
+            raise CorruptFile(f"column id {column} has two streams {name}")
         raise CorruptFile(
             f"stream {name} of column id {column} ends at {at + length}, "
             f"past the stripe's data, which ends at {stripe.footer_offset}"
@@ -117,4 +117,4 @@ def _locate(table: StreamTable, stripe: StripeInformation) -> None:
 _STREAM_KINDS = frozenset(StreamKind)
 _PLACEHOLDERS = 1 << StreamKind.ENCRYPTED_INDEX | 1 << StreamKind.ENCRYPTED_DATA  # kinds as bits
 _KNOWN = sum(1 << kind for kind in StreamKind if kind < 64)
-"""Kinds as bits; higher kinds, of statistics of encrypted columns, do not occur in stripes."""
+"""Kinds as bits. Higher kinds are for statistics of encrypted columns and do not occur in stripes."""

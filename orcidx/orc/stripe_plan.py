@@ -1,9 +1,9 @@
 """Plans which bytes of a stripe a selection of row groups needs, without I/O or decoding.
 
-A row group's values start where its row-index entry points and end where the next entry points, or a little later: the
-run (at most 4,356 bytes for RLEv2 patched base, 1,281 for RLEv1) or the chunk that holds the boundary is shared by both
-groups, and such a run may end in the chunk behind. The planned end is not extended for such runs; a reader that needs a
-run across it fetches the rest on demand.
+A row group's values start where its row-index entry points. They end where the next entry points, or a little later.
+Two groups may share the run at their boundary (at most 4,356 bytes for RLEv2 patched base, 1,281 for RLEv1), or the
+chunk. Such a run may end in the next chunk. The planned end is not extended for it. A reader that needs the run fetches
+the rest on demand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from orcidx.orc.row_index import StreamPositions
 __all__ = ["group_ranges", "group_runs"]
 
 LONGEST_RUN = 4400
-"""The bytes of the longest run. A run may end this far after its row group."""
+"""The most bytes of a run. A run may end this far after its row group."""
 CHUNK_HEADER = 3
 
 Int64s = npt.NDArray[np.int64]
@@ -40,11 +40,12 @@ def group_ranges(
     on_demand: bool = False,
     runs: Int64s | None = None,
 ) -> list[tuple[int, int]]:
-    """Byte ranges of one stream, relative to its start, that hold the wanted row groups.
+    """Byte ranges of one stream, relative to its start, that have the wanted row groups.
 
-    ``positions`` None means that the stream has none (dictionaries, or no row index): it is needed whole. Offsets must
-    have been checked to lie within ``length``. ``on_demand``: leave out the last chunk of a stretch, whose end only its
-    header tells; for storage where one more small read is cheap. ``runs``: those of ``groups``, where they are known.
+    ``positions``: None if the stream has none (dictionaries, or no row index). Then the whole stream is needed. Offsets
+    must have been checked to be within ``length``. ``on_demand``: leaves out the last chunk of a range, because only
+    the header of the chunk gives its end. It is for storage where one more small read takes little time. ``runs``:
+    those of ``groups``, if they are known.
     """
     runs = group_runs(groups) if runs is None else runs
     if length == 0 or not len(runs):
@@ -72,7 +73,7 @@ def group_ranges(
 
 
 def _ends(positions: StreamPositions, groups: Int64s, *, length: int, block_size: int, on_demand: bool) -> Int64s:
-    """For each of these groups, where the bytes end that the groups before it need. Computed for all at once, because
+    """For each of these groups, where the bytes end that the previous groups need. All are computed at once, because
     there may be thousands."""
     offsets = positions.offsets[groups]
     shares_run = positions.mid_run[groups]

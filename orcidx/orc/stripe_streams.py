@@ -1,9 +1,9 @@
 """The bytes of a stripe's streams. They are fetched by a plan and held in pieces.
 
 A ``PlannedStream`` knows which byte ranges of its stream will be needed, and loads them piece by piece. At any time it
-holds at most one piece (``read_ahead`` bytes) and the one before, whatever the stripe's size. ``StripeBytes`` opens the
-streams of one stripe and fetches the first pieces of many streams with one request. So a small stripe, or a few row
-groups of a large one, takes a single round trip.
+holds at most one piece (``read_ahead`` bytes) and the previous piece, whatever the size of the stripe. ``StripeBytes``
+opens the streams of one stripe and fetches the first pieces of many streams by one request. So a small stripe, or a few
+row groups of a large stripe, take a single round trip.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ReadRanges = Callable[[Sequence[Range]], Sequence[object]]
 ReadInto = Callable[[int, Sequence[memoryview]], None]
 
 DEMAND_BYTES = 8 << 10
-"""The bytes of a read that was not planned. This equals the gap that local reads close, because only runs are
+"""The bytes of a read that was not planned. The number equals the gap that local reads close, because only runs are
 missing."""
 CHUNK_HEADER = 3
 
@@ -45,7 +45,7 @@ class _Piece:
 class Ahead:
     """Starts requests for the next pieces of a stripe's streams. At most ``most`` of their bytes may be unused.
 
-    ``start``: (offset, length) pairs to a future of their buffers.
+    ``start``: a function from (offset, length) pairs to a future of their buffers.
     """
 
     def __init__(self, start: Callable[[Sequence[Range]], Task[Any]], *, most: int) -> None:
@@ -54,7 +54,8 @@ class Ahead:
         self._asked = Tally()
 
     def start(self, offset: int, length: int) -> Task[Any] | None:
-        """Starts a request for so many bytes. None if there is no room. Call ``take`` when it is used or dropped."""
+        """Starts a request for ``length`` bytes. None if the limit does not permit it. Call ``take`` when the result is
+        used or dropped."""
         if self._asked.add(length) > self._most:
             self._asked.add(-length)
             return None
@@ -65,12 +66,12 @@ class Ahead:
 
 
 class PlannedStream:
-    """One stream of a stripe as a source for a ``Window``: offsets count from the start of the stream.
+    """One stream of a stripe as a source for a ``Window``. Offsets count from the start of the stream.
 
     ``framed``: the stream has compression chunks, and plans end where a chunk begins. Bytes beyond the plan are then
     read chunk by chunk, with the length from the header. Otherwise they are read ``demand`` bytes at a time.
-    ``read_into`` and ``local_file`` are given together, for a local file. ``ahead`` is given for any other storage:
-    once the reader had to wait for a piece, each next piece is requested together with the one before.
+    ``read_into`` and ``local_file`` are given together, for a local file. ``ahead`` is given for any other storage.
+    After the reader had to wait for a piece, each next piece is requested together with the previous one.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class PlannedStream:
         ahead: Ahead | None = None,
     ) -> None:
         self.length = length
-        # A local file's pieces are read into one buffer (the room), which the window refills by itself within the
+        # A local file's pieces are read into one buffer (`room`). The window refills the buffer by itself within the
         # planned run.
         self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
         self._framed = framed
@@ -103,13 +104,14 @@ class PlannedStream:
         self._coming: tuple[Range, Task[Any]] | None = None
 
     def plan(self, ranges: Iterable[Range]) -> None:
-        """Replaces what will be needed next: (start, stop) pairs in order, relative to the stream."""
+        """Replaces the plan of what will be needed next: (start, stop) pairs in order, relative to the stream."""
         self._plan = list(ranges)
         if self.run is not None:
             self.run.forbid()
 
     def first_piece(self) -> Range | None:
-        """The (start, stop) that a first request should fetch. None if the bytes are here or nothing is planned."""
+        """The (start, stop) that a first request should fetch. None if the bytes are in memory or if nothing is
+        planned."""
         if not self._plan:
             return None
         start, stop = self._plan[0]
@@ -118,7 +120,7 @@ class PlannedStream:
         return start, min(stop, start + self._read_ahead)
 
     def first_pieces(self, budget: int) -> list[Range]:
-        """All planned ranges if they fit ``budget`` bytes together, else only the first piece."""
+        """All planned ranges if they fit into ``budget`` bytes together, otherwise only the first piece."""
         if sum(stop - start for start, stop in self._plan) <= budget:
             return [
                 (start, stop)
@@ -133,7 +135,7 @@ class PlannedStream:
         return self._offset + piece[0], piece[1] - piece[0]
 
     def put(self, start: int, data: object) -> None:
-        """Gives the stream bytes that were fetched for it."""
+        """Passes to the stream bytes that were fetched for it."""
         view = memoryview(data).cast("B")  # type: ignore[arg-type]
         self._pieces.append(_Piece(start, view))
         if self.run is not None:
@@ -141,7 +143,7 @@ class PlannedStream:
 
     @property
     def planned(self) -> list[Range]:
-        """(start, stop) pairs that are planned, relative to the stream."""
+        """The planned (start, stop) pairs, relative to the stream."""
         return self._plan
 
     @property
@@ -155,7 +157,7 @@ class PlannedStream:
         """
         if offset >= self.length:
             if offset > self.length:
-                raise CorruptFile(f"offset {offset} lies past the end of the stream ({self.length} bytes)")
+                raise CorruptFile(f"offset {offset} is past the end of the stream ({self.length} bytes)")
             return memoryview(b"")
         for piece in self._pieces:
             if piece.start <= offset < piece.stop:
@@ -171,7 +173,7 @@ class PlannedStream:
         return self._pieces[-1].data[offset - start :]
 
     def _arrived(self, offset: int) -> tuple[int, Any]:
-        """The piece that was requested ahead and its start, if it contains ``offset``. Otherwise the request is
+        """The piece that was requested ahead, and its start, if it contains ``offset``. Otherwise the request is
         dropped."""
         if self._coming is None or self._ahead is None:
             return offset, None
@@ -196,7 +198,7 @@ class PlannedStream:
             self._coming = (start, stop), future
 
     def close(self) -> None:
-        """Drops what was requested ahead."""
+        """Drops the pieces that were requested ahead."""
         if self._coming is not None and self._ahead is not None:
             (start, stop), future = self._coming
             self._coming = None
@@ -215,7 +217,7 @@ class PlannedStream:
         view = self._room[:length]
         run.allow(0, 0, room=self._room, at=0, held=0)  # if reading fails, the buffer has no bytes
         if not run.read(offset, view):
-            read_into(self._offset + offset, [view])  # tells what is wrong
+            read_into(self._offset + offset, [view])  # raises the error
         start, stop = next((one for one in self._plan if one[0] <= offset < one[1]), (0, 0))
         run.allow(start, stop, room=self._room, at=offset, held=length)
         return view
@@ -223,8 +225,8 @@ class PlannedStream:
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
         """Fills ``parts`` one after the other from ``offset``, without keeping the bytes.
 
-        Returns their size. Returns 0 if the storage does not support it, or if a piece already has the bytes. The bytes
-        must be in the stream.
+        Returns their size. Returns 0 if the storage does not support this, or if a piece already has the bytes. The
+        bytes must be in the stream.
         """
         size = sum(map(len, parts))
         if self._read_into is None or any(piece.stop >= offset + size for piece in self._pieces):
@@ -240,14 +242,14 @@ class PlannedStream:
             if start <= offset < stop:
                 end = min(stop, offset + self._read_ahead)
                 break
-        else:  # A run or a chunk that reaches past what was planned.
+        else:  # A run or a chunk that reaches beyond the plan.
             end = min(self.length, offset + (self._chunk_bytes(offset) if self._framed else self._demand))
         later = [piece.start for piece in self._pieces if piece.start > offset]
         return min([end, *later])
 
     def _chunk_bytes(self, offset: int) -> int:
-        """Bytes of the chunk whose header is at ``offset``, including the header: 3 bytes, twice the length and a
-        flag."""
+        """The bytes of the chunk whose header is at ``offset``. They include the header, which has 3 bytes with twice
+        the length and a flag."""
         if self.length - offset < CHUNK_HEADER:
             return CHUNK_HEADER
         header: Any = bytearray(CHUNK_HEADER)
@@ -291,9 +293,9 @@ class StripeBytes:
 
 
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
-    """What to fetch for all streams before decoding starts, so that this takes one round trip.
+    """The requests for all streams before decoding starts, so that this takes one round trip.
 
-    Everything is fetched if it fits ``budget`` bytes. Otherwise each stream gets an equal share of them.
+    Everything is fetched if it fits into ``budget`` bytes. Otherwise each stream gets an equal share of these bytes.
     """
     share = budget if sum(map(planned_bytes, streams)) <= budget else budget // len(streams)
     return [(stream, piece) for stream in streams for piece in stream.first_pieces(share)]

@@ -1,11 +1,11 @@
-"""Timestamps: turns seconds and coded nanoseconds into instants or local times, and these into Arrow's units.
+"""Timestamps: turns seconds and coded nanoseconds into instants or local times, and then into Arrow's units.
 
     sec = DATA + start of 2015 in the writer's zone
     z = SECONDARY & 7; n = SECONDARY >> 3 (arithmetic); z != 0: n *= 10 ** (z + 1)
     sec < 0 and n > 999999: sec -= 1        (the Java writer truncates milliseconds: ORC-306, ORC-346, ORC-763)
     wall = sec + offset of the writer's zone at sec                            (after the -1: ORC-2151)
 
-pyarrow's writer stores negative nanoseconds before 1970; they count back from the second.
+pyarrow's writer stores negative nanoseconds before 1970. They count backwards from the second.
 """
 
 import os
@@ -14,7 +14,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64
 from libc.string cimport memcpy
 
 from orcidx.errors import CorruptFile, ValueOutOfRange
-from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C below calls its C
+from orcidx.orc.int128 cimport store_words  # no-cython-lint: the C code below calls its C function
 from orcidx.orc.int_rle cimport BLOCK, IntRle
 from orcidx.orc.kept_rows cimport check_mask, keep_block
 from orcidx.orc.streaming_store cimport STREAMING_BYTES, fence_stores, store_streaming
@@ -25,12 +25,13 @@ cdef extern from *:
     #include <string.h>
 
     #define ORCIDX_SECOND 1000000000ll
-    #define ORCIDX_LATEST ((int64_t)1 << 61)  /* seconds: 70 thousand million years, far from any overflow below */
+    #define ORCIDX_LATEST ((int64_t)1 << 61)  /* seconds: 70 thousand million years, so that nothing below overflows */
 
     static const int64_t orcidx_zeros[8] = {1, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-    /* Stored numbers to seconds since 1970 (UTC) and nanoseconds 0..999999999, in place. Returns 1 when nanoseconds are
-       no fraction of a second, 2 when seconds are out of all reason; *earliest: no second is less. No branches. */
+    /* Turns stored numbers into seconds since 1970 (UTC) and nanoseconds 0..999999999, in place. Returns 1 if
+       nanoseconds are not a fraction of a second, and 2 if seconds are beyond ORCIDX_LATEST. *earliest becomes a
+       lower bound of the seconds. The code has no branches. */
     static int orcidx_decode_times(int64_t* seconds, int64_t* nanos, int64_t count, int64_t start, int64_t* earliest) {
         uint64_t bad_nanos = 0, bad_seconds = 0;
         uint64_t any_nanos = 0, any_second = 0;
@@ -39,7 +40,7 @@ cdef extern from *:
             any_nanos |= (uint64_t)nanos[i];
             any_second |= (uint64_t)seconds[i] + (uint64_t)start;
         }
-        if (!(any_second >> 60) && !(any_nanos >> 33)) {  /* since 1970, as nearly all are: little to look at */
+        if (!(any_second >> 60) && !(any_nanos >> 33)) {  /* nearly all values are since 1970 and need few checks */
             *earliest = 0;
             for (i = 0; i < count; i++) seconds[i] += start;
             for (i = 0; i < count && any_nanos; i++) {
@@ -78,8 +79,8 @@ cdef extern from *:
             out[i] = (int64_t)((uint64_t)seconds[i] * 1000000 + (uint64_t)((uint32_t)nanos[i] / 1000));
     }
 
-    /* Any unit, with a check: the index of the first value that does not fit 64 bits, or -1. A second beyond the last
-       that fits shows by the sign, which it then does not have. */
+    /* Converts to any unit, with a check. Returns the index of the first value that does not fit into 64 bits, or
+       -1. If a second is beyond the last one that fits, its difference has the wrong sign. */
     static int64_t orcidx_whole_units(const int64_t* seconds, const int64_t* nanos, int64_t count, int64_t per_second,
                                       int64_t* out) {
         int64_t i, divisor = ORCIDX_SECOND / per_second, most = INT64_MAX / per_second, least = -most - 1;
@@ -123,9 +124,9 @@ cdef extern from *:
 # ORCIDX_SIMD=none uses only portable code, for tests and comparisons
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
-_BEYOND = "a date lies millions of years away, beyond the 32 bits of days that date32 has"
+_BEYOND = "a date is millions of years away, beyond the 32 bits of days of date32"
 
-cdef int64_t FOUR_CENTURIES = 12622780800       # seconds: the Gregorian calendar, and so every rule, repeats
+cdef int64_t FOUR_CENTURIES = 12622780800       # seconds after which the Gregorian calendar, and so every rule, repeats
 
 
 cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64_t count) except -1:
@@ -135,11 +136,12 @@ cdef int check_pairs(const int64_t[::1] seconds, const int64_t[::1] nanos, int64
 
 
 def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, int32_t first, *, bint streaming=False):
-    """Reads ``count`` dates to ``out``; returns whether one of them is before ``first``. ``streaming``: they are not
+    """Reads ``count`` dates to ``out``. Returns whether one of them is before ``first``. ``streaming``: they are not
     read soon.
 
-    Raises ``ValueOutOfRange`` for days beyond 32 bits: they would come out as other dates, which bloom filters of ORC
-    C++ deny, since those have the days as they were given, where its statistics have them cut.
+    Raises ``ValueOutOfRange`` for days beyond 32 bits. Otherwise they would be read as other dates. Bloom filters of
+    ORC C++ would exclude these, because they have the days as ORC C++ received them, but its statistics have the
+    truncated days.
     """
     cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0
@@ -166,14 +168,14 @@ def read_days(IntRle days not None, int32_t[::1] out not None, int64_t count, in
 
 def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_t[::1] mask not None, int64_t count,
                    int32_t first):
-    """``read_days`` of a date for each byte of ``mask``, of which ``out`` gets the ``count`` that it keeps; it has room
-    for one more. All dates are looked at."""
+    """``read_days`` with a date for each byte of ``mask``. Writes the ``count`` kept dates to ``out``, which must have
+    room for one more. All dates are checked."""
     cdef int32_t block[BLOCK]
     cdef int64_t i, step, done = 0, kept = 0, rows = mask.shape[0]
     cdef int32_t before = 0
     check_mask(mask, count)
     if count >= out.shape[0]:
-        raise ValueError("room for one more than are kept")
+        raise ValueError("there must be room for one value more than are kept")
     days.wrapped = False
     with nogil:
         while done < rows:
@@ -190,8 +192,9 @@ def read_kept_days(IntRle days not None, int32_t[::1] out not None, const uint8_
 def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t count, int64_t start):
     """Turns ``count`` (at least 1) pairs of stored numbers into seconds since 1970 and nanoseconds 0..999999999.
 
-    In place. ``start``: what DATA counts from, in seconds since 1970. Returns a bound: no second is less. Raises
-    ``CorruptFile`` for nanoseconds that are no fraction of a second, and for seconds beyond 2**61.
+    The conversion is in place. ``start``: the time from which DATA counts, in seconds since 1970. Returns a lower bound
+    of the seconds. Raises ``CorruptFile`` for nanoseconds that are not a fraction of a second, and for seconds beyond
+    2**61.
     """
     cdef int64_t earliest = 0
     cdef int status
@@ -199,9 +202,9 @@ def decode(int64_t[::1] seconds not None, int64_t[::1] nanos not None, int64_t c
     with nogil:
         status = decode_times(&seconds[0], &nanos[0], count, start, &earliest)
     if status == 1:
-        raise CorruptFile("nanoseconds that are not within a second", stream="SECONDARY")
+        raise CorruptFile("nanoseconds are not within a second", stream="SECONDARY")
     if status == 2:
-        raise CorruptFile("a timestamp lies more than 2**61 seconds from 2015", stream="DATA")
+        raise CorruptFile("a timestamp is more than 2**61 seconds from 2015", stream="DATA")
     return earliest
 
 
@@ -210,15 +213,14 @@ def to_wall_clock(int64_t[::1] seconds not None, int64_t count, *, const int64_t
                   int64_t hint_seconds, int64_t repeats_from):
     """Adds the zone's offset to each of ``count`` instants, in place.
 
-    ``transitions``: instants at which the offset changes, ascending; ``offsets`` (one more): seconds east of UTC
-    before, between and after them. ``hints[i]``: how many transitions lie at or before ``hints_from`` plus ``i`` times
-    ``hint_seconds``. Instants from ``repeats_from`` on look their offset up a
-    multiple of 400 years earlier.
+    ``transitions``: instants at which the offset changes, ascending. ``offsets`` (one more): seconds east of UTC
+    before, between and after them. ``hints[i]``: how many transitions are at or before ``hints_from`` plus ``i`` times
+    ``hint_seconds``. For instants from ``repeats_from`` on, the offset is looked up a multiple of 400 years earlier.
     """
     cdef int64_t n = transitions.shape[0], hinted = hints.shape[0]
     cdef int64_t i, at, number, low = 1, high = 0, offset = 0
     if offsets.shape[0] != n + 1 or hint_seconds < 1 or hinted < 1:
-        raise ValueError("a zone has one offset more than transitions, and hints")
+        raise ValueError("a zone must have one offset more than transitions, and hints")
     if not 0 <= count <= seconds.shape[0]:
         raise ValueError("too few values")
     with nogil:
@@ -240,9 +242,9 @@ def to_wall_clock(int64_t[::1] seconds not None, int64_t count, *, const int64_t
 
 def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not None, int64_t count,
             int64_t per_second, int64_t[::1] out not None):
-    """Converts seconds (as ``decode`` leaves them) and nanoseconds to units of ``1 / per_second`` s, rounded down.
+    """Converts seconds (as ``decode`` returns them) and nanoseconds to units of ``1 / per_second`` s, rounded down.
 
-    Returns the index of the first value that does not fit 64 bits, or -1.
+    Returns the index of the first value that does not fit into 64 bits, or -1.
     """
     cdef int64_t i, bound, bad = -1
     cdef uint64_t outside = 0
@@ -254,7 +256,7 @@ def combine(const int64_t[::1] seconds not None, const int64_t[::1] nanos not No
         if per_second >= 1000000:
             for i in range(count):
                 outside |= <uint64_t> (bound - seconds[i]) | <uint64_t> (bound + seconds[i])
-            outside >>= 63                      # the sign: set of a second out of bounds
+            outside >>= 63                      # the sign, which is set if a second is out of bounds
         if per_second < 1000000 or outside:
             bad = whole_units(&seconds[0], &nanos[0], count, per_second, &out[0])
         elif per_second == 1000000:

@@ -1,9 +1,9 @@
 """The writer's time zone as tables: the instants at which its offset from UTC changes, and the new offsets.
 
 Names may be IANA names (also "US/Pacific", "EST", "PST8PDT"), Java's three-letter ids, and fixed offsets such as
-"GMT+08:00". The rules come from TZif files (RFC 9636): those of the system or, if there are none, those of the
-``tzdata`` package. Before the first transition a zone has its first standard time. After the last one the file's POSIX
-rule applies. The rule is expanded for 400 years, after which the calendar, and so the rule, repeats.
+"GMT+08:00". The rules come from TZif files (RFC 9636) of the system or, if there are none, of the ``tzdata`` package.
+Before the first transition a zone has its first standard time. After the last transition the file's POSIX rule applies.
+The rule is expanded for 400 years, after which the calendar, and so the rule, repeats.
 """
 
 from __future__ import annotations
@@ -50,14 +50,16 @@ FOUR_CENTURIES = 146097 * DAY_SECONDS
 HINTS_FROM = -(1 << 32)
 """1833-11-24 in seconds since 1970. No zone has a change before it, except markers for the beginning of time."""
 HINT_SECONDS = 1 << 23
-"""97 days. Few transitions are between two hints."""
+"""97 days. There are few transitions between two hints."""
 
 CALM_FROM, CALM_UNTIL = 2 * DAY_SECONDS, 2_114_208_000
 """1970-01-03 and 2036-12-30 in seconds since 1970. They are two days inside the years in which tables of time zones
-agree, except for what ``Zone.shifts`` allows. Before 1970 the tables are guesses; from 2037 on Java uses a rule."""
+agree, except for the differences in ``Zone.shifts``. The tables before 1970 are guesses. From 2037 on Java uses a
+rule."""
 
 _NAME = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
-"""The most letters of a part of a name. Today no part has more than 20, and file systems fail at 256."""
+"""A pattern for names of zones. A part of a name has at most 32 letters. Today no part has more than 20, and file
+systems fail at 256."""
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
 # java.time.ZoneId.SHORT_IDS: the names that older JVMs wrote for these zones.
@@ -94,8 +96,8 @@ _UTC = frozenset({"UTC", "GMT", "UT", "Z", "Zulu", "Etc/UTC", "Etc/GMT", "GMT0",
 @dataclass(frozen=True, eq=False)
 class Zone:
     """``transitions``: instants in seconds since 1970, ascending. ``offsets``: seconds east of UTC before, between and
-    after them (one more). From ``repeats_from`` on everything repeats every 400 years. ``mean_time``: the offset of the
-    local mean time before the first transition, which is not in ``offsets``."""
+    after the transitions (one more). From ``repeats_from`` on everything repeats every 400 years. ``mean_time``: the
+    offset of the local mean time before the first transition. It is not in ``offsets``."""
 
     name: str
     transitions: Int64s
@@ -109,13 +111,14 @@ class Zone:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the zone's offset has never changed, so that all tables of it agree."""
+        """Whether the zone's offset has never changed, so that all time zone tables agree."""
         return not len(self.transitions)
 
     @cached_property
     def shifts(self) -> tuple[int, ...]:
         """By how many seconds the local time in another table of this zone may differ between ``CALM_FROM`` and
-        ``CALM_UNTIL``: each difference between offsets that the zone had then, and an hour (decision 0020)."""
+        ``CALM_UNTIL``. These are the differences between the offsets that the zone had then, and an hour (decision
+        0020)."""
         if self.is_fixed:
             return (0,)
         first, last = np.searchsorted(self.transitions, [CALM_FROM, CALM_UNTIL], "right")
@@ -129,7 +132,7 @@ class Zone:
     @cached_property
     def hints(self) -> npt.NDArray[np.int32]:
         """How many transitions are at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``, up to the last
-        one."""
+        transition."""
         last = max(HINTS_FROM, int(self.transitions[-1])) if len(self.transitions) else HINTS_FROM
         grid = np.arange(HINTS_FROM, last + HINT_SECONDS + 1, HINT_SECONDS)
         return np.searchsorted(self.transitions, grid, "right").astype(np.int32)
@@ -147,8 +150,8 @@ class Zone:
         return np.where((places == 0) & bool(len(self.transitions)), self.mean_time, self.offsets[places])
 
     def instants_of(self, walls: Int64s, near: Int64s) -> Int64s:
-        """The instants that have the local times ``walls``. ``near``: instants close to them, from which they are
-        found.
+        """The instants that have the local times ``walls``. ``near``: instants close to them, from which the search
+        starts.
 
         For an hour that occurs twice or never, the result is that of ORC Java when it moves timestamps between zones
         (SerializationUtils.convertBetweenTimezones).
@@ -179,8 +182,8 @@ def fixed_zone(name: str, offset: int) -> Zone:
 
 @lru_cache(maxsize=64)
 def load_zone(name: str) -> Zone:
-    """The zone of this name. Raises ``Unsupported`` for an unknown name; the message gives the option for another
-    one."""
+    """The zone of this name. Raises ``Unsupported`` for an unknown name. The message names the option with which
+    another zone can be given."""
     if name in _UTC:
         return fixed_zone(name, 0)
     if (fixed := _FIXED.fullmatch(name)) is not None:
@@ -193,14 +196,14 @@ def load_zone(name: str) -> Zone:
             return _parse(name, data)
     shown = name if len(name) <= 64 else name[:64] + "..."
     if _tzif("Europe/Paris") is None:
-        raise Unsupported(f"{shown!r}: no data of time zones is installed here: python -m pip install tzdata")
-    # newer Debians have names such as US/Pacific in a package of their own
+        raise Unsupported(f"{shown!r}: no time zone data is installed here: python -m pip install tzdata")
+    # Newer Debian versions have names such as US/Pacific in a separate package.
     old = ", or get old names with python -m pip install tzdata" if find_spec("tzdata") is None else ""
     raise Unsupported(f"the writer's time zone {shown!r} is unknown here; name one with the option timezone={old}")
 
 
 def clock_zone(options: ValueOptions) -> Zone | None:
-    """The zone of the option ``wall_clock_zone``; raises ``InvalidQuery`` for an unknown one."""
+    """The zone of the option ``wall_clock_zone``. Raises ``InvalidQuery`` for an unknown zone."""
     if options.wall_clock_zone is None:
         return None
     try:
@@ -210,7 +213,8 @@ def clock_zone(options: ValueOptions) -> Zone | None:
 
 
 def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
-    """The zone in which timestamps are read: that of the option, else the writer's. None if the file names none."""
+    """The zone in which timestamps are read: that of the option, otherwise the writer's. None if the file names no
+    zone."""
     if option is not None:
         try:
             return load_zone(option)
@@ -221,7 +225,7 @@ def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
 
 def zone_of_statistics(writer: str | None) -> Zone | None:
     """The zone whose table the writer of a stripe used for the local times in its statistics and filters. UTC if the
-    stripe names none, None for an unknown zone."""
+    stripe names no zone. None for an unknown zone."""
     try:
         return load_zone(writer or "UTC")
     except Unsupported:
@@ -243,7 +247,7 @@ def _tzif(name: str) -> bytes | None:
 
 
 def _parse(name: str, data: bytes) -> Zone:
-    """A TZif file of version 2 or later: its 64-bit block and its footer."""
+    """Parses a TZif file of version 2 or later: its 64-bit block and its footer."""
     try:
         first = struct.unpack_from(">20x6l", data)
         start = 44 + _block_size(first, 4)
@@ -266,7 +270,8 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
     raw = [struct.unpack_from(">lBB", data, type_start + 6 * kind) for kind in range(types)]
     offset_of = np.array([offset for offset, _, _ in raw], np.int64)
     footer = data[start + _block_size(counts, 8) :].strip(b"\n").decode("ascii")
-    # Before the first transition: the first standard time, not the local mean time before it, as ORC C++ and Java do.
+    # Before the first transition the first standard time applies, not the local mean time before it. ORC C++ and Java
+    # do the same.
     ancient = next((kind for kind in kinds.tolist() if not raw[kind][1]), 0)
     offsets = np.concatenate(([offset_of[ancient]], offset_of[kinds]))
     rule = _parse_rule(footer) if footer else None
@@ -286,15 +291,15 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
 
 @dataclass(frozen=True)
 class _Rule:
-    """A POSIX TZ rule. ``switches``: (day rule, seconds after midnight on the clock before the switch) into and out of
-    daylight saving time. None if the zone has none."""
+    """A POSIX TZ rule. ``switches``: (day rule, seconds after midnight on the clock before the switch), for the start
+    and the end of daylight saving time. None if the zone has no daylight saving time."""
 
     standard: int
     daylight: int
     switches: tuple[tuple[str, int], tuple[str, int]] | None
 
     def lay_out(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
-        """(instant, offset from then on), in ascending order."""
+        """Pairs (instant, offset from then on), in ascending order."""
         if self.switches is None:
             return [(_seconds(first_year, 1, 1) - DAY_SECONDS, self.standard)]
         (begin, begin_time), (end, end_time) = self.switches

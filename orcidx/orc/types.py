@@ -35,7 +35,7 @@ UNNAMED = ""
 """The name of the only column of a file whose top-level type is not a struct."""
 
 MOST_VARIANTS = 127
-"""Arrow keeps type ids in a signed byte."""
+"""Arrow stores type ids in a signed byte."""
 
 LARGEST_PRECISION = 38
 
@@ -50,7 +50,7 @@ SIZED_TYPE = "orc.type"
 """The field metadata with char(n) or varchar(n) for a string column. The writer uses it."""
 
 LONGEST_SIZED = 65535
-"""Characters of the longest char and varchar."""
+"""The number of characters of the longest char and varchar."""
 
 Path = tuple[str, ...]
 
@@ -85,8 +85,9 @@ _PLAIN_NAME = re.compile(r"[a-zA-Z0-9_]+\Z")
 class OrcType:
     """One column of the tree. ``id`` is the column id in the file, also in a projected tree.
 
-    ``names``: of struct fields, in the order of ``children``; ("item",) of a list, ("key", "value") of a map, the
-    variant's number as text in a union. ``path``: names from the root. ``max_length``: in characters.
+    ``names``: the names of struct fields, in the order of ``children``. A list has ("item",), and a map has ("key",
+    "value"). In a union they are the numbers of the variants as text. ``path``: names from the root. ``max_length``: in
+    characters.
     """
 
     id: int
@@ -102,7 +103,7 @@ class OrcType:
     edge_algorithm: int | None = None
 
     def child(self, place: int) -> OrcType:
-        """One of ``children``. In a wide struct only this one is created."""
+        """One of ``children``. A wide struct creates only this child."""
         return self.children[place]
 
     def walk(self) -> Iterator[OrcType]:
@@ -118,15 +119,15 @@ class OrcType:
 
     @cached_property
     def repeated_ids(self) -> frozenset[int]:
-        """The column ids below a list, map or union, whose numbers of rows differ from the file's."""
+        """The column ids below a list, map or union. Their numbers of rows differ from the file's."""
         if self.kind in _REPEATING:
             return self.ids - {self.id}
         return frozenset[int]().union(*(child.repeated_ids for child in self.children))
 
     @cached_property
     def places(self) -> dict[str, Sequence[int]]:
-        """The indexes in ``children`` of each name. A name may repeat."""
-        # zip makes the dict without a loop in Python over the children, of which there may be many
+        """The indexes in ``children`` of each name. A name may occur several times."""
+        # zip makes the dict without a Python loop over the children, of which there may be many.
         found: dict[str, Sequence[int]] = dict(zip(self.names, zip(range(len(self.names)))))
         if len(found) == len(self.names):
             return found
@@ -167,15 +168,15 @@ WIDE_COLUMNS = 64
 
 
 class _WideType(OrcType):
-    """A struct of many columns, of which usually few are requested. ``child`` creates one. After all of them are
-    created, this is an ``OrcType`` like any other."""
+    """A struct of many columns, of which usually few are requested. ``child`` creates one column. After all columns
+    were created, this is an ``OrcType`` like any other."""
 
     records: Sequence[TypeRecord]
 
     @property
     def children(self) -> tuple[OrcType, ...]:
         records = self.__dict__.get("records")
-        if records is not None:  # otherwise another thread has made them in the meantime
+        if records is not None:  # otherwise another thread has created them meanwhile
             made = _build_children(records, records[self.id], self.names, self.path)
             object.__setattr__(self, "children", tuple(made))
         found: tuple[OrcType, ...] = self.__dict__["children"]
@@ -210,7 +211,7 @@ class _WideType(OrcType):
 
 
 def build_tree(records: Sequence[TypeRecord]) -> OrcType:
-    """The tree of a footer's type list. ``read_tail`` has checked that the list is a tree in pre-order."""
+    """The tree of a footer's list of types. ``read_tail`` has checked that the list is a tree in pre-order."""
     return _build(records, 0, ())
 
 
@@ -222,7 +223,7 @@ def _build(records: Sequence[TypeRecord], column: int, path: Path) -> OrcType:
         node.__dict__["children"] = tuple(_build_children(records, record, names, path)) if names else ()
     else:
         node.__dict__["records"] = records
-    node.__dict__.update(  # a frozen dataclass sets each field by itself: 3 ms for 1,000 columns
+    node.__dict__.update(  # a frozen dataclass sets each field separately, which takes 3 ms for 1,000 columns
         id=column,
         kind=record.kind,
         names=names,
@@ -238,12 +239,12 @@ def _build(records: Sequence[TypeRecord], column: int, path: Path) -> OrcType:
 
 
 _NOTHING_MORE = tuple(TypeRecord._field_defaults.values())
-"""A type record without its kind, for types that are described by their kind alone."""
+"""A type record without its kind. It is compared with types that have nothing but a kind."""
 
 
 def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Path, path: Path) -> list[OrcType]:
-    """The children of a type. Most columns of a wide file are described by their kind alone. Such a column is created
-    here directly: a call and a comparison for each took half of the time of opening a file for the first time (decision
+    """The children of a type. Most columns of a wide file have nothing but a kind. Such a column is created directly
+    here. A call and a comparison for each column took half of the time of opening a file for the first time (decision
     0055)."""
     new, put = object.__new__, object.__setattr__
     plain: dict[int, TypeKind] = {}  # by the record's identity, because equal records are one object
@@ -256,7 +257,7 @@ def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Pa
         if kind is None:
             made.append(_build(records, child, (*path, name)))
             continue
-        node = new(OrcType)  # its other fields have the defaults of the class
+        node = new(OrcType)  # other fields have the defaults of the class
         put(node, "__dict__", {"id": child, "kind": kind, "path": (*path, name)})
         made.append(node)
     return made
@@ -290,7 +291,7 @@ _ROW_BYTES: dict[TypeKind, float] = {
 
 
 def row_bytes(node: OrcType) -> float | None:
-    """The bytes of a row of the column in Arrow, without its null bit. None if this depends on the values."""
+    """The bytes that a row of the column takes in Arrow, without its null bit. None if they depend on the values."""
     if node.kind is not TypeKind.STRUCT:
         return _ROW_BYTES.get(node.kind)
     below = [row_bytes(child) for child in node.children]
@@ -298,7 +299,7 @@ def row_bytes(node: OrcType) -> float | None:
 
 
 def arrow_schema(root: OrcType, options: ValueOptions, *, dictionaries: Collection[int] = ()) -> pa.Schema:
-    """The Arrow schema of a (projected) tree; see ``arrow_type``."""
+    """The Arrow schema of a (projected) tree. See ``arrow_type``."""
     if root.kind is not TypeKind.STRUCT:
         return pa.schema([arrow_field(UNNAMED, root, arrow_type(root, options, dictionaries=dictionaries))])
     return pa.schema(
@@ -310,9 +311,9 @@ def arrow_schema(root: OrcType, options: ValueOptions, *, dictionaries: Collecti
 
 
 def arrow_field(name: str, node: OrcType, kind: pa.DataType, *, nullable: bool = True) -> pa.Field:
-    """A field for a column, which carries the column's attributes as metadata, as pyarrow's own ORC reader has it, and
-    the length of char and varchar: so that what is read is written again as it was. Metadata named ``ARROW:`` means
-    something to Arrow itself (a type that the values do not have in ORC), and is left out."""
+    """The field of a column. Its metadata are the column's attributes, as in pyarrow's ORC reader, and the length of
+    char and varchar. So data that is read and written again keeps them. Metadata named ``ARROW:`` is left out, because
+    it has a meaning in Arrow (a type that the values do not have in ORC)."""
     if not node.attributes and node.kind not in _SIZED:
         return pa.field(name, kind, nullable)
     metadata = {key: value for key, value in node.attributes if not key.startswith(("ARROW:", SIZED_TYPE))}
@@ -327,10 +328,10 @@ _SIZED = frozenset({TypeKind.CHAR, TypeKind.VARCHAR})
 def arrow_type(node: OrcType, options: ValueOptions, *, dictionaries: Collection[int] = ()) -> pa.DataType:
     """The Arrow type in which a column is read.
 
-    ``dictionaries``: ids of the string columns whose every stripe is dictionary-encoded; only the stripe footers tell.
-    They come as dictionaries of int32 indexes when ``options.strings`` asks for that. Unions are sparse, as pyarrow's
-    own ORC reader hands them out. Raises ``CorruptFile`` for impossible decimals, ``Unsupported`` for a union with more
-    variants than Arrow has type ids.
+    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. Only the stripe footers
+    give this. If ``options.strings`` requests it, these columns are read as dictionaries of int32 indexes. Unions are
+    sparse, as in pyarrow's ORC reader. Raises ``CorruptFile`` for impossible decimals, and ``Unsupported`` for a union
+    with more variants than Arrow has type ids.
     """
     if node.kind in _SIMPLE:
         return _SIMPLE[node.kind]
@@ -353,13 +354,13 @@ def arrow_type(node: OrcType, options: ValueOptions, *, dictionaries: Collection
         return map_type(node, children)
     if len(children) > MOST_VARIANTS:
         raise Unsupported(
-            f"a union of {len(children)} variants: Arrow has type ids for {MOST_VARIANTS}", column=node.dotted
+            f"a union has {len(children)} variants, but Arrow has type ids only for {MOST_VARIANTS}", column=node.dotted
         )
     return union_type(node, children)
 
 
 def struct_type(node: OrcType, children: Sequence[pa.DataType]) -> pa.DataType:
-    """The Arrow type of a STRUCT column whose children read as these."""
+    """The Arrow type of a STRUCT column whose children have these types."""
     return pa.struct([arrow_field(*one) for one in zip(node.names, node.children, children)])
 
 
@@ -395,12 +396,13 @@ _SIMPLE = {
 
 
 def reads_as_timestamp(node: OrcType, options: ValueOptions) -> bool:
-    """Whether a bigint holds microseconds of a zone-less timestamp, as Spark writes TIMESTAMP_NTZ."""
+    """Whether a bigint has microseconds of a timestamp without a zone, as Spark writes TIMESTAMP_NTZ."""
     return options.timestamp_ntz and node.kind is TypeKind.LONG and node.attribute(SPARK_TYPE) == "timestamp_ntz"
 
 
 def decimal_digits(node: OrcType, options: ValueOptions) -> tuple[int, int]:
-    """Precision and scale in which a decimal column is read. Raises ``CorruptFile`` for impossible ones."""
+    """Precision and scale in which a decimal column is read. Raises ``CorruptFile`` for an impossible precision or
+    scale."""
     if node.precision == 0:
         return options.decimal_zero_precision
     if node.precision > LARGEST_PRECISION or node.scale > node.precision:

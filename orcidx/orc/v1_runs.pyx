@@ -1,11 +1,12 @@
-"""Whole runs of version 1 in a row (the format: ``int_runs``).
+"""Decodes several whole runs of version 1 in a row. ``int_runs`` describes the format.
 
-Varints are found 64 bytes at a time, one bit for each byte that ends one. With AVX2 those bits choose: sixteen values
-of a byte each are widened as they are; up to eight of one or two bytes are brought to their lanes by a byte shuffle
-from a table; any others are loaded four at a time from where the bits say that they start, and their groups of seven
-bits joined by two multiplications. None waits for the value before, only for the bits: 0.5 ns a value of one byte, 1.1
-of two and 3.3 where literals of three and four bytes alternate with runs of three (0.8, 1.2 and 3.6 with shuffles for
-each width, 6 varint by varint; a shared machine).
+Varints are found 64 bytes at a time, with one bit for each byte that ends a varint. With AVX2 these bits select the
+method. Sixteen values of one byte each are only widened. Up to eight values of one or two bytes are moved to their
+lanes by a byte shuffle from a table. Other values are loaded four at a time from the positions that the bits give, and
+two multiplications join their groups of seven bits. No value waits for the previous value, only for the bits. This
+takes 0.5 ns a value of one byte, 1.1 ns a value of two bytes, and 3.3 ns a value if literals of three and four bytes
+alternate with runs of three. With shuffles for each width it takes 0.8, 1.2 and 3.6 ns, and varint by varint 6 ns (on a
+shared machine).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -17,7 +18,7 @@ cdef extern from *:
     #if defined(__SSE2__) || defined(_M_X64)
     #include <emmintrin.h>
     #define ORCIDX_ENDS16(p) (uint64_t)(uint16_t)~_mm_movemask_epi8(_mm_loadu_si128((const __m128i*)(p)))
-    /* A bit for each of 64 bytes: whether it is the last of a varint. */
+    /* Sets a bit for each of 64 bytes that is the last byte of a varint. */
     ORCIDX_INLINE uint64_t orcidx_varint_ends(const uint8_t* p) {
         return ORCIDX_ENDS16(p) | ORCIDX_ENDS16(p + 16) << 16 | ORCIDX_ENDS16(p + 32) << 32
             | ORCIDX_ENDS16(p + 48) << 48;
@@ -32,7 +33,7 @@ cdef extern from *:
     }
     #endif
 
-    /* The varint of size bytes (at most 10) at p. */
+    /* Reads the varint of size bytes (at most 10) at p. */
     ORCIDX_INLINE uint64_t orcidx_varint(const uint8_t* p, int size) {
         uint64_t word = orcidx_load_little(p), v;
         if (size <= 4) {
@@ -50,7 +51,8 @@ cdef extern from *:
 
     #define ORCIDX_SIGNED(v) (zigzag ? (v) >> 1 ^ (0 - ((v) & 1)) : (v))
 
-    /* The literals of a run, left in number: how many bytes they take, or 0 where they do not lie whole before end. */
+    /* Decodes the literals of a run, whose number is in `number`. Returns how many bytes they take, or 0 if they do
+       not all end before end. */
     #define ORCIDX_V1_ONE_BY_ONE(NAME, T, WIDE) \\
     ORCIDX_INLINE int64_t NAME(const uint8_t* start, const uint8_t* end, T* out, int left, int zigzag) { \\
         const uint8_t* p = start; \\
@@ -78,7 +80,7 @@ cdef extern from *:
     }
     ORCIDX_V1_ONE_BY_ONE(orcidx_literals64, uint64_t, 1)
     ORCIDX_V1_ONE_BY_ONE(orcidx_literals32, uint32_t, 0)
-    /* value, value + step, ...: count of them, or up to 16 more. */
+    /* Stores value, value + step, ...: count values, or up to 16 more. */
     #define ORCIDX_V1_RAMP(NAME, T) \\
     ORCIDX_INLINE void NAME(T* out, T value, T step, int count) { \\
         int i; \\
@@ -91,8 +93,8 @@ cdef extern from *:
     #if defined(__x86_64__) && defined(__GNUC__)
     #include <immintrin.h>
     #define ORCIDX_V1_AVX2 __attribute__((target("avx2,bmi,popcnt,lzcnt")))
-    /* By which of eight bytes end a varint: where the bytes of values of one or two lie, in 16 bits each, and how many
-       bytes the first one to eight take. */
+    /* A table indexed by which of eight bytes end a varint. It has the positions of the bytes of values of one or
+       two bytes, in 16 bits each, and the number of bytes that the first one to eight values take. */
     typedef struct { uint8_t lanes[16], taken[8]; } orcidx_places;
     static orcidx_places orcidx_pairs[256];
     static const int64_t orcidx_first_lanes[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
@@ -111,13 +113,13 @@ cdef extern from *:
         }
     }
 
-    /* Sixteen values of a byte each. */
+    /* Decodes sixteen values of one byte each. */
     ORCIDX_V1_AVX2 ORCIDX_INLINE __m128i orcidx_bytes(const uint8_t* p, int zigzag) {
         __m128i v = _mm_loadu_si128((const __m128i*)p);
         return zigzag ? _mm_xor_si128(_mm_and_si128(_mm_srli_epi16(v, 1), _mm_set1_epi8(63)),
             _mm_sub_epi8(_mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi8(1)))) : v;
     }
-    /* Up to eight values of one or two bytes, in 16 bits each. */
+    /* Decodes up to eight values of one or two bytes, to 16 bits each. */
     ORCIDX_V1_AVX2 ORCIDX_INLINE __m128i orcidx_words(const uint8_t* p, const orcidx_places* places, int zigzag) {
         __m128i v = _mm_shuffle_epi8(
             _mm_loadl_epi64((const __m128i*)p), _mm_loadu_si128((const __m128i*)places->lanes));
@@ -126,7 +128,8 @@ cdef extern from *:
         return zigzag ? _mm_xor_si128(_mm_srli_epi16(v, 1), _mm_sub_epi16(
             _mm_setzero_si128(), _mm_and_si128(v, _mm_set1_epi16(1)))) : v;
     }
-    /* The varints of up to eight bytes at four places. Pairs of groups of seven bits become 14, then 28, then 56. */
+    /* Decodes the varints of up to eight bytes at four positions. Pairs of groups of 7 bits become 14 bits, then 28,
+       then 56. */
     ORCIDX_V1_AVX2 ORCIDX_INLINE __m256i orcidx_four_varints(const uint8_t* p, int second, int third, int fourth) {
         const __m256i high = _mm256_set1_epi8((char)128), halves = _mm256_set1_epi64x(0xffffffff);
         __m256i v = _mm256_setr_epi64x((long long)orcidx_load_little(p), (long long)orcidx_load_little(p + second),
@@ -188,8 +191,8 @@ cdef extern from *:
         for (i = 0; i < count; i += 8, v = _mm256_add_epi32(v, eight)) _mm256_storeu_si256((__m256i*)(out + i), v);
     }
 
-    /* As one by one; up to 15 values more may be stored. In `ends` and `longer` bit i is that of byte at + i: whether
-       it ends a varint, and whether neither it nor the next one does. */
+    /* Like the function that decodes one by one. Up to 15 values more may be stored. In `ends` bit i says whether
+       byte at + i ends a varint. In `longer` it says whether neither this byte nor the next byte ends one. */
     #define ORCIDX_V1_LITERALS(NAME, T, WIDE, SUFFIX) \\
     ORCIDX_V1_AVX2 ORCIDX_INLINE int64_t NAME( \\
             const uint8_t* start, const uint8_t* end, T* out, int left, int zigzag) { \\
@@ -209,10 +212,10 @@ cdef extern from *:
             } \\
             do { \\
                 uint64_t bytes = left < 16 ? ((uint64_t)1 << left) - 1 : 0xffff; \\
-                if ((ends & bytes) == bytes) {              /* a byte each */ \\
+                if ((ends & bytes) == bytes) {              /* one byte each */ \\
                     orcidx_put_bytes##SUFFIX(out, orcidx_bytes(p + at, zigzag)); \\
                     count = size = left < 16 ? left : 16; \\
-                } else if (!(longer & 127)) {               /* one or two */ \\
+                } else if (!(longer & 127)) {               /* one or two bytes */ \\
                     const orcidx_places* places = orcidx_pairs + (ends & 255); \\
                     orcidx_put_words##SUFFIX(out, orcidx_words(p + at, places, zigzag)); \\
                     count = __builtin_popcountll(ends & 255); \\
@@ -265,7 +268,7 @@ cdef extern from *:
         enum { zigzag = ZIGZAG }; \\
         const uint8_t* p = *at; \\
         T* stop = out + n; \\
-        while (end - p >= 2 && stop - out >= 144) {     /* the longest run, and 14 values more */ \\
+        while (end - p >= 2 && stop - out >= 144) {     /* space for the longest run and 14 values more */ \\
             uint64_t word, ends, v; \\
             int64_t size; \\
             int count; \\

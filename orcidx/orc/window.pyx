@@ -1,18 +1,19 @@
 """``Window``: the bytes of one stream, decompressed, always contiguous from ``p`` to ``end``.
 
-There are three classes, each based on the one before. ``StoredStream`` handles chunks and the pieces in which the
+There are three classes, each based on the previous one. ``StoredStream`` handles chunks and the pieces in which the
 storage gives bytes. ``PlainStream`` holds the decompressed bytes of one chunk, which are called the extent. ``Window``
-shows them as contiguous bytes, even across chunks and pieces. Decoders see only bytes. The memory looks like this::
+gives them to decoders as contiguous bytes, even across chunks and pieces. The memory looks like this::
 
       buffer                             a chunk, decompressed straight to its place
       | CARRY ............ [unread tail] | extent ....................... | SLACK |
                            p                                              end
 
-``refill`` moves the unread tail to just before the place of the next chunk, so that a run in both is contiguous again.
-Bytes that are stored uncompressed (codec NONE, and chunks stored as *original*) are read in place without a copy. Only
-the tail of a run in two chunks is copied, and the last ``SLACK`` bytes if no readable bytes follow them. ``take`` goes
-further. It decompresses a chunk that is wanted whole directly to its destination. If the source can do it, uncompressed
-bytes are read directly to there: all bytes with codec NONE, otherwise series of uncompressed chunks.
+``refill`` moves the unread tail to just before the next chunk, so that a run in both is contiguous. Bytes that are
+stored uncompressed (codec NONE, and chunks stored as *original*) are read in place without a copy. Only two parts are
+copied: the tail of a run in two chunks, and the last ``SLACK`` bytes if no readable bytes follow them. ``take`` also
+copies less. It decompresses a chunk that is wanted completely directly to its destination. If the source supports it,
+uncompressed bytes are also read directly to their destination: all bytes with codec NONE, otherwise series of
+uncompressed chunks.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -37,12 +38,12 @@ cdef class PlainStream(StoredStream):
         self.extent_length = self.extent_given = self.extent_direct = 0
 
     cdef void lose_piece(self) noexcept nogil:
-        if self.extent_direct >= 0:             # the present extent lies in it
+        if self.extent_direct >= 0:             # the current extent is in the buffer
             self.chunk_start = -1
             self.extent_length = self.extent_given = 0
 
     cdef int reserve(self, int64_t n) except -1 nogil:
-        # Makes room for n bytes after the carry; the contents of the carry stay.
+        # Makes room for n bytes after the first CARRY bytes, whose contents are kept.
         cdef uint8_t* memory
         if self.framed and n < self.block_size:
             n = self.block_size
@@ -62,13 +63,14 @@ cdef class PlainStream(StoredStream):
         return 0
 
     cdef int load_chunk(self) except -1 nogil:
-        # Makes the chunk at next_chunk the extent, nothing of it given yet. The unread tail must be in the carry.
+        # Makes the chunk at next_chunk the extent. None of it has been given to the decoder. The unread tail must be in
+        # the first CARRY bytes.
         cdef int64_t length, start = self.next_chunk + 3
         cdef bint original
         if not self.framed:
             self.fetch_piece(self.next_chunk)
             return self.load_piece()
-        self.chunk_start = -1  # until one is loaded, there is no extent to return to
+        self.chunk_start = -1  # until a chunk is loaded, there is no extent to go back to
         self.read_header(&length, &original)
         if length == 0:
             self.extent_length = self.extent_direct = 0
@@ -82,7 +84,7 @@ cdef class PlainStream(StoredStream):
         return 0
 
     cdef int load_piece(self) except -1 nogil:
-        # Codec NONE: the piece, from next_chunk on, is the extent.
+        # With codec NONE, the rest of the piece from next_chunk on becomes the extent.
         cdef int64_t skipped = self.next_chunk - self.piece.start
         self.extent = <const uint8_t*> self.piece.view.buf + skipped
         self.extent_length = self.piece.length - skipped
@@ -109,7 +111,7 @@ cdef class PlainStream(StoredStream):
 
     cdef int load_compressed(self, int64_t start, int64_t length) except -1 nogil:
         if self.counted == 0:
-            count_held(self, 0)                 # fails where the stripe's other windows hold too much already
+            count_held(self, 0)                 # fails if the other windows of the stripe already hold too many bytes
         self.reserve(0)
         self.extent_length = self.decompress(start, length, self.buffer + CARRY, self.block_size)
         self.extent = self.buffer + CARRY
@@ -122,11 +124,11 @@ cdef class PlainStream(StoredStream):
 cdef class Window(PlainStream):
     """Decompressed bytes of one stream.
 
-    ``source`` is a ``StreamSource`` (``length``, ``fetch(offset)``, and ``read_into(offset, parts)`` if it can fill
-    buffers, one after the other, from its storage, returning how many bytes it did); ``codec`` a ``Codec`` or ``None``;
-    ``block_size`` the file's compression block size (not looked at without a codec); ``name`` such as ``"PRESENT"``
-    goes into errors; ``limits`` is told what the buffer holds. For one thread at a time; it decompresses without the
-    GIL.
+    ``source`` is a ``StreamSource`` with ``length`` and ``fetch(offset)``. It also has ``read_into(offset, parts)`` if
+    it can fill buffers from its storage, one after the other; this returns the number of bytes. ``codec`` is a
+    ``Codec`` or ``None``. ``block_size`` is the file's compression block size, which is not used without a codec.
+    ``name``, such as ``"PRESENT"``, is in every error. ``limits`` gets the size of the buffer. A window is used by one
+    thread at a time, and decompresses without the GIL.
     """
 
     def __cinit__(self, source, codec, block_size, *, str name, limits=None):
@@ -135,8 +137,8 @@ cdef class Window(PlainStream):
 
     @property
     def offset(self) -> int:
-        """Bytes from the start of the stream as it is stored: up to the current chunk's header, or exact with codec
-        NONE."""
+        """Bytes from the start of the stored stream to the current chunk's header. With codec NONE, to the next
+        byte."""
         return self.place()
 
     def seek_start(self):
@@ -158,13 +160,14 @@ cdef class Window(PlainStream):
         self.seek_to(chunk, within)
 
     def seek_positions(self, positions):
-        """Takes the numbers of a byte stream from a ``PositionIterator`` (two, or one with codec NONE) and seeks."""
+        """Takes the position of a byte stream from a ``PositionIterator`` (two numbers, or one with codec NONE), and
+        seeks."""
         chunk = positions.take()
         self.seek(chunk, positions.take() if self.framed else 0)
 
     def read_into(self, uint8_t[::1] out not None, n=None):
-        """Exactly ``n`` bytes (by default as many as ``out`` holds) into ``out``. ``CorruptFile`` if there are
-        fewer."""
+        """Reads exactly ``n`` bytes (by default as many as ``out`` holds) into ``out``. Raises ``CorruptFile`` if there
+        are fewer."""
         cdef int64_t count = out.shape[0] if n is None else n
         if not 0 <= count <= out.shape[0]:
             raise ValueError(f"{count} bytes do not fit into {out.shape[0]}")
@@ -173,7 +176,7 @@ cdef class Window(PlainStream):
                 self.take(&out[0], count)
 
     def skip(self, n):
-        """Skips exactly ``n`` bytes; raises ``CorruptFile`` if there are fewer."""
+        """Skips exactly ``n`` bytes. Raises ``CorruptFile`` if there are fewer."""
         if n < 0:
             raise ValueError("cannot skip backwards")
         if n >> 62:
@@ -202,10 +205,10 @@ cdef class Window(PlainStream):
             if self.next_chunk == self.length:
                 return 0
             self.load_chunk()
-            area = self.buffer + CARRY          # a long stored chunk may have moved the memory, with the tail in it
+            area = self.buffer + CARRY          # a long stored chunk may have moved the memory together with the tail
             self.p = area - tail
             self.end = area
-        if self.extent_direct < 0:              # in the buffer; after a skip there is no unread tail
+        if self.extent_direct < 0:              # the extent is in the buffer; after a skip there is no unread tail
             self.p = area + self.extent_given - tail
             self.end = area + self.extent_length
             self.extent_given = self.extent_length
@@ -220,7 +223,7 @@ cdef class Window(PlainStream):
         return 1
 
     cdef bint give(self, int64_t tail) noexcept nogil:
-        # Shows more of an extent in the piece without copying, when the unread tail is in the piece too.
+        # Gives the decoder more of an extent in the piece without copying, if the unread tail is in the piece, too.
         if tail > self.extent_given or self.extent_given >= self.extent_direct:
             return False
         self.p = self.extent + self.extent_given - tail
@@ -248,7 +251,8 @@ cdef class Window(PlainStream):
         return step
 
     cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil:
-        # Bytes that went straight to `out`; 0 where the usual way is due. Nothing unread is at hand.
+        # Reads bytes directly to `out`, and returns their number. Returns 0 if they must be read in the usual way.
+        # There must be no unread bytes.
         if self.chunk_start >= 0 and self.extent_given < self.extent_length:
             return 0
         cdef int64_t step = 0
@@ -309,14 +313,14 @@ cdef class Window(PlainStream):
         elif chunk != self.chunk_start or not self.framed:
             self.forget()
             self.next_chunk = chunk
-            # at the end of the stream no chunk can be loaded; whoever reads there fails (ORC-1304, ORC-1711)
+            # At the end of the stream no chunk can be loaded. A read at this position fails (ORC-1304, ORC-1711).
             if within == 0 or chunk == self.length:
                 return 0
             self.load_chunk()
         if within > self.extent_length:
-            self.fail("a position points behind the end of its chunk")
+            self.fail("a position is after the end of its chunk")
         self.extent_given = within
-        if self.extent_direct < 0:              # in the buffer, ready to read
+        if self.extent_direct < 0:              # the extent is in the buffer and can be read
             self.p = self.extent + within
             self.end = self.extent + self.extent_length
             self.extent_given = self.extent_length

@@ -1,4 +1,4 @@
-"""Primitives of the wire format, inlined into every module that decodes messages."""
+"""Primitives of the wire format. They are inlined into every module that decodes messages."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -20,12 +20,13 @@ cdef struct Cursor:
 cdef struct Field:
     uint32_t number
     int wire_type
-    uint64_t value          # varint or fixed bits; for LENGTH the number of bytes
-    Py_ssize_t start        # of the bytes of a LENGTH field
+    uint64_t value          # varint or fixed bits; the number of bytes for LENGTH
+    Py_ssize_t start        # where the bytes of a LENGTH field start
 
 
 cdef inline bint read_varint(Cursor* cursor, uint64_t* value) noexcept nogil:
-    """False if the varint extends past the end or past ten bytes. Bits above 64 are dropped, as in protobuf."""
+    """Reads a varint. Returns False if it extends past the end or past ten bytes. Bits above 64 are dropped, as in
+    protobuf."""
     cdef uint64_t result = 0
     cdef uint8_t byte
     cdef int shift = 0
@@ -41,7 +42,7 @@ cdef inline bint read_varint(Cursor* cursor, uint64_t* value) noexcept nogil:
 
 
 cdef inline bint read_field(Cursor* cursor, Field* field) noexcept nogil:
-    """Reads one field and moves past it. False if the bytes are not a field."""
+    """Reads one field and moves past it. Returns False if the bytes are not a field."""
     cdef uint64_t key
     cdef uint32_t narrow = 0
     if not read_varint(cursor, &key) or key > 0xFFFFFFFFULL or key < 8:

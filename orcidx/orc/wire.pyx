@@ -1,6 +1,6 @@
 """Reads the wire format of Protocol Buffers (proto2), as far as ORC's messages need it.
 
-A message is a series of fields. Each is a varint key ``number << 3 | wire type`` and a value:
+A message is a series of fields. Each field is a varint key ``number << 3 | wire type`` and a value:
 
     0 varint            1..10 bytes, seven bits each, low bits first
     1 fixed 64 bits     little-endian
@@ -34,14 +34,14 @@ cdef Py_ssize_t MOST_FIELDS = 250_000
 
 
 cdef object too_many(str name, Py_ssize_t most):
-    return Unsupported(f"the {name} lists more than {most} items; the option metadata_items allows more")
+    return Unsupported(f"the {name} has more than {most} items; the option metadata_items allows more")
 
 
 cdef class Message:
     """The fields of one message, by number. A lookup returns the last occurrence, as proto2 requires.
 
-    ``name``: for errors, what is being read. Raises ``CorruptFile`` with the offset of bytes that are not a field, and
-    ``Unsupported`` for more than ``most`` fields, because each takes some hundred bytes of memory.
+    ``name``: what is being read, for errors. Raises ``CorruptFile`` with the offset of bytes that are not a field.
+    Raises ``Unsupported`` for more than ``most`` fields, because each field takes some hundred bytes of memory.
     """
 
     cdef dict _fields
@@ -63,7 +63,7 @@ cdef class Message:
         while cursor.at < cursor.end:
             before = cursor.at
             if not read_field(&cursor, &field):
-                raise CorruptFile(f"the {name} breaks off or holds no protobuf field at its byte {before}")
+                raise CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {before}")
             self._size += 1
             if self._size > most:
                 raise too_many(name, most)
@@ -89,7 +89,7 @@ cdef class Message:
         return number in self._fields
 
     def uint(self, int number, default=0):
-        """A uint64, uint32 or enum; ``default`` if it is absent."""
+        """A uint64, uint32 or enum. ``default`` if it is absent."""
         value = self._last(number, VARINT)
         return default if value is None else value
 
@@ -99,7 +99,7 @@ cdef class Message:
         return default if value is None else value
 
     def double(self, int number):
-        """A double; None if it is absent."""
+        """A double. None if it is absent."""
         cdef uint64_t bits
         cdef double result
         value = self._last(number, FIXED64)
@@ -110,7 +110,7 @@ cdef class Message:
         return result
 
     def text(self, int number, str errors="strict"):
-        """A string; "" if it is absent. Bytes that are not UTF-8 raise ``CorruptFile`` unless ``errors`` says
+        """A string. "" if it is absent. Raises ``CorruptFile`` for bytes that are not UTF-8, unless ``errors`` says
         otherwise."""
         return self._decode(self.blob(number), errors)
 
@@ -138,7 +138,7 @@ cdef class Message:
                 cursor.end = packed.shape[0]
                 while cursor.at < cursor.end:
                     if not read_varint(&cursor, &element):
-                        raise CorruptFile(f"field {number} of the {self.name} breaks off in a packed number")
+                        raise CorruptFile(f"field {number} of the {self.name} is truncated inside a packed number")
                     result.append(element)
                     if len(result) > self._most:
                         raise too_many(self.name, self._most)
@@ -151,11 +151,12 @@ cdef class Message:
             raise CorruptFile(f"a name in the {self.name} is not UTF-8: {error.reason}") from error
 
 
-# Columnar decoding. Extents are (start, stop) byte offsets into the buffer that was read. Nothing is copied from it.
+# Decoding into columns. Extents are (start, stop) byte offsets into the buffer that was read. Nothing is copied from
+# it.
 
 
 cdef object corrupt(str name, Py_ssize_t at):
-    return CorruptFile(f"the {name} breaks off or holds no protobuf field at its byte {at}")
+    return CorruptFile(f"the {name} is truncated or has no protobuf field at its byte {at}")
 
 
 cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
@@ -172,7 +173,8 @@ cdef Py_ssize_t count_field(Cursor cursor, uint32_t number) noexcept nogil:
 
 
 def split_messages(buffer, int number, str name not None, Py_ssize_t most=MOST_FIELDS):
-    """Extents of a repeated message field: int64 arrays of starts and stops. More than ``most`` are ``Unsupported``."""
+    """Extents of a repeated message field: int64 arrays of starts and stops. Raises ``Unsupported`` for more than
+    ``most``."""
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)
     cdef Py_ssize_t found = count_field(cursor, number)
@@ -186,8 +188,8 @@ def split_messages(buffer, int number, str name not None, Py_ssize_t most=MOST_F
 
 
 cdef Py_ssize_t fill_extents(Cursor* cursor, uint32_t number, int64_t[::1] starts, int64_t[::1] stops, Py_ssize_t at):
-    """Writes the extents of a field from index ``at`` on and returns the index after them. The message was checked
-    before."""
+    """Writes the extents of a field from index ``at`` on. Returns the index after them. The message must have been
+    checked."""
     cdef Field field
     while cursor.at < cursor.end and read_field(cursor, &field):
         if field.number == number and field.wire_type == LENGTH:
@@ -198,9 +200,9 @@ cdef Py_ssize_t fill_extents(Cursor* cursor, uint32_t number, int64_t[::1] start
 
 
 def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ssize_t most=MOST_FIELDS):
-    """Extents of a repeated message inside a repeated message. More than ``most`` are ``Unsupported``.
+    """Extents of a repeated message inside a repeated message. Raises ``Unsupported`` for more than ``most``.
 
-    Returns int64 arrays: ``bounds`` (outer message i holds the inner messages bounds[i]..bounds[i + 1]), starts, stops.
+    Returns int64 arrays: ``bounds`` (outer message i has the inner messages bounds[i]..bounds[i + 1]), starts, stops.
     """
     cdef const uint8_t[::1] data = memoryview(buffer).cast("B")
     cdef Cursor cursor = open_cursor(data)
@@ -228,12 +230,13 @@ def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ss
     return bounds, starts, stops
 
 
-# Numbers of an entry of a row index, on average. A column has at most four streams, with at most four numbers each.
+# The most numbers in an entry of a row index, on average. A column has at most four streams with at most four numbers
+# each.
 cdef Py_ssize_t MOST_POSITIONS = 64
 
 
 def read_row_index(buffer, Py_ssize_t most=MOST_FIELDS):
-    """A RowIndex message as columns. More than ``most`` entries are ``Unsupported``.
+    """Decodes a RowIndex message into columns. Raises ``Unsupported`` for more than ``most`` entries.
 
     Returns int64 arrays: ``bounds`` (the positions of entry i are bounds[i]..bounds[i + 1]), positions, and starts and
     stops of the entries' ColumnStatistics messages (equal if an entry has none). Raises ``CorruptFile`` for bytes that
@@ -263,9 +266,9 @@ def read_row_index(buffer, Py_ssize_t most=MOST_FIELDS):
             if field.number == 1 and field.wire_type in (VARINT, LENGTH):
                 at = read_positions(cursor, field, position, at)
                 if at == -2:
-                    raise CorruptFile(f"the row index has more than {MOST_POSITIONS} positions an entry")
+                    raise CorruptFile(f"the row index has more than {MOST_POSITIONS} positions for each entry")
                 if at < 0:
-                    raise CorruptFile(f"a position of row index entry {entry} is no number below 2**63")
+                    raise CorruptFile(f"a position of row index entry {entry} is not a number below 2**63")
             elif field.number == 2 and field.wire_type == LENGTH:
                 start[entry] = field.start
                 stop[entry] = field.start + <Py_ssize_t>field.value
@@ -274,8 +277,8 @@ def read_row_index(buffer, Py_ssize_t most=MOST_FIELDS):
 
 
 cdef Py_ssize_t read_positions(Cursor cursor, Field field, int64_t[::1] out, Py_ssize_t at) noexcept nogil:
-    """Appends one position, or several packed positions, and returns the new length. -1 for bytes that are not
-    positions, -2 for more than ``out`` holds."""
+    """Appends one position, or several packed positions, and returns the new length. Returns -1 for bytes that are not
+    positions, and -2 if ``out`` is full."""
     cdef uint64_t value = field.value
     if field.wire_type == VARINT:
         if at == out.shape[0]:
@@ -315,13 +318,13 @@ cdef struct Columns:
     int8_t* has_null
     int64_t* bytes_on_disk
     uint32_t* fields
-    int64_t* integers           # rows of `entries` values, a row per field number - 1
+    int64_t* integers           # rows of `entries` values; row f - 1 is for field number f
     double* doubles
     int64_t* spans
     Py_ssize_t entries
 
 
-# For each typed part: the highest field number of its integers, doubles and byte spans.
+# For each typed part, the highest field number of its integers, doubles and byte spans.
 _ROWS = {
     TypedPart.NOTHING: (0, 0, 0),
     TypedPart.INTEGER: (3, 0, 0),
@@ -337,15 +340,16 @@ _ROWS = {
 
 
 def read_statistics(buffer, starts, stops, TypedPart part):
-    """ColumnStatistics messages as columns, with their typed part ``part``.
+    """Decodes ColumnStatistics messages, with their typed part ``part``, into columns.
 
-    ``starts`` and ``stops``: int64 extents of the n messages in the buffer. Returns a dict of arrays over the messages:
+    ``starts`` and ``stops``: int64 extents of the n messages in the buffer. Returns a dict of arrays with an entry for
+    each message:
 
-    count           int64, -1 where absent or beyond 2**63
-    has_null        int8: 1, 0, or -1 where absent
-    bytes_on_disk   int64, -1 where absent or beyond 2**63
-    fields          uint32, bit f set where the typed part has field f; bit 0 where it has the typed part
-    integers        int64 (rows, n): row f - 1 holds field f; likewise
+    count           int64, -1 if absent or beyond 2**63
+    has_null        int8: 1, 0, or -1 if absent
+    bytes_on_disk   int64, -1 if absent or beyond 2**63
+    fields          uint32, bit f is set if the typed part has field f; bit 0 is set if there is a typed part
+    integers        int64 (rows, n): row f - 1 has field f; the same in the next two
     doubles         float64 (rows, n)
     spans           int64 (rows, n, 2): start and stop in the buffer
     """
@@ -373,7 +377,7 @@ def read_statistics(buffer, starts, stops, TypedPart part):
     out.entries = entries
     for entry in range(entries):
         if not 0 <= first[entry] <= last[entry] <= data.shape[0]:
-            raise ValueError("an extent lies outside the buffer")
+            raise ValueError("an extent is outside the buffer")
         cursor.at = first[entry]
         cursor.end = last[entry]
         if not decode_statistics(&cursor, part, entry, &out):
@@ -426,7 +430,7 @@ cdef bint decode_statistics(Cursor* cursor, TypedPart part, Py_ssize_t entry, Co
 
 
 cdef bint decode_typed(Cursor* cursor, TypedPart part, Py_ssize_t entry, Columns* out) noexcept nogil:
-    """The typed part of a ColumnStatistics message. Fields of an unexpected wire type count as unknown."""
+    """Decodes the typed part of a ColumnStatistics message. Fields of an unexpected wire type count as unknown."""
     cdef Field field
     cdef uint64_t value
     cdef Py_ssize_t slot
@@ -480,7 +484,7 @@ cdef inline bint is_integer(TypedPart part, uint32_t number) noexcept nogil:
 
 
 cdef inline bint first_count(Cursor* cursor, Field field, uint64_t* value) noexcept nogil:
-    """The first of the bucket counts, packed or not."""
+    """Reads the first of the bucket counts, packed or not."""
     cdef Cursor packed
     if field.wire_type == VARINT:
         value[0] = field.value

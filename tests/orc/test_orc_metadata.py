@@ -197,7 +197,7 @@ STRUCT, INT, LIST, MAP, UNION = "struct", "int", "list", "map", "union"
         ([(STRUCT, [2, 1], ["a", "b"]), (INT, [], []), (INT, [], [])], "pre-order"),
         ([(STRUCT, [1], ["a"])], "pre-order"),
         ([(STRUCT, [2**32 - 1], ["a"])], "pre-order"),
-        ([(STRUCT, [1], ["a"]), (INT, [], []), (INT, [], [])], "in no tree"),
+        ([(STRUCT, [1], ["a"]), (INT, [], []), (INT, [], [])], "not in the tree"),
         ([(STRUCT, [1], []), (INT, [], [])], "1 fields and 0 names"),
         ([(LIST, [], [])], "list with column id 0 has 0 subtypes"),
         ([(MAP, [1], []), (INT, [], [])], "map"),
@@ -236,7 +236,7 @@ def test_names_must_be_utf8() -> None:
 def test_stripes_stay_in_the_file(field: int, value: int) -> None:
     parts = {1: 3, 2: 0, 3: 0, 4: 0} | {field: value}
     stripe = b"".join(pb.uint(number, part) for number, part in parts.items())
-    with pytest.raises(CorruptFile, match="past the stripes' end") as caught:
+    with pytest.raises(CorruptFile, match="but stripes must end before") as caught:
         tail_of(pb.orc_file(ROOT, footer_fields=pb.blob(3, stripe)))
     assert caught.value.stripe == 0
 
@@ -302,7 +302,7 @@ class TestStripeFooter:
 
     def test_one_stream_of_a_kind_for_each_column(self) -> None:
         tail, raw = self.one(pb.stripe_footer([(1, 1, 1), (1, 1, 1)], [b"", b""]), bytes(5))
-        with pytest.raises(CorruptFile, match="two streams DATA"):
+        with pytest.raises(CorruptFile, match="has two streams DATA"):
             parse_stripe_footer(raw, tail, 0)
 
 

@@ -144,13 +144,13 @@ def test_positions_of_present_come_first() -> None:
 @pytest.mark.parametrize(
     ("entries", "present", "reason"),
     [
-        ([entry(0, 0), entry(101, 0), entry(101, 0)], None, "behind the 100 bytes of stream DATA"),
-        ([entry(0, 0), entry(2**63 - 1, 0), entry(2**63 - 1, 0)], None, "behind the 100 bytes"),
-        ([entry(0, 0), entry(50, 0), entry(40, 0)], None, "runs backwards"),
+        ([entry(0, 0), entry(101, 0), entry(101, 0)], None, "beyond the 100 bytes of stream DATA"),
+        ([entry(0, 0), entry(2**63 - 1, 0), entry(2**63 - 1, 0)], None, "beyond the 100 bytes"),
+        ([entry(0, 0), entry(50, 0), entry(40, 0)], None, "goes backwards"),
         ([entry(0, 0), entry(50), entry(60, 0)], None, "holds 1 positions instead of 2"),
         ([entry(0, 0), entry(50, 0, 0), entry(60, 0)], None, "holds 3 positions instead of 2"),
         ([entry(0, 0), entry(), entry(60, 0)], None, "holds 0 positions"),
-        ([entry(*[0] * 5), entry(0, 0, 9, 0, 0), entry(0, 0, 0, 0, 0)], 6, "behind a byte of stream PRESENT"),
+        ([entry(*[0] * 5), entry(0, 0, 9, 0, 0), entry(0, 0, 0, 0, 0)], 6, "beyond a byte of stream PRESENT"),
     ],
 )
 def test_damaged_positions_keep_the_statistics(entries: list[bytes], present: int | None, reason: str) -> None:
