@@ -238,7 +238,7 @@ def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
                 plain[message] = made
         found.append(made)
         if left < 0:
-            raise Unsupported(f"the types have more than {most} children, names and attributes for a file of this size; "
+            raise Unsupported(f"the types have more than {most} children, names and attributes for its size; "
                               "the option metadata_items allows more")
     return found
 

@@ -1,8 +1,8 @@
-"""Arrow's layouts that share or repeat values: how large they are once written, and how to expand them inside other
-arrays.
+"""Handles Arrow's layouts that share or repeat values: it computes how large they are once written, and expands them
+inside other arrays.
 
-Views, dictionaries and runs represent more bytes than they hold, and a slice of them keeps the buffers of the whole
-array. So ``written_bytes`` measures arrays by their expanded size, which is the size that the encoders get.
+Views, dictionaries and runs represent more bytes than they contain. A slice of such an array keeps the buffers of the
+whole array. So ``written_bytes`` measures arrays by their expanded size, which is the size that the encoders get.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = [
 ]
 
 SHARED_BYTES = 8 << 20
-"""Up to this many bytes, an upper bound of the expanded size of a dictionary's rows is good enough. Above it the bytes
-are counted exactly."""
+"""Up to this many bytes, an upper bound of the expanded size of a dictionary's rows is accurate enough. Above it the
+bytes are counted exactly."""
 
 FEW_ROWS = 16
-"""Rows are counted one by one if a dictionary has this many entries for each row, as it does for small batches."""
+"""Rows are counted one by one if a dictionary has this many entries for each row. Small batches often do."""
 
 
 def is_view(type_: pa.DataType) -> bool:
-    """Arrow types of texts and binaries in the view layout."""
+    """Whether an Arrow type is a type of texts or binaries in the view layout."""
     return str(type_) in ("string_view", "binary_view")
 
 
@@ -58,8 +58,8 @@ def hides_values(type_: pa.DataType) -> bool:
 
 
 def is_joined(type_: pa.DataType) -> bool:
-    """Whether pyarrow can concatenate arrays of the type but cannot take rows of them, as with views and runs at any
-    depth."""
+    """Whether pyarrow can concatenate arrays of the type but cannot take rows of them. This is so for views and runs at
+    any depth."""
     type_ = _storage(type_)
     return is_view(type_) or pa.types.is_run_end_encoded(type_) or hides_values(type_)
 
@@ -98,8 +98,8 @@ def plain_layout(array: pa.Array) -> pa.Array:
 
 
 def decoded_dictionary(array: pa.DictionaryArray) -> pa.Array:
-    """The entry of each row of a dictionary, in a plain layout. pyarrow cannot take views, nor runs inside other
-    types."""
+    """The entry of each row of a dictionary, in a plain layout. pyarrow cannot take views, and cannot take runs inside
+    other types."""
     entries = plain_layout(array.dictionary)
     if entries.type != array.dictionary.type:
         array = pa.DictionaryArray.from_arrays(array.indices, entries)
@@ -130,7 +130,7 @@ def _numbers(array: Any, number: int, type_: pa.DataType) -> Any:
 
 
 def _copied(array: Any) -> Any:
-    """The array without an offset, which pyarrow does not accept together with a mask."""
+    """Copies the array, without an offset. pyarrow does not accept an offset together with a mask."""
     return pa.array(array.to_numpy(zero_copy_only=False).copy(), array.type)
 
 
@@ -146,12 +146,12 @@ _FIXED: dict[int, int] = {
 
 
 def written_bytes(array: pa.Array) -> int:
-    """Bytes of the rows of an array after views, dictionaries and runs are expanded."""
+    """The bytes of the rows of an array after views, dictionaries and runs are expanded."""
     kind, types = array.type, pa.types
     rows = len(array)
     if not rows:
         return 0
-    if (width := _FIXED.get(kind.id)) is not None:  # most columns; asking pyarrow takes ten times as long
+    if (width := _FIXED.get(kind.id)) is not None:  # most columns; calling pyarrow takes ten times as long
         return rows * width // 8 + (rows // 8 if array.null_count else 0)
     if isinstance(array, pa.ExtensionArray):
         return written_bytes(array.storage)
@@ -176,12 +176,12 @@ def written_bytes(array: pa.Array) -> int:
     first, last = array.offsets[0].as_py(), array.offsets[rows].as_py()
     children = (array.keys, array.items) if types.is_map(kind) else (array.values,)
     if not 0 <= first <= last <= len(children[0]):
-        return 8 * rows  # broken offsets: the column's writer raises the error
+        return 8 * rows  # the offsets are damaged, and the column's writer raises the error
     return 8 * rows + sum(written_bytes(child.slice(first, last - first)) for child in children)
 
 
 def _longest(values: Any) -> int:
-    """The bytes of the largest of some values, or an upper bound; the mean for nested values."""
+    """The bytes of the largest of some values, or an upper bound. For nested values this is the mean."""
     if not len(values):
         return 0
     kind = values.type
@@ -191,7 +191,7 @@ def _longest(values: Any) -> int:
 
 
 def _entry_bytes(array: Any) -> int:
-    """Bytes of the dictionary entries that the rows refer to. They are counted only if they may be many."""
+    """The bytes of the dictionary entries that the rows refer to. They are counted only if there may be many bytes."""
     values = array.dictionary
     texts = str(values.type) in ("string", "large_string", "binary", "large_binary")
     if texts and FEW_ROWS * len(array) < len(values):
@@ -201,8 +201,8 @@ def _entry_bytes(array: Any) -> int:
         return 0
     if not texts:
         return len(array) * longest
-    # Batches are cut several times, and counting the rows each time took a tenth of the time of writing (decision
-    # 0129).
+    # Batches are cut several times. If the rows were counted each time, this would take a tenth of the time of writing
+    # (decision 0129).
     offsets = (8 if str(values.type).startswith("large") else 4) * len(values)
     mean: int = math.ceil((values.nbytes - offsets) / len(values))
     return len(array) * mean if longest <= 4 * mean else _named_bytes(array)

@@ -1,7 +1,8 @@
 """Maps each Arrow type to an ORC type, and converts its values to the form that the encoders need.
 
-``describe_schema`` makes the tree of ``WriteNode``s. Each node has the type's record for the footer and, if the
-encoders need another Arrow type, the conversion. For a type that ORC does not have, the error says what to do instead.
+``describe_schema`` makes the tree of ``WriteNode``s. Each node has the type's record for the footer. If the encoders
+need another Arrow type, the node also has the conversion. For a type that ORC does not have, the error says what to do
+instead.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ __all__ = ["WriteNode", "describe_schema"]
 Convert = Callable[[Any], Any]
 OWN_TYPE = "orcidx.type"
 EXTENSION = "orcidx.extension"
-"""The attribute with the name of the Arrow extension type. It is not called ``ARROW:extension:name``. Otherwise readers
-that pass attributes on as field metadata would declare an extension type with the wrong storage type, which importers
-reject."""
+"""The attribute with the name of the Arrow extension type. It is not called ``ARROW:extension:name``, because some
+readers pass attributes on as field metadata. They would declare an extension type with the wrong storage type, which
+importers reject."""
 _SIZED = re.compile(r"\s*(char|varchar)\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteNode:
-    """One column. ``id``: its ORC column id; ``type``: the Arrow type after ``convert``; ``unit`` of timestamps."""
+    """One column. ``id``: its ORC column id. ``type``: the Arrow type after ``convert``. ``unit``: the unit of
+    timestamps."""
 
     kind: TypeKind
     path: tuple[str, ...]
@@ -65,8 +67,8 @@ class WriteNode:
 
 
 def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
-    """The tree of a schema, whose root is the struct of the fields. Raises ``Unsupported`` for a type that ORC does not
-    have, with the column and the option that helps, and ``InvalidQuery`` for options that name no column."""
+    """The tree of a schema. Its root is the struct of the fields. Raises ``Unsupported`` for a type that ORC does not
+    have, and names the column and the option that helps. Raises ``InvalidQuery`` for options that name no column."""
     children = tuple([_laid_out(_describe(field, (field.name,), options), field.type) for field in schema])
     root = WriteNode(
         kind=TypeKind.STRUCT, path=(), type=pa.struct(list(schema)), children=children, names=tuple(schema.names)
@@ -100,7 +102,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
         )
     metadata = field.metadata or {}
     is_ntz = pa.types.is_timestamp(field.type) and metadata.get(SPARK_TYPE.encode()) == b"timestamp_ntz"
-    # Spark has timestamp_ntz as a bigint in ORC, and could not read the column as a timestamp.
+    # Spark stores timestamp_ntz as a bigint in ORC. It could not read the column as a timestamp.
     node = _of_type(field.type, path, replace(options, spark=True) if is_ntz else options)
     sized = options.types.get(".".join(path)) or metadata.get(SIZED_TYPE.encode(), b"").decode("utf-8", "replace")
     if sized:
@@ -110,7 +112,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
 
 
 def _attributes(metadata: Any) -> dict[str, str]:
-    """Field metadata that is text, without the entries in which other formats store descriptions of themselves."""
+    """Field metadata that is text, without the entries in which other formats store their own descriptions."""
     found = {}
     for key, value in metadata.items():
         try:
@@ -136,7 +138,7 @@ def _sized(node: WriteNode, text: str) -> WriteNode:
             array = decoded_dictionary(array)
         longest = pc.max(pc.utf8_length(array)).as_py()
         if longest is not None and longest > length:
-            raise pa.ArrowInvalid(f"a value of {longest} characters in {text}")
+            raise pa.ArrowInvalid(f"a value of {longest} characters does not fit into {text}")
         return pc.utf8_rpad(array, length, " ") if kind is TypeKind.CHAR else array
 
     return replace(node, kind=kind, max_length=length, convert=(*node.convert, fit))
@@ -168,7 +170,7 @@ _CAST = {
 
 def _of_type(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
     types = pa.types
-    if isinstance(type_, pa.BaseExtensionType):  # tested first, because users' extension types need not be hashable
+    if isinstance(type_, pa.BaseExtensionType):  # tested first, because extension types of users need not be hashable
         return _extension(type_, path, options)
     if type_ in _PLAIN:
         return WriteNode(kind=_PLAIN[type_], path=path, type=type_)
@@ -269,7 +271,7 @@ def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNo
     if types.is_union(type_):
         if type_.num_fields > MOST_VARIANTS:
             raise Unsupported(
-                f"a union of {type_.num_fields} variants: orcidx reads at most {MOST_VARIANTS}; nest some in a union",
+                f"a union has {type_.num_fields} variants, but orcidx reads at most {MOST_VARIANTS}; nest some of them",
                 column=".".join(path),
             )
         children = tuple(
@@ -282,7 +284,7 @@ def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNo
 
 
 def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
-    """Refuses types that ORC does not have, unless an option says what to do."""
+    """Refuses types that ORC does not have, unless an option says how to write them."""
     types = pa.types
     place = ".".join(path)
     own = ((OWN_TYPE, str(type_)),)

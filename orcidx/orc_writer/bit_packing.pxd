@@ -1,4 +1,5 @@
-# Integers of 1 to 64 bits side by side, most significant bit first; `int_runs` compiles it for two kinds of processors.
+# Integers of 1 to 64 bits are packed side by side, most significant bit first. `int_runs` compiles this code for two
+# kinds of processors.
 
 from libc.stdint cimport uint64_t
 
@@ -24,7 +25,8 @@ cdef extern from *:
     #define RUNS_BIG(word) RUNS_BSWAP(word)
     #endif
 
-    /* Eight values take `width` whole bytes; the shifts are constants for a constant width. Stores 8 bytes too many. */
+    /* Eight values take `width` whole bytes. For a constant width the shifts are constants. Stores 8 bytes more than
+       needed. */
     RUNS_INLINE void runs_store(uint8_t* p, uint64_t word) { word = RUNS_BIG(word); memcpy(p, &word, 8); }
 
     RUNS_INLINE void runs_eight(const uint64_t* v, uint8_t* out, const int width) {

@@ -1,4 +1,4 @@
-"""Finds the columns that get bloom filters, from the names given to a writer or a rewrite."""
+"""Finds the columns that get bloom filters. The caller of a writer or a rewrite gives their names."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ N = TypeVar("N", bound=_Node)
 
 
 def bloom_columns(nodes: Sequence[N], wanted: Sequence[str | int], *, option: str) -> list[N]:
-    """The columns that an option names: dotted names (all columns with that name), "*" for all that can have a filter,
-    or ORC column ids. ``nodes``: all columns by id. Each column is returned once, in the order of ids.
+    """The columns that an option names. The option has dotted names (for all columns with that name), "*" (for all
+    columns that can have a filter), or ORC column ids. ``nodes``: all columns by id. Each column is returned once, in
+    the order of ids.
 
     Raises ``InvalidQuery`` for unknown names and ids, and for columns whose type has no filters."""
     found: dict[int, N] = {}
@@ -49,16 +50,18 @@ def bloom_columns(nodes: Sequence[N], wanted: Sequence[str | int], *, option: st
             if not 0 < name < len(nodes):
                 raise InvalidQuery(
                     f"{option}: there is no column id {name}; ids go from 1 (the first field) to "
-                    f"{len(nodes) - 1}, 0 is the row itself"
+                    f"{len(nodes) - 1}, and 0 is the row itself"
                 )
             matches = [nodes[name]]
         else:
             matches = [node for node in nodes if node.path and node.dotted == name]
         if not matches:
             tops = ", ".join(node.dotted for node in nodes if len(node.path) == 1)
-            raise InvalidQuery(f"{option}: no column {name!r}; there are {tops:.500}")
+            raise InvalidQuery(f"{option}: there is no column {name!r}; the columns are {tops:.500}")
         for node in matches:
             if node.kind not in FILTERED:
-                raise InvalidQuery(f"{option}: a {node.kind.name.lower()} has no bloom filter ({name!r})")
+                raise InvalidQuery(
+                    f"{option}: {name!r} is a {node.kind.name.lower()}, which cannot have a bloom filter"
+                )
             found[node.id] = node
     return [found[id] for id in sorted(found)]

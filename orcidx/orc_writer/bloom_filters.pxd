@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef class BloomBuilder:
     cdef double fpp
-    cdef uint64_t* hashes  # of the open row group, including repeated ones
+    cdef uint64_t* hashes  # hashes of the open row group, including repeated ones
     cdef size_t size
     cdef size_t capacity
     cdef readonly list filters              # a BloomFilter message for each row group of the stripe

@@ -3,9 +3,9 @@
     BloomFilterIndex   repeated BloomFilter, parallel to the entries of ROW_INDEX
     BloomFilter        1 numHashFunctions (varint), 3 utf8bitset (bytes; words of 64 bits, little endian)
 
-The size of a filter follows from the distinct values of its row group. Readers take its size and its number of hash
-functions from the filter itself. Other writers make each filter large enough for a full row group of distinct values:
-12 KB even if 32 bytes are enough.
+The size of a filter depends on the number of distinct values in its row group. Readers take the size and the number of
+hash functions from the filter itself. Other writers make each filter large enough for a full row group of distinct
+values. Such a filter has 12 KB even if 32 bytes are enough.
 """
 
 from libc.math cimport log
@@ -31,7 +31,7 @@ cdef class BloomBuilder:
     cdef uint64_t* room(self, size_t n) except NULL nogil:
         cdef size_t capacity
         cdef void* grown
-        if self.hashes == NULL or self.size + n > self.capacity:    # NULL would be an error
+        if self.hashes == NULL or self.size + n > self.capacity:    # NULL must not be passed on
             capacity = max(self.size + n, 2 * self.capacity, <size_t>64)
             grown = realloc(self.hashes, capacity * sizeof(uint64_t))
             if grown == NULL:
@@ -60,7 +60,7 @@ cdef class BloomBuilder:
         return 0
 
     cdef int _keep_distinct(self) except -1 nogil:
-        """Drops repeated hashes."""
+        """Removes repeated hashes."""
         cdef size_t slots = 16
         cdef size_t i, at
         cdef size_t kept = 0
@@ -126,13 +126,13 @@ cdef class BloomBuilder:
         return b"".join([b"\x0a" + varint(len(entry)) + entry for entry in self.filters])
 
     def clear(self):
-        """Resets everything for the next stripe."""
+        """Clears everything for the next stripe."""
         self.filters = []
         self.size = 0
 
     @property
     def held(self):
-        """Bytes of memory that the filters take."""
+        """The bytes of memory that the filters take."""
         return sum(map(len, self.filters)) + 8 * <int64_t>self.size
 
 

@@ -15,11 +15,12 @@ cdef class ByteRuns:
 
 cdef class Bits:
     cdef readonly OutStream stream
-    cdef uint8_t* bytes                     # of the stripe, most significant bit first
+    cdef uint8_t* bytes                     # bits of the stripe, most significant bit first
     cdef size_t capacity                    # in bytes
     cdef readonly int64_t count             # bits
 
-    # `n` bits, 1 where validity (least significant bit first, from bit `offset` on) says so; NULL: all 1.
+    # Appends `n` bits. A bit is 1 if the validity (least significant bit first, from bit `offset` on) is 1. NULL: all
+    # are 1.
     cdef int put_bitmap(self, const uint8_t* bitmap, int64_t offset, int64_t n) except -1 nogil
     cdef int put_same(self, bint value, int64_t n) except -1 nogil
     cdef int put_bits(self, Bits other) except -1 nogil

@@ -1,11 +1,11 @@
-"""Byte run-length code, and streams of bits in it.
+"""Byte run-length encoding, and streams of bits in this encoding.
 
     repeat     count - 3 (0..127), the byte             3..130 equal bytes
     literals   -count (as int8), the bytes              1..128 bytes
 
 ``ByteRuns`` ends its runs at row groups. ``Bits`` cannot do this, because bits are padded to bytes only at the end of
-the stripe. So it collects a stripe's bits and encodes them at the end. The position of a row group's first bit consists
-of the run, the byte within the run, and the bit within the byte.
+the stripe. So ``Bits`` collects a stripe's bits and encodes them at the end. The position of a row group's first bit
+consists of the run, the byte within the run, and the bit within the byte.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -41,7 +41,7 @@ cdef struct Run:
 
 
 cdef Run next_run(const uint8_t* data, size_t at, size_t size) noexcept nogil:
-    """The run that begins at ``at``: a repeat of three or more, or literals up to the next such repeat."""
+    """The run that begins at ``at``: a repeat of three or more bytes, or literals up to the next such repeat."""
     cdef Run run
     cdef size_t stop = at + 1
     run.start = at
@@ -84,7 +84,7 @@ cdef int grow(uint8_t** buffer, size_t* capacity, size_t needed) except -1 nogil
 
 
 cdef class ByteRuns:
-    """Bytes in run-length code, a row group at a time."""
+    """Bytes in run-length encoding. It gets one row group at a time."""
 
     def __cinit__(self, OutStream stream):
         self.stream = stream
@@ -93,7 +93,7 @@ cdef class ByteRuns:
         free(self.pending)
 
     cdef uint8_t* room(self, size_t length) except NULL nogil:
-        """Makes room for ``length`` bytes and returns its address. The caller then increases ``size``."""
+        """Makes room for ``length`` bytes and returns its address. The caller must then increase ``size``."""
         grow(&self.pending, &self.capacity, self.size + length + 1)
         return self.pending + self.size
 
@@ -140,7 +140,7 @@ cdef class Bits:
         if bitmap == NULL:
             return self.put_same(True, n)
         self._grow(n)
-        while i < n and self.count & 7:                 # fills the last byte of this stream first
+        while i < n and self.count & 7:                 # the last byte of this stream is filled first
             self._put_bit(bitmap[(offset + i) >> 3] >> ((offset + i) & 7) & 1)
             i += 1
         source = bitmap + ((offset + i) >> 3)
@@ -212,9 +212,9 @@ cdef class Bits:
                 self.put_bitmap(&bitmap[0], offset, n)
 
     def encode(self, bits):
-        """Writes all bits to the stream, and returns the position of each of ``bits`` (int64, in order): the byte of
-        the stream at which its run begins, the bytes of the run before its byte, and the bits before it in that
-        byte."""
+        """Writes all bits to the stream, and returns the position of each of ``bits`` (int64, in order). A position has
+        three numbers: the byte of the stream at which the run begins, the bytes of the run before the bit's byte, and
+        the bits before the bit in that byte."""
         cdef const int64_t[::1] wanted = bits
         cdef Py_ssize_t asked = wanted.shape[0]
         offsets, consumed = np.zeros(asked, np.int64), np.zeros(asked, np.int64)
@@ -239,7 +239,7 @@ cdef class Bits:
         return offsets, consumed, np.asarray(bits) & 7
 
     def clear(self):
-        """Resets everything for the next stripe."""
+        """Clears everything for the next stripe."""
         free(self.bytes)
         self.bytes = NULL
         self.capacity = 0
@@ -247,5 +247,5 @@ cdef class Bits:
 
     @property
     def held(self):
-        """Bytes of memory that the bits take."""
+        """The bytes of memory that the bits take."""
         return self.count >> 3

@@ -4,7 +4,7 @@ from orcidx.orc_writer.compressors cimport Compressor
 
 
 ctypedef struct Favour:
-    int64_t faster  # extra bytes that the faster level took, minus the allowed ones, in the probes of a stretch
+    int64_t faster  # for the probes of a stretch: the extra bytes of the faster level, minus the allowed ones
     int64_t narrow  # the same for the smaller window
 
 
@@ -21,13 +21,14 @@ cdef class ChunkedStream:
     cdef size_t chunks
     cdef size_t starts_capacity
     cdef readonly int64_t total             # bytes before compression
-    cdef bint shrinks  # whether one of the last sixteen chunks shrank when it was tried
+    cdef bint shrinks  # whether one of the last sixteen chunks became smaller when it was compressed
     cdef Favour favour
-    cdef bint joined  # bytes of other streams may wait here, also more than one chunk
-    cdef int64_t values  # how many values the bytes stand for, if the owner tells it; else 0
-    cdef bint keeps_raw  # nothing is compressed here; another stream takes the bytes over
+    cdef bint joined  # bytes of other streams may wait here, even more than one chunk
+    cdef int64_t values  # how many values the bytes represent, if the column gives this number; otherwise 0
+    cdef bint keeps_raw  # nothing is compressed here, because another stream takes over the bytes
 
-    # Room for `length` bytes (plus 64 that may be overwritten). `advance` tells how many of them were used.
+    # Makes room for `length` bytes (plus 64 that may be overwritten). `advance` must then be called with the number
+    # used.
     cdef uint8_t* reserve(self, size_t length) except NULL nogil
     cdef int advance(self, size_t length) except -1 nogil
     cdef int append(self, const uint8_t* data, size_t length) except -1 nogil
@@ -45,7 +46,7 @@ cdef class ChunkedStream:
 
 
 cdef class OutStream(ChunkedStream):
-    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last one in `out`
+    cdef uint8_t** waiting                  # chunks that `squeeze` compressed, counted from the last chunk in `out`
     cdef Py_ssize_t* waiting_sizes
     cdef Favour* waiting_favours
     cdef size_t waiting_count

@@ -1,8 +1,8 @@
-"""``OutStream``: the bytes of one stream, cut into chunks and compressed as soon as a chunk is full.
+"""``OutStream``: the bytes of one stream. They are cut into chunks, and each chunk is compressed as soon as it is full.
 
 Every chunk except the last has exactly one block of bytes before compression. So the position of byte ``n`` follows
 from its number: byte ``n % block`` of chunk ``n // block``. The position at the very end of a compressed stream is
-given as (start of the last chunk, its length), because released versions of Trino fail on (end of the stream, 0)
+written as (start of the last chunk, its length), because released versions of Trino fail for (end of the stream, 0)
 (trino#20164).
 """
 
@@ -18,27 +18,28 @@ import numpy as np
 
 cdef enum:
     SLACK = 64                  # a kernel may store whole vectors
-    FIRST_ROOM = 256            # a stream of a wide table may hold few bytes
+    FIRST_ROOM = 256            # streams of a wide table may have few bytes
     HEADER = 3
-    PROBED = 1  # one of sixteen chunks is tried; if it does not shrink, the others are stored uncompressed
+    PROBED = 1  # one of sixteen chunks is compressed; if it does not become smaller, the others are stored uncompressed
     STRETCH = 16
     LEAST_TRIED = 1024  # the least bytes of a chunk that is compressed at both levels
-    SAMPLE = 1 << 16  # for longer chunks the levels are tried on this many bytes at the beginning
+    SAMPLE = 1 << 16  # for longer chunks the levels are tried only on this many bytes at the beginning
     ALLOWED = 45  # the faster level is used if its output is larger by less than one part in this number
-    MANY_A_BYTE = 32  # the thorough level is tried if a byte stands for at least this many values: 1 ns a value
+    MANY_A_BYTE = 32  # the thorough level is tried if a byte represents this many values: 1 ns a value
     LONGEST_THOROUGH = 1 << 16  # the longest stream, in bytes, on which the thorough level is tried
     LEAST_TO_GAIN = 512  # with fewer compressed bytes the thorough level would save little
 
 
 cdef inline int64_t size_of(Py_ssize_t written, size_t length) noexcept nogil:
-    """A compressed chunk and its length in bytes; a length of 0 means that the chunk is stored uncompressed."""
+    """The size in the file of a compressed chunk of ``written`` bytes. If ``written`` is 0, the chunk is stored
+    uncompressed."""
     return written if written else <int64_t>length
 
 
 cdef inline Py_ssize_t keep_shorter(
     const uint8_t* packed, Py_ssize_t other, uint8_t* out, Py_ssize_t written
 ) noexcept nogil:
-    """Replaces the kept result by another one if that is shorter, or if none is kept."""
+    """Replaces the kept result by another one if the other is shorter, or if none is kept."""
     if not other or (written and written <= other):
         return written
     memcpy(out, packed, other)
@@ -48,9 +49,9 @@ cdef inline Py_ssize_t keep_shorter(
 cdef Py_ssize_t try_thorough(
     Compressor compressor, int64_t values, const uint8_t* raw, size_t length, uint8_t* out, Py_ssize_t written
 ) except -1 nogil:
-    """Compresses the only chunk of a stream also at the thorough level, if its bytes stand for so many values that this
-    takes little time compared with encoding them. Returns the bytes of the shorter result, which is in ``out``. Long
-    repeats are such a case: their runs are short, and are cut at the ends of row groups."""
+    """Compresses the only chunk of a stream also at the thorough level. This is done only if the bytes represent so
+    many values that it takes little time compared with encoding them. An example are long repeats, whose runs are short
+    and are cut at the ends of row groups. Returns the bytes of the shorter result, which is in ``out``."""
     cdef uint8_t* packed
     if (
         compressor.thorough is None
@@ -86,7 +87,7 @@ cdef class ChunkedStream:
         cdef size_t capacity
         cdef void* grown
         if needed > self.raw_capacity:
-            # Large buffers grow by a small share only, because a wide table has thousands of streams.
+            # Large buffers grow only by a small share, because a wide table has thousands of streams.
             capacity = max(needed, self.raw_capacity + (self.raw_capacity >> (3 if needed > 1 << 15 else 1)),
                            <size_t>FIRST_ROOM)
             grown = realloc(self.raw, capacity)
@@ -136,7 +137,7 @@ cdef class ChunkedStream:
         return self._put_chunk(NULL, written, at, length, favour)
 
     cdef Py_ssize_t _compress(self, const uint8_t* raw, size_t length, uint8_t* out, Favour favour) except -1 nogil:
-        """Compresses a chunk at the level that the probes before it favour."""
+        """Compresses a chunk at the level that was best for the previous probes."""
         if favour.faster >= 0 and favour.narrow >= 0:
             return self.compressor.compress(raw, length, out)
         if favour.narrow < favour.faster:
@@ -144,8 +145,8 @@ cdef class ChunkedStream:
         return self.compressor.faster.compress(raw, length, out)
 
     cdef Py_ssize_t _try_levels(self, const uint8_t* raw, size_t length, uint8_t* out, Favour* favour) except -1 nogil:
-        """Compresses the beginning of a probe at each level (if there are several), then all of it at the level with
-        the best result. If the probe is not longer than the beginning, its shortest form is written."""
+        """Compresses the beginning of a probe at each level (if there are several), and then all of it at the best
+        level. If the probe is not longer than the beginning, its shortest form is written."""
         cdef size_t sample = min(length, <size_t>SAMPLE)
         cdef uint8_t* packed
         cdef Py_ssize_t written, other
@@ -172,7 +173,8 @@ cdef class ChunkedStream:
     cdef int _put_chunk(
         self, const uint8_t* packed, Py_ssize_t written, size_t at, size_t length, Favour favour
     ) except -1 nogil:
-        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place. 0 means stored uncompressed."""
+        """Ends a chunk. Its ``written`` compressed bytes are in ``packed`` or in place. 0 means that the chunk is
+        stored uncompressed."""
         self._grow_out(length + HEADER)
         if self.chunks % STRETCH < PROBED:
             if self.chunks % STRETCH == 0:
@@ -188,7 +190,7 @@ cdef class ChunkedStream:
         return self._put_header(length, written)
 
     cdef int _put_header(self, size_t length, Py_ssize_t written) except -1 nogil:
-        """Writes the header of a chunk whose bytes are in place. ``written`` 0 means that they are uncompressed."""
+        """Writes the header of a chunk whose bytes are in place. If ``written`` is 0, they are uncompressed."""
         cdef size_t header = 2 * <size_t>written if written else 2 * length + 1
         cdef void* grown
         if self.chunks == self.starts_capacity:
@@ -258,7 +260,7 @@ cdef class ChunkedStream:
             elif self.raw_size:
                 self._write_chunk(0, self.raw_size)
             self.raw_size = 0
-            free(self.raw)                      # before the last chunk of the next stream overwrites it
+            free(self.raw)                      # otherwise the last chunk of the next stream would overwrite it
             self.raw = NULL
             self.raw_capacity = 0
             self._shrink(&self.out, &self.out_capacity, self.out_size)
@@ -266,8 +268,9 @@ cdef class ChunkedStream:
 
     @property
     def held(self):
-        """Bytes of memory that the stream takes. Bytes in an unfinished chunk count twice, because buffers are larger
-        than their contents and many buffers fragment memory. In a wide table these are most of the memory."""
+        """The bytes of memory that the stream takes. Bytes in an unfinished chunk count twice, because buffers are
+        larger than their contents and many buffers fragment memory. In a wide table these bytes are most of the
+        memory."""
         return <int64_t>self.out_size + <int64_t>self.raw_size * (1 if self.compressor is None else 2)
 
     def write(self, const uint8_t[::1] data not None):
@@ -287,12 +290,13 @@ cdef class ChunkedStream:
         return PyMemoryView_FromMemory(<char*>self.out, self.out_size, PyBUF_READ) if self.out_size else b""
 
     def positions(self, offsets):
-        """The numbers in a row index for some byte positions of the finished stream (before compression): a list of one
-        int64 array, or of two in a compressed file."""
+        """The numbers in a row index for some byte positions of the finished stream (before compression). The result is
+        a list of one int64 array, or of two arrays in a compressed file."""
         cdef Py_ssize_t i
         if self.compressor is None:
             # Row groups without values at the end of a stripe would begin at the end of the stream. Java cannot seek to
-            # it, because it has read no bytes there. So they begin at the last byte, from which nothing is read.
+            # this position, because it has read no bytes there. So these row groups begin at the last byte, from which
+            # nothing is read.
             return [np.minimum(offsets, max(0, self.total - 1))]
         starts = np.empty(self.chunks, np.int64)
         cdef int64_t[::1] out = starts
@@ -308,7 +312,7 @@ cdef class ChunkedStream:
         return [starts[chunk], within]
 
     def clear(self):
-        """Resets everything for the next stripe."""
+        """Clears everything for the next stripe."""
         free(self.out)
         self.out = NULL
         self.out_size = self.out_capacity = self.raw_size = self.chunks = 0
@@ -321,19 +325,19 @@ cdef class ChunkedStream:
 
 
 cdef class OutStream(ChunkedStream):
-    """``block_size``: most bytes of a chunk before compression; ignored without a compressor. ``keeps_raw``: another
-    stream takes over the bytes of this one, and any thread may then compress its full chunks."""
+    """``block_size``: the most bytes of a chunk before compression. It is ignored without a compressor. ``keeps_raw``:
+    another stream takes over the bytes of this stream, and any thread may then compress its full chunks."""
 
     def __dealloc__(self):
         self._forget_waiting()
 
     def clear(self):
-        """Resets everything for the next stripe."""
+        """Clears everything for the next stripe."""
         ChunkedStream.clear(self)
         self._forget_waiting()
 
     cdef int take_over(self, OutStream other) except -1 nogil:
-        """Appends all bytes of a stream that keeps them raw. ``cut`` then makes chunks of them."""
+        """Appends all bytes of a stream with ``keeps_raw``. ``cut`` then makes chunks of them."""
         self.joined = True
         return self.append(other.raw, other.raw_size)
 
@@ -350,8 +354,8 @@ cdef class OutStream(ChunkedStream):
         self.waiting_count = 0
 
     def waiting_chunks(self):
-        """The number of full chunks among the bytes that were taken over. Each must be given to ``squeeze`` once, by
-        any thread, and the probes before the others. Then ``cut`` ends the chunks."""
+        """The number of full chunks among the bytes that were taken over. ``squeeze`` must be called once for each, by
+        any thread, and for the probes before the others. Then ``cut`` ends the chunks."""
         cdef size_t count = 0 if self.compressor is None or not self.joined else self.raw_size // self.block
         self._forget_waiting()
         if count:
@@ -364,12 +368,12 @@ cdef class OutStream(ChunkedStream):
         return count
 
     def is_probe(self, size_t number):
-        """Whether a waiting chunk is a probe, whose result decides for the chunks after it."""
+        """Whether a waiting chunk is a probe. The result of a probe decides on the chunks after it."""
         return (self.chunks + number) % STRETCH < PROBED
 
     def squeeze(self, size_t number):
-        """Compresses a waiting chunk, unless the probes of its stretch did not shrink. Several threads may call this
-        for different chunks."""
+        """Compresses a waiting chunk, unless the probes of its stretch did not become smaller. Several threads may call
+        this for different chunks."""
         cdef size_t chunk = self.chunks + number
         cdef size_t first = chunk - chunk % STRETCH
         cdef size_t i
@@ -382,7 +386,7 @@ cdef class OutStream(ChunkedStream):
         if number >= self.waiting_count:
             raise IndexError(number)
         if not tries:
-            if first + PROBED <= self.chunks:               # all probes are written
+            if first + PROBED <= self.chunks:               # all probes were written
                 tries = self.shrinks
             else:
                 tries = first < self.chunks and self.shrinks
@@ -407,7 +411,7 @@ cdef class OutStream(ChunkedStream):
             self.waiting_sizes[number] = written
 
     def cut(self):
-        """Makes chunks from all bytes that fill one."""
+        """Makes chunks of all bytes that fill one."""
         cdef size_t at = 0
         cdef size_t number = 0
         cdef size_t ready = self.waiting_count
@@ -434,7 +438,7 @@ cdef class OutStream(ChunkedStream):
 
 
 def frame(data, Compressor compressor, size_t block_size):
-    """Compresses bytes as a stream of their own. Footers are written in this way."""
+    """Compresses bytes as a separate stream. Footers are written in this way."""
     stream = OutStream(compressor, block_size)
     stream.write(data)
     return bytes(stream.finish())

@@ -1,8 +1,8 @@
-"""The codecs that are written, and their levels.
+"""The codecs in which orcidx writes, and their levels.
 
-ZSTD and ZLIB come from the libraries in the packages ``zstandard`` and ``deflate``, and are called without the GIL.
-SNAPPY and LZ4 come from pyarrow. LZO and BROTLI can be read but not written: only Java's writer makes them, and few
-readers support them today.
+ZSTD and ZLIB come from the libraries in the packages ``zstandard`` and ``deflate``, which are called without the GIL.
+SNAPPY and LZ4 come from pyarrow. LZO and BROTLI can be read but not written, because only Java's writer uses them and
+few readers support them today.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ _NAMES = {
     "zstd": CompressionKind.ZSTD,
 }
 _LEVELS = {CompressionKind.ZLIB: (1, 12, 4), CompressionKind.ZSTD: (-131072, 22, 3), CompressionKind.LZ4: (1, 12, 0)}
-"""The lowest, the highest and the default level. The levels of ZLIB are those of libdeflate, whose level 4 is faster
-than zlib's 2 and has smaller output. The default of ZSTD is that of ORC Java; streams also try ``FASTER_ZSTD``, with
-two windows. LZ4 without a level uses its fast block format, and with a level the slow "high compression" one."""
+"""The lowest, the highest and the default level. The levels of ZLIB are those of libdeflate. Its level 4 is faster than
+zlib's level 2 and has smaller output. The default of ZSTD is that of ORC Java. Streams also try ``FASTER_ZSTD``, with
+two windows. LZ4 without a level uses its fast block format. With a level it uses the slow "high compression" format."""
 
 FASTER_ZSTD = 1
-"""The level that each stream tries in addition to the default one. With it digits and ids become smaller, in less time
-(decision 0129)."""
+"""The level that each stream tries in addition to the default level. With this level, digits and ids become smaller in
+less time (decision 0129)."""
 
 NARROW_WINDOW = 14
-"""A window of 16 KiB is tried if the faster level gives a smaller result. The reference to a distant match then takes
-more bytes than the digits that it replaces (sorted keys: 11 % smaller; decision 0129)."""
+"""A window of 16 KiB. It is tried if the faster level gives a smaller result. In such data the reference to a distant
+match may take more bytes than the digits that it replaces (sorted keys: 11 % smaller; decision 0129)."""
 
 LEAST_MATCH = 6
-"""The shortest match of the default level in chunks of 64 KiB and more. zstd itself would choose 4 or 5; this is up to
-15 % smaller, and faster. Streams of integers use zstd's own choice, because codes of two bytes took 4 % more (decision
-0129)."""
+"""The shortest match of the default level in chunks of 64 KiB and more. zstd itself would use 4 or 5. This length is
+faster, and the result is up to 15 % smaller. Streams of integers use zstd's own length, because codes of two bytes took
+4 % more with this one (decision 0129)."""
 
 MANY_PLACES = 16
-"""The faster level remembers 65,536 places, four times as many as its own default. Its result is then within 2 % of the
-default level's on most texts, in two thirds of the time (decision 0129)."""
+"""With this setting the faster level remembers 65,536 places, four times as many as by default. On most texts its
+result is then within 2 % of the default level's result, in two thirds of the time (decision 0129)."""
 
 
 THOROUGH_ZSTD = 12
 BEST_MATCHES = 7
-"""The level that a short stream tries if each of its bytes stands for many values, such as sorted dates, and zstd's
-strategy ``btopt``. The result is 6 to 15 % smaller, for 12 to 35 ns a byte (decision 0129). By default the level has
-that strategy only up to 16 KiB, and saves little above that."""
+"""The level, and zstd's strategy ``btopt``, that a short stream tries if each of its bytes represents many values, for
+example sorted dates. The result is 6 to 15 % smaller, for 12 to 35 ns a byte (decision 0129). By default the level has
+that strategy only up to 16 KiB, and saves little for longer streams."""
 
 
 def compression_kind(name: str | None) -> CompressionKind:
@@ -61,13 +61,15 @@ def compression_kind(name: str | None) -> CompressionKind:
     if known is not None:
         return known
     if isinstance(name, str) and name.lower() in ("lzo", "brotli"):
-        raise Unsupported(f"compression={name!r} is read but not written, as few readers support it today; use 'zstd'")
-    raise InvalidQuery(f"compression={name!r} is none of uncompressed, zlib, snappy, lz4, zstd")
+        raise Unsupported(
+            f"compression={name!r} can be read but not written, because few readers support it today; use 'zstd'"
+        )
+    raise InvalidQuery(f"compression={name!r} is not one of uncompressed, zlib, snappy, lz4, zstd")
 
 
 def open_compressor(kind: CompressionKind, level: int | None = None) -> Compressor | None:
-    """The compressor of chunks; None for NONE. Raises ``InvalidQuery`` for a level that the codec does not have, and
-    ``Unsupported`` with the name of the missing package."""
+    """The compressor of chunks. None for NONE. Raises ``InvalidQuery`` for a level that the codec does not have, and
+    ``Unsupported``, with the name of the package, if a package is missing."""
     if level is not None:
         lowest, highest, _ = _LEVELS.get(kind, (0, 0, 0))
         if not lowest <= level <= highest or lowest == highest:

@@ -46,8 +46,8 @@ _WIDTHS = {TypeKind.SHORT: 2, TypeKind.INT: 4, TypeKind.DATE: 4, TypeKind.LONG: 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows ``start`` to ``stop`` of an array. ``ends_group``: the row group ends after them. ``hides_nulls``: in some
-    of these rows an enclosing struct is null."""
+    """Rows ``start`` to ``stop`` of an array. ``ends_group``: the row group ends after these rows. ``hides_nulls``: in
+    some of these rows an enclosing struct is null."""
 
     start: int
     stop: int
@@ -68,7 +68,7 @@ class StripeColumn:
 
 class ColumnWriter:
     """One column, and its ``children``. ``has_index``: whether row groups and their statistics are kept. ``is_lane``:
-    whether another writer takes over what this one encodes."""
+    whether another writer takes over what this writer encodes."""
 
     def __init__(
         self, node: WriteNode, column: Column, children: Sequence[ColumnWriter], *, has_index: bool, is_lane: bool
@@ -86,11 +86,13 @@ class ColumnWriter:
     # rows
 
     def write(self, array: pa.Array, pieces: Sequence[Piece]) -> None:
-        """Appends rows of an array. Raises ``BadValue`` with the row of a wrong value."""
+        """Appends rows of an array. Raises ``BadValue`` with the row of the wrong value."""
         for convert in self.node.convert:
             array = _converted(array, convert)
         if not self.node.nullable and array.null_count:
-            raise BadValue(int(np.argmin(_validity(array))), "a null in a column that is declared without nulls")
+            raise BadValue(
+                int(np.argmin(_validity(array))), "the column is declared without nulls, but a value is null"
+            )
         self._write(array, pieces)
 
     def _write(self, array: Any, pieces: Sequence[Piece]) -> None:
@@ -137,13 +139,13 @@ class ColumnWriter:
         """Appends whole row groups that a writer of the same column has encoded."""
         self.column.take_over(other.column)
         self._messages += other._messages
-        for summary in other._groups or ():  # merged one by one, because sums of floats depend on the order
+        for summary in other._groups or ():  # one by one, because sums of floats depend on the order
             self._stripe = self._stripe.merge(summary)
         for child, below in zip(self.children, other.children, strict=True):
             child.take_over(below)
 
     def finish_stripe(self, frame: Callable[[bytes], bytes]) -> StripeColumn:
-        """The streams of this column alone. They are valid until ``clear``."""
+        """The streams of this column, without those of its children. They are valid until ``clear``."""
         column, own = self.column, self.node.id
         column.finish()
         positions = column.position_columns(len(self._messages))
@@ -180,7 +182,7 @@ class ColumnWriter:
         return self._message(self._file, self._file_size) if self._file.count or self._file.has_null else _NONE
 
     def clear(self) -> None:
-        """Resets everything for the next stripe."""
+        """Clears everything for the next stripe."""
         self.column.clear()
         if self.column.bloom is not None:
             self.column.bloom.clear()
@@ -200,11 +202,11 @@ _NONE = statistics_message(NO_STATISTICS, TypeKind.STRUCT)
 
 
 FEW_ENTRIES = 4096
-"""The bytes of an Arrow dictionary's texts that stay in the processor's cache."""
+"""The most entries of an Arrow dictionary whose texts stay in the processor's cache."""
 
 ROWS_GATHERED = 2048
-"""The rows of an Arrow dictionary whose texts are gathered at a time. So few texts stay in the first-level cache until
-they are written. Gathering whole row groups takes 1.05 times as long (decision 0129)."""
+"""The rows of an Arrow dictionary whose texts are gathered at a time. This number of texts stays in the first-level
+cache until they are written. Gathering whole row groups takes 1.05 times as long (decision 0129)."""
 
 
 class _TextWriter(ColumnWriter):
@@ -216,7 +218,7 @@ class _TextWriter(ColumnWriter):
             super()._write(array, pieces)
             return
         dictionary = array.dictionary
-        # If an entry is null, every row with that entry is null. Values of one size have no offsets.
+        # If an entry is null, every row with that entry is null. Values of a fixed size have no offsets.
         if dictionary.null_count or pa.types.is_fixed_size_binary(dictionary.type):
             super()._write(array.dictionary_decode(), pieces)
             return
@@ -227,7 +229,7 @@ class _TextWriter(ColumnWriter):
         source = Source(array.indices)
         gathered = GatheredTexts()
         for piece in pieces:
-            # In a stripe's first row group no entry is known yet, and many of them are far apart in memory.
+            # In the first row group of a stripe no entry is known yet, and many entries are far apart in memory.
             if not self.column.is_dictionary:
                 self.column.write_entries(source, entries, piece.start, piece.stop)
             elif len(dictionary) < FEW_ENTRIES or self.column.knows_entries:
@@ -271,10 +273,10 @@ class _StructWriter(ColumnWriter):
 
 
 class RootWriter(ColumnWriter):
-    """The struct of all fields; its rows are never null."""
+    """The struct of all fields. Its rows are never null."""
 
     def write_rows(self, pieces: Sequence[Piece]) -> None:
-        """Appends rows to the root alone. The caller distributes the fields to threads and writes them one by one."""
+        """Appends rows only to the root. The caller distributes the fields to threads or writes them one by one."""
         for piece in pieces:
             self.column.write_valid(piece.stop - piece.start)
             self._end_piece(piece)
@@ -296,7 +298,7 @@ class _ListWriter(ColumnWriter):
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         rows = np.repeat(np.arange(len(array)), lengths)
         if self.node.kind is TypeKind.MAP and elements[0].null_count:
-            raise BadValue(int(rows[np.argmin(_validity(elements[0]))]), "a null map key")
+            raise BadValue(int(rows[np.argmin(_validity(elements[0]))]), "a map key is null")
         for piece in pieces:
             self.column.write(source, piece.start, piece.stop)
             self.column.write_lengths(kept[before[piece.start] : before[piece.stop]])
@@ -332,7 +334,7 @@ _NO_CODES = np.zeros(0, np.int8)
 
 
 def _write_below(writer: ColumnWriter, array: Any, pieces: Sequence[Piece], rows: Any) -> None:
-    """``rows``: the row of the parent for each row of the child."""
+    """Writes the rows of a child. ``rows``: the row of the parent for each row of the child."""
     try:
         writer.write(array, pieces)
     except BadValue as error:
@@ -350,8 +352,8 @@ def _validity(array: Any) -> Any:
 
 
 def _list_parts(array: Any) -> tuple[Any, ...]:
-    """The length of each row (including null rows), and the elements of the rows that are not null, in order. The
-    elements are one array for a list, and keys and values for a map."""
+    """The length of each row (including null rows), and the elements of the rows that are not null, in order. For a
+    list the elements are one array. For a map they are keys and values."""
     kind = array.type
     if pa.types.is_fixed_size_list(kind):
         return np.full(len(array), kind.list_size, np.int64), array.flatten()
@@ -410,8 +412,8 @@ def open_column_writer(
     has_index: bool,
     is_lane: bool = False,
 ) -> ColumnWriter:
-    """The writer of a column and all columns below it. ``threshold``: see ``TextColumn``. ``is_lane``: whether another
-    writer takes over what this one encodes."""
+    """Makes the writer of a column and of all columns below it. ``threshold``: see ``TextColumn``. ``is_lane``: whether
+    another writer takes over what this writer encodes."""
     children = [
         open_column_writer(
             child, open_stream, blooms=blooms, fpp=fpp, threshold=threshold, has_index=has_index, is_lane=is_lane

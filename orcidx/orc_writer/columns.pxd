@@ -11,17 +11,17 @@ cdef enum:
 
 
 cdef class Column:
-    cdef readonly list streams  # (kind, OutStream, count of numbers in a position other than those of its bytes)
+    cdef readonly list streams  # (kind, OutStream, how many numbers a position has besides those of the bytes)
     cdef readonly BloomBuilder bloom        # or None
     cdef Bits present
-    cdef bint keeps_present  # whether a row of the stripe is null
+    cdef bint keeps_present  # whether some row of the stripe is null
     cdef bint group_is_open
-    cdef int64_t rows                       # of the stripe
+    cdef int64_t rows                       # rows of the stripe
     cdef int64_t group_rows
     cdef int64_t group_nulls
-    cdef bint null_parents                  # of the open row group
+    cdef bint null_parents                  # whether rows of the open row group have a null parent
     cdef list group_starts                  # for each row group of the stripe: the row, then the offsets in the streams
-    cdef int64_t wrong_row  # the row that the last `_put` refused
+    cdef int64_t wrong_row  # the row that the last call of `_put` refused
     cdef str wrong
 
     cdef int64_t _begin_rows(self, Source source, int64_t start, int64_t stop) except -1 nogil

@@ -1,8 +1,8 @@
-"""``Column``: what columns of all types have in common: PRESENT, row groups, positions.
+"""``Column``: the common part of columns of all types: PRESENT, row groups, positions.
 
-A column gets its rows in pieces that lie within one row group, and ends row groups when it is told to. At the end of
-the stripe it has its streams, and the position in them where each row group begins. PRESENT is made at the first null.
-A stripe without nulls has no PRESENT stream, and no numbers for it in the index.
+A column gets its rows in pieces that are within one row group, and ends a row group when the caller says so. At the end
+of the stripe it has its streams, and the position in them where each row group begins. PRESENT is created at the first
+null. A stripe without nulls has no PRESENT stream, and no numbers for it in the index.
 """
 
 from libc.stdint cimport int64_t
@@ -19,7 +19,7 @@ from orcidx.orc.kinds import StreamKind
 
 class BadValue(Exception):
     """A value that cannot be written: its ``row`` in the given array, the ``reason``, and the dotted ``path`` of its
-    column once that is known."""
+    column as soon as it is known."""
 
     def __init__(self, row, reason):
         super().__init__(reason)
@@ -29,7 +29,7 @@ class BadValue(Exception):
 
 
 cdef class Column:
-    """``open_stream()`` makes the column's streams. ``bloom``, if there is one, takes the hashes of its values."""
+    """``open_stream()`` creates the column's streams. ``bloom``, if there is one, takes the hashes of the values."""
 
     def __cinit__(self, open_stream, *args, BloomBuilder bloom=None, **options):
         self.streams = []
@@ -42,7 +42,7 @@ cdef class Column:
         """Appends rows of one row group, and returns how many of them are null. Raises ``BadValue``."""
         cdef int64_t nulls
         if not 0 <= start <= stop <= source.length:
-            raise ValueError("rows outside the array")
+            raise ValueError("the rows are outside the array")
         self._open_group()
         with nogil:
             nulls = self._begin_rows(source, start, stop)
@@ -96,8 +96,8 @@ cdef class Column:
         self.group_starts.append((self.rows, *[(<OutStream>entry[1]).total for entry in self.streams]))
 
     def note_null_parents(self):
-        """Records that rows of the open row group are null because an enclosing struct is null. Otherwise readers that
-        use the column's statistics would miss these nulls."""
+        """Records that rows of the open row group are null because an enclosing struct is null. Without this, readers
+        that use the column's statistics would not find these nulls."""
         self.null_parents = True
 
     def end_group(self):
@@ -117,8 +117,8 @@ cdef class Column:
         return count, has_null, statistics
 
     def take_over(self, Column other not None):
-        """Appends whole row groups that another column of the same kind has encoded into streams that keep their bytes
-        raw. Afterwards ``cut`` must be called for the streams. Both columns must be at the end of a row group."""
+        """Appends whole row groups that another column of the same kind has encoded into streams with ``keeps_raw``.
+        Afterwards ``cut`` must be called for the streams. Both columns must be at the end of a row group."""
         totals = (self.rows, *[(<OutStream>entry[1]).total for entry in self.streams])
         for starts in other.group_starts:
             self.group_starts.append(tuple([base + more for base, more in zip(totals, starts)]))
@@ -147,8 +147,8 @@ cdef class Column:
             (<OutStream>stream).finish()
 
     def position_columns(self, Py_ssize_t groups):
-        """The numbers of the row index: for each number of an entry, one int64 array over the row groups. Also finishes
-        the PRESENT stream."""
+        """The numbers of the row index: one int64 array, over the row groups, for each number of an entry. Also
+        finishes the PRESENT stream."""
         starts = np.array(self.group_starts[:groups], np.int64).reshape(groups, len(self.streams) + 1)
         columns = []
         if self.keeps_present:
@@ -161,7 +161,7 @@ cdef class Column:
         return columns
 
     def all_streams(self):
-        """(kind, stream) in the order of the file, after ``position_columns``."""
+        """Pairs (kind, stream) in the order of the file. Must be called after ``position_columns``."""
         own = [(int(kind), stream) for kind, stream, _ in self.streams]
         return [(int(StreamKind.PRESENT), self.present.stream), *own] if self.keeps_present else own
 
@@ -175,11 +175,11 @@ cdef class Column:
 
     @property
     def held(self):
-        """Bytes of memory that the stripe's data take."""
+        """The bytes of memory that the stripe's data takes."""
         return sum([(<OutStream>stream).held for _, stream, _ in self.streams], self.present.held)
 
     def clear(self):
-        """Resets everything for the next stripe."""
+        """Clears everything for the next stripe."""
         for _, stream, _ in self.streams:
             (<OutStream>stream).clear()
         self.present.clear()

@@ -21,10 +21,10 @@ cdef class Compressor:
     cdef readonly Compressor narrow  # the same level with a smaller window
     cdef readonly Compressor for_numbers  # the compressor for streams of integers; None: this one
     cdef readonly Compressor thorough  # a higher level, for few bytes that stand for many values
-    cdef object through  # a Python function of bytes, used if there is no native one
+    cdef object through  # a Python function on bytes, which is used if there is no native function
 
-    # The number of bytes written to `out`, less than `length`. 0 if compression does not make them fewer. -1 if a
-    # Python error is set.
+    # Returns the number of bytes written to `out`, which is less than `length`. Returns 0 if compression does not make
+    # the bytes fewer, and -1 if a Python error is set.
     cdef Py_ssize_t compress(self, const uint8_t* raw, size_t length, uint8_t* out) except -1 nogil
     cdef void* _new_context(self) noexcept nogil
     cdef Py_ssize_t _through_python(self, const uint8_t* raw, size_t length, uint8_t* out) except -1

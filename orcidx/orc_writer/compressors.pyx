@@ -1,7 +1,9 @@
-"""Calls the C functions of a compression library, so that chunks are compressed without the GIL. ``codecs`` finds them.
+"""Calls the C functions of a compression library, so chunks are compressed without the GIL. ``codecs`` finds the
+functions.
 
-A context is never used by two threads at once. It is taken from a slot by an atomic exchange and put back afterwards,
-as in ``orc.native_codec`` for reading. A codec that no package exports in C is called as a Python function.
+Two threads never use a context at the same time. A thread takes a context from a slot by an atomic exchange and puts it
+back afterwards, as in ``orc.native_codec`` for reading. A codec that no package exports in C is called as a Python
+function.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -18,22 +20,23 @@ ctypedef size_t (*parameter_t)(void*, int, int) noexcept nogil
 ctypedef size_t (*deflate_t)(void*, const void*, size_t, void*, size_t) noexcept nogil
 ctypedef unsigned int (*is_error_t)(size_t) noexcept nogil
 
-cdef enum:                      # of ZSTD_cParameter, whose numbers are kept (zstd.h)
+cdef enum:                      # values of ZSTD_cParameter, whose numbers are fixed (zstd.h)
     COMPRESSION_LEVEL = 100
     WINDOW_LOG = 101
     HASH_LOG = 102
     MIN_MATCH = 105
     STRATEGY = 107
-    LONG_CHUNK = 1 << 16  # bytes of a chunk from which `min_match` is used
+    LONG_CHUNK = 1 << 16  # the least bytes of a chunk for which `min_match` is used
 
 
 cdef class Compressor:
-    """One codec at one level. ``functions``: addresses (create, destroy, compress) of libdeflate's functions, or with
-    two more (is_error, set_parameter) of zstd's. Without them ``through`` compresses a buffer to bytes.
+    """One codec at one level. ``functions``: the addresses (create, destroy, compress) of libdeflate's functions, or
+    these and two more (is_error, set_parameter) of zstd's functions. Without them ``through`` compresses a buffer to
+    bytes.
 
-    For zstd, 0 in each of these means the level's own value. ``min_match``: the shortest match in chunks of 64 KiB and
-    more. ``window_log``: how far back matches are searched, as a power of two. ``hash_log``: how many places are
-    remembered, as a power of two. ``strategy``: the number of the strategy that chooses matches.
+    For zstd, 0 in each of the following means the level's own value. ``min_match``: the shortest match in chunks of 64
+    KiB and more. ``window_log``: how far back matches are searched, as a power of two. ``hash_log``: how many places
+    are remembered, as a power of two. ``strategy``: the number of the strategy that selects matches.
 
     Streams may also try other compressors. ``faster``: a lower level. ``narrow``: that level with a smaller window.
     ``for_numbers``: for streams of integers. ``thorough``: a higher level, for a short stream of many values."""
@@ -83,7 +86,7 @@ cdef class Compressor:
             if context == NULL:
                 with gil:
                     raise MemoryError
-        # The output has room for one byte less than the input. If a library needs more it fails, and the chunk is
+        # The output has room for one byte less than the input. If a library needs more, it fails, and the chunk is
         # stored uncompressed.
         if self.is_zstd:
             if self.min_match:

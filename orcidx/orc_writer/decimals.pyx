@@ -1,8 +1,8 @@
-"""DECIMAL: unscaled values as zigzag varints, and for each value its scale, which is always that of the column.
+"""DECIMAL: unscaled values as zigzag varints, and for each value its scale, which is always the scale of the column.
 
-Arrow has 128 bits for each value, as two words. Values of up to 18 digits fit the low word, whose bits are distributed
-to bytes of seven bits by shifts. Values of more digits are written by a loop. Arrow does not guarantee that values fit
-the precision, so this is checked.
+Arrow has 128 bits for each value, as two words. Values of up to 18 digits fit into the low word. Shifts distribute its
+bits to bytes of seven bits. A loop writes values of more digits. Arrow does not guarantee that values fit the
+precision, so this is checked.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
@@ -25,7 +25,8 @@ cdef extern from *:
     static inline int decimal_bits(uint64_t v) { return v ? 64 - __builtin_clzll(v) : 0; }
     #endif
 
-    /* A zigzag coded number as a varint at p (ten bytes at most): its length. Stores eight bytes at least. */
+    /* Writes a zigzag-coded number as a varint at p (at most ten bytes). Returns its length. Stores at least eight
+       bytes. */
     static inline int decimal_varint(uint64_t v, uint8_t* p) {
         int bits = decimal_bits(v | 1), i, n = (bits + 6) / 7;
         if (bits <= 56) {
@@ -46,7 +47,7 @@ cdef extern from *:
         return i + 1;
     }
 
-    /* The same of two words. */
+    /* The same for a number of two words. */
     static inline int decimal_wide_varint(uint64_t low, uint64_t high, uint8_t* p) {
         int i = 0;
         while (high || low >= 0x80) {
@@ -72,18 +73,18 @@ cdef extern from *:
 
 
 cdef class DecimalColumn(Column):
-    """decimal128 values. Statistics: (least, greatest, sum), unscaled."""
+    """decimal128 values. Statistics: (least, greatest, sum), all unscaled."""
 
     cdef OutStream data
     cdef IntRuns scales
     cdef int scale
     cdef int precision
     cdef object most                        # the largest value, unscaled
-    cdef decimal_t limit  # no value may be beyond this
+    cdef decimal_t limit  # no value may be beyond this limit
     cdef decimal_t negative_limit
     cdef decimal_t least
     cdef decimal_t greatest
-    cdef uint64_t sums[4]  # sums of the four 32-bit parts of the values; 2**127 is added to each value first
+    cdef uint64_t sums[4]  # sums of the four 32-bit parts of the values; 2**127 is added to each value before
     cdef int64_t scales_due
     cdef int64_t summed
 
@@ -167,7 +168,7 @@ cdef class DecimalColumn(Column):
             value = <int64_t>values[i].low
             out += decimal_varint((<uint64_t>value << 1) ^ <uint64_t>(value >> 63), out)
         self.data.advance(out - start)
-        # Values are raised by 2**63 here and by 2**127 in the sums. The difference is a multiple of 2**63, which is
+        # Here 2**63 was added to the values, but the sums need 2**127. The difference is a multiple of 2**63, which is
         # added to the sums.
         self.sums[0] += low
         self.sums[1] += high
@@ -223,7 +224,7 @@ cdef class DecimalColumn(Column):
         return 0
 
     cdef int _add_to_bloom(self, const decimal_t* values, int n) except -1 nogil:
-        """Adds the value to the bloom filter as text without trailing zeros, as Java and C++ do."""
+        """Adds a value to the bloom filter as text without trailing zeros, as Java and C++ do."""
         cdef uint8_t text[64]
         cdef int i, length
         for i in range(n):
@@ -246,8 +247,8 @@ cdef class DecimalColumn(Column):
 
 
 cdef int plain_text(decimal_t value, int scale, uint8_t* end) noexcept nogil:
-    """Writes the number without exponent and without trailing zeros after the point. It ends at end[63]. Returns its
-    length."""
+    """Writes the number without exponent and without trailing zeros after the point. The text ends at end[63]. Returns
+    its length."""
     cdef bint negative = value.high < 0
     cdef uint64_t low = value.low
     cdef uint64_t high = <uint64_t>value.high

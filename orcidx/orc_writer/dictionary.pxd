@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef struct Entry:
     uint64_t hash
-    uint64_t start                          # in the arena
+    uint64_t start                          # position in the arena
     uint32_t length
     uint32_t rank  # the position of the entry in sorted order, after sorting
 
@@ -15,7 +15,7 @@ cdef class Dictionary:
     cdef Entry* entries
     cdef readonly size_t count
     cdef size_t entries_capacity
-    cdef uint32_t* slots  # entry + 1; 0 means free
+    cdef uint32_t* slots  # entry number + 1; 0 means that the slot is free
     cdef size_t slot_count                  # a power of two
 
     cdef int64_t find_or_add(self, const uint8_t* data, uint32_t length) except -1 nogil

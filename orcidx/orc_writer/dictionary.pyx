@@ -1,7 +1,7 @@
 """``Dictionary``: the distinct texts of one column of a stripe, numbered in the order of their first occurrence.
 
-It is a hash table with open addressing over the numbers of entries. A random seed for each process prevents an attacker
-from choosing texts that all have the same slot. The file has the texts in the order of their bytes, which does not
+It is a hash table with open addressing over the numbers of entries. Each process has a random seed, so an attacker
+cannot choose texts that all have the same slot. The file has the texts in the order of their bytes, which does not
 depend on the seed.
 """
 
@@ -73,7 +73,7 @@ cdef class Dictionary:
         free(self.slots)
 
     cdef int64_t find_or_add(self, const uint8_t* data, uint32_t length) except -1 nogil:
-        """The number of a text."""
+        """Returns the number of a text, and adds the text if it is new."""
         cdef uint64_t hash = hash_text(data, length)
         cdef size_t at
         cdef Entry* entry
@@ -128,7 +128,8 @@ cdef class Dictionary:
         return 0
 
     cdef uint32_t* sorted_order(self) except NULL nogil:
-        """The entries in the order of their bytes, and the ``rank`` of each. The caller must free the result."""
+        """The entries in the order of their bytes. Also sets the ``rank`` of each entry. The caller must free the
+        result."""
         cdef text_key_t* keys = <text_key_t*>malloc((self.count + 1) * sizeof(text_key_t))
         cdef uint32_t* order = <uint32_t*>malloc((self.count + 1) * sizeof(uint32_t))
         cdef size_t i

@@ -1,4 +1,4 @@
-# Estimates how well an entropy coder will compress the values of a run. `int_runs` includes it.
+# Estimates how well an entropy coder will compress the values of a run. `int_runs` includes this code.
 
 cdef extern from *:
     """
@@ -12,8 +12,9 @@ cdef extern from *:
         for (c = 2; c <= 512; c++) runs_weights[c] = c * log2((double)c);
     }
 
-    /* The width for n (1..512) codes of 3, 5, 6 or 7 bits: that, or the next power of two where an entropy coder makes
-       less of bytes that hold whole codes. Codes across bytes look like noise to it: they stay as long as they are. */
+    /* The width for n (1..512) codes of 3, 5, 6 or 7 bits. It is this width or the next power of two. The larger
+       width is used if an entropy coder makes the bytes smaller because they have whole codes. Codes across bytes
+       look like noise to an entropy coder and do not become smaller. */
     static int runs_whole_width(const uint64_t* codes, int n, int width) {
         uint16_t counts[2][128];
         double bits = 0;
@@ -21,7 +22,7 @@ cdef extern from *:
         if (n < 64) return width;
         memset(counts[0], 0, size * sizeof(uint16_t));
         memset(counts[1], 0, size * sizeof(uint16_t));
-        for (i = 0; i + 1 < n; i += 2) {        /* two tables: equal neighbours need not wait for each other */
+        for (i = 0; i + 1 < n; i += 2) {        /* two tables, so that equal neighbours need not wait for each other */
             counts[0][codes[i]]++;
             counts[1][codes[i + 1]]++;
         }
@@ -31,8 +32,8 @@ cdef extern from *:
             bits -= runs_weights[count];
             distinct += count != 0;
         }
-        /* So few values look more alike than they are, by (distinct - 1) / 2 ln 2 bits in all (Miller 1955); a Huffman
-           code is not quite as short as their entropy. */
+        /* So few values look more alike than they are, by (distinct - 1) / 2 ln 2 bits in all (Miller 1955). A
+           Huffman code is not quite as short as their entropy. */
         bits += runs_weights[n] + 0.72 * distinct + 0.15 * n;
         return bits < (double)n * width ? (width == 3 ? 4 : 8) : width;
     }

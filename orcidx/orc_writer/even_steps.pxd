@@ -1,10 +1,11 @@
-# Finds out whether all integers of a stream are one arithmetic progression, block by block as they are encoded.
+# Finds out whether all integers of a stream are one arithmetic progression. It is called block by block as they are
+# encoded.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 
 ctypedef struct EvenSteps:
-    int64_t count  # of the values so far
+    int64_t count  # number of values so far
     int64_t first
     int64_t last
     int64_t step                # not 0
@@ -12,7 +13,7 @@ ctypedef struct EvenSteps:
 
 
 cdef inline int64_t step_from(int64_t value, EvenSteps* known) noexcept nogil:
-    """The next value; no value if it does not fit 64 bits."""
+    """The next value. If it does not fit into 64 bits, there is no such value."""
     cdef int64_t found = <int64_t>(<uint64_t>value + <uint64_t>known.step)
     if (found > value) != (known.step > 0):
         known.broken = True
@@ -30,7 +31,7 @@ cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, cons
         known.step = <int64_t>(<uint64_t>values[1] - <uint64_t>values[0])
     elif values[0] != step_from(known.last, known):
         known.broken = True
-    if n > 3:  # equal steps make a DELTA run without bits for the steps
+    if n > 3:  # equal steps make a DELTA run that has no bits for the steps
         if run[0] & 0xFE != 0xC0 or ((run[0] & 1) << 8 | run[1]) + 1 != n:
             known.broken = True
         if <int64_t>(<uint64_t>values[1] - <uint64_t>values[0]) != known.step:
@@ -43,7 +44,7 @@ cdef inline void note_steps(EvenSteps* known, const int64_t* values, int n, cons
 
 
 cdef inline void join_steps(EvenSteps* known, const EvenSteps* more) noexcept nogil:
-    """Adds what another stream knows about the values that follow."""
+    """Adds what another stream has recorded about the values that follow."""
     if not more.count and not more.broken:
         return
     if not known.count and not known.broken:

@@ -2,9 +2,9 @@
 
     "ORC" · stripes · Metadata · Footer · PostScript · its length (1 byte)
 
-``FileLayout`` does not use rows or columns. The same code appends newly encoded stripes, and stripes whose streams come
-from another file (copied or recompressed). The caller must ensure that their codec, types and calendar are those of
-this file.
+``FileLayout`` does not use rows or columns. The same code appends newly encoded stripes and stripes from another file,
+whose streams are copied or recompressed. The caller must ensure that their codec, types and calendar are those of this
+file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ENCODED_LENGTH = {TypeKind.CHAR, TypeKind.VARCHAR}
 
 @dataclass(frozen=True)
 class Identity:
-    """The writer that computed the file's statistics. ``calendar``: 1 hybrid, 2 proleptic, 0 not stated."""
+    """The writer that computed the file's statistics. ``calendar``: 1 hybrid, 2 proleptic, 0 not given."""
 
     writer: int = int(WriterKind.CPP)
     writer_version: int = 6
@@ -50,8 +50,8 @@ class Identity:
 
 @cache
 def own_identity() -> Identity:
-    """The writer of files whose statistics, indexes and values are all made by orcidx. The format has no number for
-    orcidx yet, so the number of ORC C++ is used, with orcidx's own name in the software version. With this number
+    """The writer of files whose statistics, indexes and values were all made by orcidx. The format has no number for
+    orcidx yet. So the number of ORC C++ is used, with orcidx's own name in the software version. With this number
     current readers use the file's bloom filters and timestamps, and merge the file with others of ORC C++. With an
     unknown number they would not."""
     try:
@@ -62,8 +62,8 @@ def own_identity() -> Identity:
 
 
 WRITTEN_TOGETHER = 1 << 16
-"""Streams of a stripe are joined up to this many bytes and written by one call. A call takes as long as copying so many
-bytes."""
+"""Streams of a stripe are joined up to this many bytes and written by one call. A call takes as long as copying this
+many bytes."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class StreamData:
 
 @dataclass(frozen=True, kw_only=True)
 class StripeData:
-    """A stripe to be appended. ``encodings`` and ``statistics`` (ColumnStatistics messages) by column id."""
+    """A stripe that will be appended. ``encodings`` and ``statistics`` (ColumnStatistics messages) are by column id."""
 
     rows: int
     streams: Sequence[StreamData]
@@ -96,7 +96,7 @@ class StripeData:
 
 @dataclass
 class FileLayout:
-    """Writes a file front to back into ``sink``, and keeps track of offsets."""
+    """Writes a file from start to end into ``sink``, and records offsets."""
 
     sink: Sink
     types: Sequence[TypeRecord]
@@ -124,7 +124,7 @@ class FileLayout:
             self.offset += length
 
     def append(self, stripe: StripeData) -> StripeInformation:
-        """Writes a stripe from its streams in the given order, with those of the index first."""
+        """Writes a stripe from its streams in the given order. Streams of the index must come first."""
         index: list[tuple[int, int, int, Buffer]] = []
         data: list[tuple[int, int, int, Buffer]] = []
         for part in stripe.streams:
@@ -145,7 +145,7 @@ class FileLayout:
         for part in [b"".join(parts)] if sum(lengths) <= WRITTEN_TOGETHER else parts:
             self._write(part)
         if self.offset - start != sum(lengths):
-            raise ValueError(f"a stripe of {self.offset - start} bytes, and lengths {lengths}")
+            raise ValueError(f"a stripe has {self.offset - start} bytes, but its lengths are {lengths}")
         information = StripeInformation(start, *lengths, rows)
         self.stripes.append(information)
         self._statistics.append(statistics)
@@ -179,8 +179,8 @@ class FileLayout:
         self._write(b"".join(tail))
 
     def _check_limits(self, size: int, messages: Iterable[tuple[int, int]]) -> None:
-        """Refuses files that the reader refuses by default. ``messages``: their lengths as stored, and before
-        compression."""
+        """Raises an error for files that the reader refuses by default. ``messages``: the lengths of messages as
+        stored, and before compression."""
         limits = MetadataLimits().for_file(size)
         try:
             limits.check_columns(len(self.types) - 1)
@@ -219,8 +219,8 @@ def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
 def stripe_footer(
     streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
 ) -> bytes:
-    """A StripeFooter. ``streams``: (kind, column id, length). ``encodings``: those of every column including the root,
-    because C++ requires it."""
+    """A StripeFooter. ``streams``: (kind, column id, length). ``encodings``: those of every column. The root is
+    included, because C++ requires it."""
     parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from orcidx.orc_writer.source cimport Source, offset_t
 
 cdef enum:
-    AHEAD = 256  # rows whose texts are prefetched before the first is copied
+    AHEAD = 256  # rows whose texts are prefetched before the first text is copied
     NARROW = 32  # bytes of a slot of an entry, and of a copy
     WIDE = 64
     SHORT = 32  # bytes of a text that is copied by one move of fixed size
@@ -23,7 +23,7 @@ cdef inline int64_t find_texts(
     const int32_t* indexes, Source rows, int64_t first, int64_t last, const offset_t* offsets, int64_t length,
     const uint8_t* data, int64_t* starts, int64_t* ends
 ) noexcept nogil:
-    """Computes where the texts of rows begin, and where each ends when they are placed one after the other behind
+    """Computes where the texts of rows begin, and where each text ends when they are placed one after the other behind
     earlier texts (``ends[0]``). Returns the first row whose index is outside the dictionary, or -1. Prefetches the
     texts."""
     cdef int64_t row, index, total = ends[0], wrong = -1
@@ -59,7 +59,7 @@ cdef class GatheredTexts:
 
 cdef class KnownEntries:
     cdef Source values
-    cdef uint32_t* codes  # each entry's number in the file's dictionary + 1; 0 means that it has none yet
+    cdef uint32_t* codes  # each entry's number in the file's dictionary + 1; 0 means that it has no number yet
     cdef uint32_t* groups  # the last row group that has the entry, counted from 1
 
     cdef bint are_of(self, Source values) noexcept
@@ -67,7 +67,7 @@ cdef class KnownEntries:
 
 cdef class Entries:
     cdef readonly Source values
-    cdef object places  # addresses of the dictionary's buffers, by which it is recognised
+    cdef object places  # addresses of the dictionary's buffers, which identify the dictionary
     cdef int64_t rows  # rows that have referred to entries so far
     cdef int64_t longest  # bytes of the longest entry
     cdef bint tried

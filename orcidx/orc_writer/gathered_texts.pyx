@@ -1,7 +1,7 @@
-"""Gathers the texts of an Arrow dictionary's rows, and keeps what is known about its entries.
+"""Gathers the texts of an Arrow dictionary's rows, and records what is known about its entries.
 
-Entries may be anywhere in memory. They are prefetched some hundred rows ahead, and copied to a buffer that stays in the
-cache. Arrow's ``take`` of all rows at once takes up to four times as long (decision 0129).
+Entries may be anywhere in memory. They are prefetched some hundred rows in advance, and copied to a buffer that stays
+in the cache. Arrow's ``take`` of all rows at once takes up to four times as long (decision 0129).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -17,7 +17,7 @@ cdef enum:
 
 cdef void copy_texts(const int64_t* starts, const int64_t* ends, int64_t rows, const uint8_t* data, int64_t data_size,
                      uint8_t* out) noexcept nogil:
-    """Copies texts to their places in the buffer, which has room for one more short text at its end."""
+    """Copies texts to their places in the buffer. The buffer must have room for one more short text at its end."""
     cdef int64_t i, length
     for i in range(rows):
         length = ends[i + 1] - ends[i]
@@ -35,9 +35,9 @@ cdef class GatheredTexts:
         free(self.data)
 
     def bring(self, Source source not None, Source values not None, int64_t start, int64_t stop):
-        """The texts of some rows as an array of their own, until the next call.
+        """The texts of some rows as a separate array, which is valid until the next call.
 
-        ``source`` has int32 indexes, ``values`` the texts. Raises ``IndexError`` for an index outside of them."""
+        ``source`` has int32 indexes, ``values`` the texts. Raises ``IndexError`` for an index outside of the texts."""
         cdef const int32_t* indexes = (<const int32_t*>source.values) + source.offset
         cdef int64_t first, last, total = 0, wrong = -1
         cdef size_t rows = stop - start
@@ -95,7 +95,7 @@ cdef class GatheredTexts:
 
 
 cdef class KnownEntries:
-    """What is known about the entries of one Arrow dictionary, whose buffers are kept alive."""
+    """What is known about the entries of one Arrow dictionary. The dictionary's buffers are kept alive."""
 
     def __init__(self, Source values not None):
         self.values = values
@@ -109,7 +109,7 @@ cdef class KnownEntries:
         free(self.groups)
 
     cdef bint are_of(self, Source values) noexcept:
-        """Whether an array is this dictionary, judged by its buffers."""
+        """Whether an array is this dictionary. Its buffers decide."""
         return values.data == self.values.data and values.length == self.values.length and (
             values.offsets32 == self.values.offsets32 and values.offsets64 == self.values.offsets64
         )
@@ -119,8 +119,8 @@ cdef class Entries:
     """The entries of one Arrow dictionary, from one batch to the next.
 
     Short texts get slots. With a slot, a row reads one place of memory instead of two, the offsets and the bytes
-    (decision 0129). Texts of the same length are used as slots where they are. Other texts are copied to slots once
-    many rows refer to them."""
+    (decision 0129). If texts have the same length, their bytes in the dictionary serve as slots. Other texts are copied
+    to slots once many rows refer to them."""
 
     def __init__(self, dictionary):
         cdef int64_t shortest
@@ -143,13 +143,13 @@ cdef class Entries:
         free(self.memory)
 
     def are_of(self, dictionary):
-        """Whether this is the same dictionary, judged by its buffers. They are kept alive here, so their addresses
-        stay."""
+        """Whether this is the same dictionary. Its buffers decide. They are kept alive here, so their addresses stay
+        the same."""
         return self.places == places_of(dictionary)
 
     def note(self, int64_t rows):
-        """Announces this many more rows. Makes the slots as soon as this saves time: filling one takes as long as it
-        saves in 1.25 rows."""
+        """Announces this many more rows. Creates the slots as soon as this saves time. Filling a slot takes as long as
+        the slot saves in 1.25 rows."""
         self.rows += rows
         if not self.tried and 2 * self.rows >= 3 * self.values.length:
             self.tried = True
@@ -168,7 +168,7 @@ cdef class Entries:
         self.memory = malloc(room + 2 * WIDE)
         if self.memory == NULL:
             raise MemoryError
-        slot = <uint8_t*>self.memory + (WIDE - <size_t>self.memory % WIDE)  # no slot in two cache lines
+        slot = <uint8_t*>self.memory + (WIDE - <size_t>self.memory % WIDE)  # no slot is in two cache lines
         self.slots = slot
         self.slots_end = slot + room
         with nogil:

@@ -1,19 +1,19 @@
-"""``IntRuns``: integers in the run-length code of version 2.
+"""``IntRuns``: integers in run-length encoding, version 2.
 
-Runs are made from blocks of 512 values. The first block begins at the start of a row group; the last one of a row group
-may be shorter. One vectorised scan of a block (least, greatest, differences) decides between the four forms:
+Runs are made from blocks of 512 values. The first block begins at the start of a row group, and the last block of a row
+group may be shorter. One vectorised scan of a block (least, greatest, differences) decides between four forms:
 
     SHORT_REPEAT   3..10 equal values
     DELTA          equal steps, or values that only rise or only fall: the steps in bits
-    DIRECT         each value in as many bits as the widest needs; widths are the tight ones of the format, not the
-                   byte-aligned ones of other writers' default (45 % smaller before a codec, 7 % behind zstd), but for
-                   few-valued ones in front of an entropy coder (see 0129)
+    DIRECT         each value in as many bits as the widest needs; the widths are the tight ones of the format, not the
+                   byte-aligned ones of other writers' default (45 % smaller before a codec, 7 % behind zstd). Values
+                   with few distinct numbers before an entropy coder are an exception (decision 0129).
     PATCHED_BASE   the distance from the least value in few bits, with a list of the high bits of the few that need more
 
 If at least a quarter of the neighbours are equal, the block is cut into repeats and the stretches between them. A
 repeat at the end of a block is left to the next block, which may continue it.
 
-Because runs end with row groups, row groups can be encoded in parallel. In an arithmetic sequence such as row numbers
+Runs end with row groups, so row groups can be encoded in parallel. In an arithmetic sequence, such as row numbers,
 these shorter runs would be most of the file, because the runs of each row group begin at a different place in a block.
 So if all values of a stripe are one sequence, its runs are written again with 512 values each (decision 0041).
 """
@@ -23,7 +23,7 @@ import os
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from orcidx.orc_writer.bit_packing cimport runs_bits  # no-cython-lint: the C below calls its C
+from orcidx.orc_writer.bit_packing cimport runs_bits  # no-cython-lint: the C code below calls its C function
 from orcidx.orc_writer.chunks cimport OutStream
 from orcidx.orc_writer.entropy cimport runs_fill_weights
 from orcidx.orc_writer.even_steps cimport EvenSteps, join_steps, note_steps
@@ -37,12 +37,12 @@ cdef extern from *:
 
     typedef struct {
         int64_t least, greatest;
-        uint64_t high, low;             /* sums of the halves of the values, each raised by 2**63 */
-        uint64_t bits;                  /* all values, zigzag coded where signed, or-ed */
-        uint64_t steps;                 /* sizes of all steps, or-ed; of no use where the range overflows */
+        uint64_t high, low;             /* sums of the halves of the values; 2**63 is added to each value before */
+        uint64_t bits;                  /* bitwise or of all values, which are zigzag coded if signed */
+        uint64_t steps;                 /* bitwise or of the sizes of all steps; useless if the range overflows */
         int rises, falls;               /* values never fall, never rise */
         int even;                       /* all steps are equal */
-        int equal;                      /* steps that are 0 */
+        int equal;                      /* number of steps that are 0 */
     } runs_scan_t;
 
     static void runs_add(runs_totals_t* t, const runs_scan_t* s, int64_t n) {
@@ -165,9 +165,9 @@ cdef extern from *:
         return p;
     }
 
-    /* One run of values in even steps, none beyond 64 bits. */
+    /* Writes one run of values with equal steps. No value may be beyond 64 bits. */
     static uint8_t* runs_even(int64_t first, int64_t step, int n, int is_signed, uint8_t* p) {
-        if (n < 4) {                            /* too short for other writers' delta runs */
+        if (n < 4) {                            /* too short for DELTA runs of other writers */
             int64_t few[3];
             uint64_t bits = 0;
             int i;
@@ -181,7 +181,8 @@ cdef extern from *:
         return runs_varint(p, runs_zigzag(step));
     }
 
-    /* Bits that the patched form takes with this width for most, at most `limit` patches of `high` bits above it. */
+    /* Computes the bits that the patched form takes if most values have this width, and at most `limit` patches have
+       `high` bits above it. */
     typedef struct { int width, patch; int64_t cost; } runs_patch_t;
 
     static int runs_find_patch(const int64_t* v, int n, int64_t least, int top, runs_patch_t* best) {
@@ -195,11 +196,11 @@ cdef extern from *:
             int64_t cost;
             above += counts[w + 1];
             if (runs_widths[w] != w) continue;
-            if (above > 31) break;              /* the list has a length of five bits */
+            if (above > 31) break;              /* the length of the list has only five bits */
             if (!above) continue;
             width = w;
             patch = runs_widths[top - w];
-            /* Gap and patch share 64 bits; so must, for careful readers, width and patch. */
+            /* Gap and patch share 64 bits. Some readers also require this of width and patch. */
             if (patch > 56 || patch + width > 64) continue;
             gap = 8;
             cost = (int64_t)n * width + (int64_t)(above + 2) * runs_widths[gap + patch];
@@ -212,7 +213,7 @@ cdef extern from *:
         return best->cost != INT64_MAX;
     }
 
-    /* The bytes, or NULL when the list of patches gets too long. */
+    /* Writes the patched form. Returns NULL if the list of patches becomes too long. */
     static uint8_t* runs_patched(const int64_t* v, int n, int64_t least, runs_patch_t* f, uint8_t* p) {
         uint64_t low[512], list[64], highs[40];
         int places[40], gaps[40];
@@ -236,7 +237,7 @@ cdef extern from *:
         gap_bits = widest > 255 ? 8 : widest ? runs_bits((uint64_t)widest) : 1;
         for (i = 0; i < count; i++) {
             int gap = gaps[i];
-            while (gap > 255) {                 /* an entry without a patch only moves on */
+            while (gap > 255) {                 /* an entry without a patch only moves the position */
                 if (entries >= 31) return NULL;
                 list[entries++] = (uint64_t)255 << f->patch;
                 gap -= 255;
@@ -261,7 +262,7 @@ cdef extern from *:
 
     static uint8_t* runs_block(const int64_t* v, int n, int is_signed, uint8_t* p, runs_totals_t* totals);
 
-    /* A block in which many neighbours are equal: repeats that pay get runs of their own. */
+    /* Writes a block in which many neighbours are equal. Repeats that save bytes become separate runs. */
     static uint8_t* runs_split(const int64_t* v, int n, int flags, int width, uint8_t* p) {
         int is_signed = flags & 1, at = 0, start = 0, pay = (8 * 6 + width - 1) / width;
         if (pay < 3) pay = 3;
@@ -294,7 +295,8 @@ cdef extern from *:
         return p + (((n - 2) * width + 7) >> 3);
     }
 
-    /* Values in as many bits as the widest needs, or in more that an entropy coder makes less of. */
+    /* Writes values in as many bits as the widest needs, or in more bits if an entropy coder then makes the result
+       smaller. */
     static uint8_t* runs_plain(const int64_t* v, int n, int flags, int width, uint8_t* p) {
         if (flags & 4 && runs_is_odd(width)) {
             uint64_t coded[512];
@@ -304,9 +306,9 @@ cdef extern from *:
         return runs_direct(v, n, flags & 1, width, p);
     }
 
-    /* One block of n (1..512) values at p, for which there is room for 8 * n + 80 bytes. Flag 1: signed; flag 2: not to
-       be split any more; flag 4: widths one bit below whole bytes are made whole, on which an entropy coder works, and
-       those below a byte where that pays. */
+    /* Writes one block of n (1..512) values at p. There must be room for 8 * n + 80 bytes. Flag 1: the values are
+       signed. Flag 2: the block must not be split again. Flag 4: an entropy coder follows, so widths one bit below
+       whole bytes become whole bytes, and widths below a byte become larger if that saves bytes. */
     static uint8_t* runs_block(const int64_t* v, int n, int flags, uint8_t* p, runs_totals_t* totals) {
         runs_scan_t s;
         runs_patch_t patch;
@@ -319,14 +321,14 @@ cdef extern from *:
         if (flags & 4) width = width == 15 || width == 23 ? width + 1 : width == 30 ? 32 : width;
         if (s.least == s.greatest) return runs_constant(v[0], n, is_signed, p);
         if (n <= 3) return runs_direct(v, n, is_signed, width, p);
-        /* A range that overflows makes steps and distances meaningless. */
+        /* If the range overflows, steps and distances have no meaning. */
         if (s.least < 0 && s.greatest > INT64_MAX + s.least) return runs_direct(v, n, is_signed, width, p);
         if (s.even) return runs_even(v[0], v[1] - v[0], n, is_signed, p);
         if (s.rises || s.falls) {
             int step = runs_widths[runs_bits(s.steps)];
-            if (step < 2) step = 2;             /* width code 0 says that all steps are equal */
+            if (step < 2) step = 2;             /* width code 0 means that all steps are equal */
             for (same = 1; v[same] == v[0]; same++) {}
-            if (same > 1) {                     /* the first step says which way it goes, so it cannot be 0 */
+            if (same > 1) {                     /* the first step gives the direction, so it is not 0 */
                 if (n - same > 8 && step < width) {
                     p = runs_constant(v[0], same - 1, is_signed, p);
                     return runs_block(v + same - 1, n - same + 1, flags, p, NULL);
@@ -365,12 +367,12 @@ cdef inline bint ends_in_three(const int64_t* values, int n) noexcept nogil:
 
 
 cdef class IntRuns:
-    """``signed``: values are zigzag coded. Unsigned values must not be negative."""
+    """``signed``: the values are zigzag coded. Unsigned values must not be negative."""
 
     def __cinit__(self, OutStream stream, *, bint signed):
         self.stream = stream
         self.signed = signed
-        # ZSTD finds no repetitions in values of 15 bits; in values of 16 bits it does (dates: 10 % smaller).
+        # ZSTD finds no repetitions in values of 15 bits, but it does in values of 16 bits (dates: 10 % smaller).
         self.flags = signed
         if stream.compressor is not None and stream.compressor.name in ("ZSTD", "ZLIB"):
             self.flags |= 4
@@ -384,7 +386,7 @@ cdef class IntRuns:
         while n:
             part = <int>min(n, <int64_t>(RUN - self.filled))
             if part == RUN:
-                part -= self._encode(values, RUN, False)  # a whole block is not copied
+                part -= self._encode(values, RUN, False)  # a whole block is encoded without copying it
             else:
                 memcpy(&self.values[self.filled], values, part * sizeof(int64_t))
                 self.filled += part
@@ -422,7 +424,7 @@ cdef class IntRuns:
         return 0
 
     cdef int _encode(self, const int64_t* values, int n, bint last) except -1 nogil:
-        """Writes a block, and returns how many equal values at its end are left to the next block."""
+        """Writes a block. Returns how many equal values at its end are left to the next block."""
         cdef int kept = 0
         cdef uint8_t* start
         if not last:
@@ -430,7 +432,7 @@ cdef class IntRuns:
             while kept < n and values[n - 1 - kept] == values[n - 1]:
                 kept += 1
             if kept == n or (kept < 3 and not ends_in_three(values, n - kept)):
-                kept = 0  # long enough for a run of their own, or encoded together with the others
+                kept = 0  # they are long enough for a separate run, or are encoded together with the others
             n -= kept
         start = self.stream.reserve(ROOM)
         cdef uint8_t* end = runs_block(values, n, self.flags, start, &self.totals)
@@ -440,15 +442,16 @@ cdef class IntRuns:
         return kept
 
     cdef void join_sequence(self, IntRuns other) noexcept nogil:
-        """Takes over what another stream knows about the values after those of this stream."""
+        """Takes over what another stream has recorded about the values after those of this stream."""
         join_steps(&self.sequence, &other.sequence)
 
     cdef bint is_sequence(self, int64_t count) noexcept nogil:
-        """Whether exactly so many values were written, and all are in equal steps."""
+        """Whether exactly ``count`` values were written, all with equal steps."""
         return not self.sequence.broken and self.sequence.count == count and not self.filled
 
     cdef object write_sequence(self):
-        """Writes the whole stream again, in runs of 512 values. Returns where each begins, and where the last ends."""
+        """Writes the whole stream again, in runs of 512 values. Returns where each run begins, and where the last run
+        ends."""
         cdef EvenSteps known = self.sequence
         cdef int64_t[::1] starts = np.empty((known.count + RUN - 1) // RUN + 1, np.int64)
         cdef Py_ssize_t run

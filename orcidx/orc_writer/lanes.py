@@ -1,9 +1,9 @@
-"""Encodes row groups of one column in parallel: each lane encodes some, and the column takes over their results in
-order.
+"""Encodes row groups of one column in parallel. Each lane encodes some row groups, and the column takes over their
+results in order.
 
 Runs end with row groups, so the bytes of a row group do not depend on those before it. Lanes keep their bytes
-uncompressed. The column's streams join these bytes, and their chunks are compressed in parallel too. The file has the
-same bytes as without lanes.
+uncompressed. The column's streams join these bytes, and the chunks are then compressed in parallel, too. The file has
+the same bytes as without lanes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from orcidx.threads.tasks import Pool
 __all__ = ["Lanes", "SplitRows", "split_rows"]
 
 LARGE_DICTIONARY = 4096
-"""With at least this many entries, joining dictionaries takes longer than lanes save: each lane looks up its texts, and
+"""With at least this many entries, joining dictionaries takes longer than lanes save. Each lane looks up its texts, and
 the column looks them up again (decision 0041)."""
 
 _SLOW = frozenset(
@@ -38,13 +38,13 @@ _SLOW = frozenset(
         TypeKind.TIMESTAMP_INSTANT,
     }
 )
-"""Types for which encoding a row group takes longer than switching threads under the interpreter's lock (decision
-0041)."""
+"""Types for which encoding a row group takes longer than switching threads under the GIL (decision 0041)."""
 
 
 @dataclass(frozen=True)
 class SplitRows:
-    """Divides a slice: the rest of an open row group, shares of whole row groups, and the beginning of a row group."""
+    """The parts of a slice: the rest of an open row group, shares of whole row groups, and the beginning of a row
+    group."""
 
     head: Sequence[Piece]
     shares: Sequence[Sequence[Piece]]
@@ -52,9 +52,9 @@ class SplitRows:
 
 
 def split_rows(pieces: Sequence[Piece], *, first_alone: bool, shares: int) -> SplitRows:
-    """Shares of whole row groups, of about equal size. ``first_alone``: the first row group is written by itself. This
-    is needed if a row group is open, and at the beginning of a stripe, whose first row group decides whether texts have
-    a dictionary."""
+    """Divides whole row groups into shares of about equal size. ``first_alone``: the first row group is written by
+    itself. This is needed if a row group is open, and at the beginning of a stripe, because its first row group decides
+    whether texts have a dictionary."""
     head = pieces[:1] if first_alone else pieces[:0]
     tail = pieces[-1:] if len(pieces) > len(head) and not pieces[-1].ends_group else pieces[:0]
     whole = pieces[len(head) : len(pieces) - len(tail)]
@@ -73,7 +73,7 @@ class Lanes:
 
     @property
     def pays(self) -> bool:
-        """Whether lanes are faster than the column alone, judged by its type and its dictionary so far."""
+        """Whether lanes are faster than the column alone. The type of the column and its dictionary so far decide."""
         columns = self.writer.walk()
         texts = [one.column for one in columns if isinstance(one.column, TextColumn)]
         if any(column.dictionary_size > LARGE_DICTIONARY for column in texts):
@@ -83,7 +83,7 @@ class Lanes:
     def encode(
         self, array: pa.Array, shares: Sequence[Sequence[Piece]], write: Callable[..., None]
     ) -> list[Callable[[], None]]:
-        """One task for each share: ``write(writer, array, pieces, first)``, where ``first`` is the number of its first
+        """One task for each share: ``write(writer, array, pieces, first)``. ``first`` is the number of its first
         row."""
         while len(self._lanes) < len(shares):
             self._lanes.append(self._open_lane())
@@ -114,7 +114,7 @@ def _follow(lane: ColumnWriter, writer: ColumnWriter) -> None:
 
 
 def compress_waiting(streams: Sequence[OutStream], pool: Pool, threads: int) -> None:
-    """Compresses, in several threads, the full chunks of streams that took over bytes, and ends the chunks."""
+    """Compresses the full chunks of streams that took over bytes, in several threads, and ends the chunks."""
     counts = [(stream, stream.waiting_chunks()) for stream in streams]
     waiting = [(stream, number) for stream, count in counts for number in range(count)]
     for probes in (True, False):

@@ -10,22 +10,22 @@ from orcidx.errors import InvalidQuery
 __all__ = ["WriterMemory"]
 
 LEAST_BYTES = 1 << 20
-"""The smallest limit that the open files may be given; below it no stripe would have a whole row group."""
+"""The smallest limit. Below it no stripe would have a whole row group."""
 
 
 class Holder(Protocol):
-    """A writer whose stripe another thread can end; the call returns False while the writer is busy."""
+    """A writer whose stripe another thread can end. The call returns False while the writer is busy."""
 
     def end_stripe_for_memory(self) -> bool: ...
 
 
 class WriterMemory:
     """A limit in bytes that several writers share, for example those of many partitions. Pass the same object as
-    ``max_memory=`` to each.
+    ``max_memory=`` to each writer.
 
-    When their open stripes hold more, the largest stripes are ended and written until the limit is kept. It can be
-    shared between threads: a writer that is in use by another thread ends its stripe itself, after its slice. A pickled
-    copy has its own count.
+    If their open stripes hold more, the largest stripes are ended and written until the limit is kept. Threads can
+    share the object. A writer that another thread is using ends its stripe itself after its slice. A pickled copy
+    counts separately.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class WriterMemory:
     Raises
     ------
     InvalidQuery
-        The limit is too small, or no whole number.
+        The limit is too small, or is not an integer.
 
     Examples
     --------
@@ -49,9 +49,9 @@ class WriterMemory:
 
     def __init__(self, limit: int) -> None:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_BYTES:
-            raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes from {LEAST_BYTES} on")
+            raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes of at least {LEAST_BYTES}")
         self.limit = limit
-        # Keyed by the identities of writers, so that each change is atomic for other threads.
+        # Keyed by the identities of writers, so each change is atomic for other threads.
         self._held: dict[int, tuple[weakref.ref[Holder], int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -70,7 +70,7 @@ class WriterMemory:
         return [(holder, held) for holder, held in found if holder is not None]
 
     def note(self, holder: Holder, held: int) -> None:
-        """Records the bytes of a writer's stripe. This may end stripes of other writers, or its own.
+        """Records the bytes of a writer's stripe. This may end stripes of other writers, or the writer's own stripe.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class WriterMemory:
                 self._set(other, 0)
 
     def forget(self, holder: Holder) -> None:
-        """Forgets a closed writer.
+        """Removes a closed writer.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Writes Protocol Buffers: the few kinds of fields that ORC's messages have, and the ROW_INDEX stream.
 
-A row group has a message with up to a dozen numbers. Made in Python, these messages took a fifth of the time of writing
-a column of numbers.
+Each row group has a message with up to a dozen numbers. When Python code made these messages, they took a fifth of the
+time of writing a column of numbers.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -15,7 +15,7 @@ cdef enum:
     VARINT = 0                  # wire types
     WORD = 1
     BLOB = 2
-    LONGEST = 10                # bytes of a varint
+    LONGEST = 10                # the most bytes of a varint
 
 
 cdef inline Py_ssize_t varint_size(uint64_t value) noexcept nogil:
@@ -36,7 +36,7 @@ cdef inline uint8_t* put_varint(uint8_t* out, uint64_t value) noexcept nogil:
 
 
 def varint(value):
-    """A whole number. A negative number is written as its 64 bits."""
+    """An integer as a varint. A negative number is written as its 64 bits."""
     cdef uint8_t[LONGEST] out
     cdef uint8_t* end = put_varint(out, PyLong_AsUnsignedLongLongMask(value))
     return PyBytes_FromStringAndSize(<char*>out, end - out)
@@ -62,12 +62,12 @@ def double(uint64_t number, double value):
     """A field of type double."""
     cdef uint8_t[LONGEST + 8] out
     cdef uint8_t* end = put_varint(out, number << 3 | WORD)
-    memcpy(end, &value, 8)  # little-endian, like every machine that orcidx is built for
+    memcpy(end, &value, 8)  # little-endian, like every machine for which orcidx is built
     return PyBytes_FromStringAndSize(<char*>out, end + 8 - out)
 
 
 def blob(uint64_t number, bytes value not None):
-    """A field of bytes, or a message within one."""
+    """A field of bytes, or a nested message."""
     cdef uint8_t[2 * LONGEST] head
     cdef Py_ssize_t length = PyBytes_GET_SIZE(value)
     cdef uint8_t* end = put_varint(put_varint(head, number << 3 | BLOB), length)

@@ -1,6 +1,6 @@
 """Columns of booleans, integers, dates and floating-point numbers, and the lengths and tags of lists, maps and unions.
 
-Statistics by type, as ``_take_statistics`` returns them: (least, greatest, sum) of integers and floats, the number of
+``_take_statistics`` returns different statistics by type: (least, greatest, sum) of integers and floats, the number of
 true values of booleans, and (least, greatest, sum) of lengths.
 """
 
@@ -24,7 +24,7 @@ cdef uint64_t MINUS_ZERO = 0x8000000000000000ULL
 
 
 cdef class RunsColumn(Column):
-    """A column whose rows are written as runs of integers, with their totals as its statistics."""
+    """A column whose rows are written as runs of integers. The totals of the runs are its statistics."""
 
     cdef IntRuns runs
 
@@ -40,10 +40,10 @@ cdef class RunsColumn(Column):
 
 
 cdef class IntegerColumn(RunsColumn):
-    """SHORT, INT, LONG and DATE; ``width`` of the values in bytes: 2, 4 or 8."""
+    """SHORT, INT, LONG and DATE. ``width``: the bytes of a value, which are 2, 4 or 8."""
 
     cdef int width
-    cdef object run_starts  # positions in a sequence whose runs cross row groups; else None
+    cdef object run_starts  # positions in a sequence whose runs cross row groups; otherwise None
 
     def __init__(self, open_stream, int width, *, bloom=None):
         self.width = width
@@ -107,7 +107,7 @@ cdef struct FloatTotals:
 
 
 cdef inline void total_doubles(const double* values, int n, FloatTotals* totals) noexcept nogil:
-    """Four partial sums, added in a fixed order that compilers do not change."""
+    """Computes four partial sums. They are added in a fixed order that compilers do not change."""
     cdef double least[4]
     cdef double greatest[4]
     cdef double sums[4]
@@ -139,7 +139,7 @@ cdef inline void total_doubles(const double* values, int n, FloatTotals* totals)
 
 
 cdef class FloatColumn(Column):
-    """FLOAT and DOUBLE; ``width`` 4 or 8. NaNs keep their bits."""
+    """FLOAT and DOUBLE. ``width``: 4 or 8. NaNs keep their bits."""
 
     cdef OutStream data
     cdef int width
@@ -191,8 +191,8 @@ cdef class FloatColumn(Column):
         return 0
 
     cdef int _add_to_bloom(self, const double* numbers, int n) except -1 nogil:
-        """Adds hashes. Zeros are equal, so both are added for either of them. Every NaN is added as the canonical
-        NaN."""
+        """Adds hashes. The two zeros are equal, so both are added for either of them. Every NaN is added as the
+        canonical NaN."""
         cdef uint64_t bits
         cdef int i
         for i in range(n):
@@ -212,7 +212,7 @@ cdef class FloatColumn(Column):
         if totals.has_nan:
             # With this form no current reader prunes rows that it must not prune (decision 0041).
             return (totals.least if totals.least < INFINITY else -INFINITY), INFINITY, NAN
-        # For Java -0.0 is less than 0.0, so a bound of zero must include both.
+        # In Java -0.0 is less than 0.0, so a bound of zero must include both.
         return (
             -0.0 if totals.least == 0 else totals.least,
             0.0 if totals.greatest == 0 else totals.greatest,
@@ -357,7 +357,7 @@ cdef class LengthColumn(RunsColumn):
         self.streams.append((StreamKind.LENGTH, self.runs.stream, 1))
 
     def write_lengths(self, lengths):
-        """The lengths of the last rows that were written, without those of null rows; int64."""
+        """Writes the lengths of the last rows that were written, without those of null rows (int64)."""
         cdef const int64_t[::1] numbers = lengths
         cdef int64_t n = numbers.shape[0]
         if n:
@@ -366,7 +366,8 @@ cdef class LengthColumn(RunsColumn):
 
 
 cdef class TagColumn(Column):
-    """UNION: the variant of each row. Rows are never null, because Arrow's unions have no nulls of their own."""
+    """UNION: the variant of each row. Rows are never null, because Arrow's unions have no validity bitmap of their
+    own."""
 
     cdef ByteRuns runs
 
@@ -375,7 +376,7 @@ cdef class TagColumn(Column):
         self.streams.append((StreamKind.DATA, self.runs.stream, 1))
 
     def write_tags(self, tags):
-        """The variants of the last rows that were written; uint8."""
+        """Writes the variants of the last rows that were written (uint8)."""
         self.runs.write(tags)
 
     cdef int _end_runs(self) except -1:

@@ -1,7 +1,7 @@
-"""How a file is written: ``WriteOptions``, with the names of pyarrow.orc's options where it has them.
+"""How a file is written: ``WriteOptions``. Options that pyarrow.orc has as well have the same names.
 
-``WriteOptionsByName`` has the same options as keywords of ``write_table`` and similar functions, so that a type checker
-finds misspelt ones.
+``WriteOptionsByName`` has the same options as keywords of ``write_table`` and similar functions, so a type checker
+finds misspelt options.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["EncodingOptionsByName", "WriteOptions", "WriteOptionsByName"]
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions:
-    """Options of ``write_table``, ``OrcWriter`` and ``write_dataset``. Wrong ones raise ``InvalidQuery``.
+    """Options of ``write_table``, ``OrcWriter`` and ``write_dataset``. A wrong option raises ``InvalidQuery``.
 
     Examples
     --------
@@ -35,48 +35,50 @@ class WriteOptions:
     """
 
     compression: str = "zstd"
-    """"uncompressed", "zlib", "snappy", "lz4" or "zstd", in any case."""
+    """"uncompressed", "zlib", "snappy", "lz4" or "zstd", in upper or lower case."""
     compression_level: int | None = None
-    """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, its slow format). None means zstd 3 or 1, whichever
-    suits each stream better, zlib 4, or fast lz4."""
+    """Level of zstd (up to 22), zlib (1 to 12) or lz4 (1 to 12, in its slow format). None means zstd 3 or 1 (whichever
+    suits each stream better), zlib 4, or fast lz4."""
     compression_block_size: int = 262_144
-    """Most bytes of a chunk before compression, 1 KiB to 8 MiB. A reader decompresses whole chunks."""
+    """The most bytes of a chunk before compression, 1 KiB to 8 MiB. A reader decompresses whole chunks."""
     stripe_size: int = 64 << 20
-    """A stripe ends when it has this many bytes, compressed or still waiting to be; at least 4 KiB."""
+    """A stripe ends when it has this many bytes, counting compressed bytes and bytes that still wait for compression.
+    At least 4 KiB."""
     max_memory: int | WriterMemory | None = None
-    """The most bytes of memory that the open stripe may hold, at least 1 MiB. A ``WriterMemory`` is shared by several
-    writers: when their stripes together hold more, the largest are ended early."""
+    """The most bytes of memory that the open stripe may hold, at least 1 MiB. Several writers can share a
+    ``WriterMemory``. If their stripes together hold more, the largest stripes are ended early."""
     row_index_stride: int = 10_000
-    """Rows of a row group, which is the smallest unit that a reader can skip. Any number from 1 on; 0 writes no index.
-    ORC Java writes only 1,000 and more, but reads any."""
+    """Rows of a row group, which is the smallest unit that a reader can skip. Any number from 1 on. 0 writes no index.
+    ORC Java writes only 1,000 and more, but reads any number."""
     dictionary_key_size_threshold: float | Literal["auto"] = "auto"
     """"auto" measures for each column of each stripe whether a dictionary is smaller. A number is the largest share of
     distinct values for which a dictionary is written: 0 never, 1 always."""
     bloom_filter_columns: Sequence[str | int] | None = ()
-    """Columns that get bloom filters: names, dotted for nested ones, "*" for all that can have one; numbers are ORC
-    column ids, as in pyarrow: the first field is 1. None, which is pyarrow's default: no column."""
+    """Columns that get bloom filters: names (dotted for nested columns), "*" for all columns that can have one, or ORC
+    column ids. As in pyarrow, the first field has id 1. None, which is pyarrow's default, means no column."""
     bloom_filter_fpp: float = 0.01
-    """Share of absent values for which a bloom filter gives a false positive."""
+    """The share of absent values for which a bloom filter gives a false positive."""
     use_threads: bool = True
-    """Encode columns in parallel. The bytes written are the same."""
+    """Encodes columns in parallel. The written bytes are the same."""
     metadata: Mapping[str, bytes | str] = field(default_factory=dict, hash=False)
     """User metadata of the file."""
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
     """ORC types of string columns, by name: "char(10)", "varchar(20)"."""
     uint64: Literal["error", "long", "decimal"] = "error"
-    """What to do with unsigned 64-bit integers, which ORC does not have: bigint where all values fit, decimal(20, 0),
-    or an error."""
+    """What to do with unsigned 64-bit integers, which ORC does not have: write bigint if all values fit, write
+    decimal(20, 0), or raise an error."""
     time: Literal["error", "long"] = "error"
-    """What to do with times of day and durations, which ORC does not have: bigint of their unit, or an error."""
+    """What to do with times of day and durations, which ORC does not have: write a bigint in their unit, or raise an
+    error."""
     null_type: Literal["error", "string"] = "error"
-    """What to do with columns of Arrow's null type: a string column without values, or an error."""
+    """What to do with columns of Arrow's null type: write a string column without values, or raise an error."""
     spark: bool = False
-    """Types as Spark writes them: timestamps without zone as bigint marked timestamp_ntz, those with one as timestamp
-    in UTC."""
+    """Writes types as Spark does: timestamps without a zone as bigint marked timestamp_ntz, and timestamps with a zone
+    as timestamp in UTC."""
     batch_size: int | None = None
-    """Ignored: pyarrow's name for the rows that it copies at once."""
+    """Ignored. pyarrow has this option for the rows that it copies at once."""
     compression_strategy: str | None = None
-    """Ignored: pyarrow's name for the choice between speed and size; see ``compression_level``."""
+    """Ignored. pyarrow has this option for the choice between speed and size. See ``compression_level``."""
     padding_tolerance: float | None = None
     """Ignored, as in pyarrow: stripes are not padded."""
     file_version: str = "0.12"
@@ -85,13 +87,13 @@ class WriteOptions:
     def __post_init__(self) -> None:
         kind = compression_kind(self.compression)
         if self.compression_level is not None and type(self.compression_level) is not int:
-            raise InvalidQuery(f"compression_level={self.compression_level!r} is not a whole number")
+            raise InvalidQuery(f"compression_level={self.compression_level!r} is not an integer")
         if self.compression_level is not None or kind is not CompressionKind.NONE:
             open_compressor(kind, self.compression_level)
         for name, lowest, highest in _RANGES:
             value = getattr(self, name)
             if type(value) is not int or not lowest <= value <= highest:
-                raise InvalidQuery(f"{name}={value!r} is not a whole number from {lowest} to {highest}")
+                raise InvalidQuery(f"{name}={value!r} is not an integer from {lowest} to {highest}")
         for name in ("use_threads", "spark"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidQuery(f"{name}={getattr(self, name)!r} is neither True nor False")
@@ -99,33 +101,37 @@ class WriteOptions:
             WriterMemory(self.max_memory)
         threshold = self.dictionary_key_size_threshold
         if threshold != "auto" and not (_is_number(threshold) and 0 <= threshold <= 1):
-            raise InvalidQuery(f"dictionary_key_size_threshold={threshold!r} is neither 'auto' nor from 0 to 1")
+            raise InvalidQuery(
+                f"dictionary_key_size_threshold={threshold!r} is neither 'auto' nor a number from 0 to 1"
+            )
         if not (_is_number(self.bloom_filter_fpp) and 0 < self.bloom_filter_fpp < 1):
             raise InvalidQuery(f"bloom_filter_fpp={self.bloom_filter_fpp!r} is not between 0 and 1")
         self._check_collections()
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise InvalidQuery(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
+                raise InvalidQuery(f"{name}={getattr(self, name)!r} is not one of {', '.join(map(repr, allowed))}")
         if self.file_version != "0.12":
-            raise Unsupported(f"file_version={self.file_version!r} is not written; every reader today supports 0.12")
+            raise Unsupported(
+                f"file_version={self.file_version!r} cannot be written; use '0.12', which every reader supports"
+            )
 
     def _check_collections(self) -> None:
         columns = () if self.bloom_filter_columns is None else self.bloom_filter_columns
         object.__setattr__(self, "bloom_filter_columns", columns)
         if isinstance(columns, str | bytes) or not isinstance(columns, Collection):
-            raise InvalidQuery("bloom_filter_columns is a list of names or column ids")
+            raise InvalidQuery("bloom_filter_columns must be a list of names or column ids")
         for column in columns:
             if type(column) not in (str, int):
                 raise InvalidQuery(f"bloom_filter_columns: {column!r} is neither a name nor a column id")
         if columns and not self.row_index_stride:
-            raise InvalidQuery("bloom filters are kept for row groups: row_index_stride must not be 0")
+            raise InvalidQuery("each row group has its own bloom filter, so row_index_stride must not be 0")
         for name, kinds in (("metadata", (str, bytes)), ("types", (str,))):
             entries = getattr(self, name)
             if not isinstance(entries, Mapping):
                 raise InvalidQuery(f"{name}={entries!r} is not a mapping from names to values")
             for key, value in entries.items():
                 if not (_is_text(key) and (isinstance(value, bytes) or _is_text(value)) and isinstance(value, kinds)):
-                    raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name and a text that is UTF-8")
+                    raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name with a text in UTF-8")
 
     def override(self, **options: Unpack[WriteOptionsByName]) -> WriteOptions:
         """A copy with some options changed.
@@ -142,7 +148,7 @@ class WriteOptions:
         Raises
         ------
         InvalidQuery
-            A name is unknown (the error names the nearest), or a value is not allowed.
+            A name is unknown (the error names the most similar one), or a value is not allowed.
         """
         if unknown := sorted(options.keys() - _NAMES):
             raise unknown_keyword(unknown[0], _NAMES, WRITING)
@@ -158,7 +164,7 @@ lists_options(WriteOptions, stay_as_they_are=True)(WriteOptions.override)
 
 
 class EncodingOptionsByName(TypedDict, total=False):
-    """The fields of ``WriteOptions`` that are not parameters of any function itself."""
+    """The fields of ``WriteOptions`` that are not parameters of any function themselves."""
 
     compression: str
     compression_level: int | None
@@ -181,7 +187,7 @@ class EncodingOptionsByName(TypedDict, total=False):
 
 
 class WriteOptionsByName(EncodingOptionsByName, total=False):
-    """The fields of ``WriteOptions`` as keywords; a test checks that the two agree."""
+    """The fields of ``WriteOptions`` as keywords. A test checks that the two agree."""
 
     max_memory: int | WriterMemory | None
     spark: bool
@@ -192,7 +198,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """A text that can be written as UTF-8."""
+    """Whether a value is text that can be written as UTF-8."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 

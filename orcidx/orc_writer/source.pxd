@@ -6,7 +6,7 @@ ctypedef fused offset_t:
 
 
 cdef inline int64_t find_lengths(const offset_t* offsets, int64_t count, int64_t* longest) noexcept nogil:
-    """Bytes of the shortest and of the longest text."""
+    """The bytes of the shortest and the longest text."""
     cdef int64_t entry
     cdef offset_t most = 0
     cdef offset_t least = offsets[1] - offsets[0]
@@ -21,9 +21,9 @@ cdef class Source:
     cdef readonly object array
     cdef readonly int64_t length
     cdef const uint8_t* validity            # NULL: no row is null
-    cdef int64_t offset  # position of row 0 in validity and in values
+    cdef int64_t offset  # position of row 0 in the validity and in the values
     cdef const uint8_t* values
-    cdef const int32_t* offsets32           # of texts; at row 0
+    cdef const int32_t* offsets32           # offsets of texts, from row 0 on
     cdef const int64_t* offsets64
     cdef int64_t fixed  # bytes of each value, if there are no offsets
     cdef const uint8_t* data

@@ -32,7 +32,7 @@ cdef bint offsets_are_broken(const offset_t* offsets, int64_t count, int64_t siz
 
 
 def longest_text(array):
-    """Bytes of the longest of some strings or binaries, including null ones."""
+    """The bytes of the longest of some strings or binaries, including null rows."""
     cdef int64_t count = len(array)
     cdef int64_t first = array.offset
     cdef size_t address
@@ -51,11 +51,11 @@ def longest_text(array):
 
 
 cdef class Source:
-    """The buffers of an array of booleans, numbers, decimals, dates, timestamps, texts or binaries. For other types
-    only the validity.
+    """The buffers of an array of booleans, numbers, decimals, dates, timestamps, texts or binaries. For other types it
+    has only the validity.
 
-    Raises ``InvalidQuery`` for offsets that do not fit the array's own buffers. They are not trusted, because they may
-    come from any program through Arrow's C interface.
+    Raises ``InvalidQuery`` for offsets that do not fit the array's own buffers. Offsets are not trusted, because they
+    may come from any program through Arrow's C interface.
     """
 
     def __init__(self, array):

@@ -1,14 +1,16 @@
-"""Column statistics of row groups, stripes and the file. They are merged upwards, and written so that no reader prunes
-wrongly.
+"""Column statistics of row groups, stripes and the file. They are merged upwards, and are written so that no reader
+prunes wrongly.
 
 Some rules have reasons outside the specification (decision 0041 has the table):
 
-* ``hasNull`` and ``numberOfValues`` are always written: ORC C++ refuses to prune without the first (ORC-1813).
-* Java skips everything if the typed part lacks a bound. So that part is either complete or left out, except if a unit
+* ``hasNull`` and ``numberOfValues`` are always written, because ORC C++ does not prune without ``hasNull`` (ORC-1813).
+* Java skips everything if the typed part has no bound. So the typed part is either complete or left out, except if a
+unit
   has no value at all.
-* A least timestamp before 1970 is lowered to the whole second: ORC C++ divides negative milliseconds towards zero.
-* Bounds of texts are exact up to 1,024 bytes; longer ones are truncated and stored as ``lowerBound`` and
-  ``upperBound``, which Java takes as exclusive.
+* A least timestamp before 1970 is lowered to the whole second, because ORC C++ divides negative milliseconds towards
+zero. * Bounds of texts are exact up to 1,024 bytes. Longer bounds are truncated and stored as ``lowerBound`` and
+``upperBound``,
+  which Java takes as exclusive.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from orcidx.orc_writer.messages import blob, double, packed, sint, uint
 __all__ = ["NO_STATISTICS", "ColumnSummary", "statistics_message"]
 
 LONGEST_BOUND = 1024
-"""Bytes of a bound of texts; longer ones are cut, as by ORC Java."""
+"""The most bytes of a bound of texts. Longer bounds are truncated, as in ORC Java."""
 LARGEST_SUM = 10**38
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _FLOATS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
@@ -35,8 +37,8 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What is known about a column in some rows. ``values``, by type: (least, greatest, sum); for booleans the number
-    of true values; for timestamps (least, greatest) in their unit. None if there is no value."""
+    """What is known about a column in some rows. ``values`` depends on the type: (least, greatest, sum); for booleans
+    the number of true values; for timestamps (least, greatest) in their unit. None if there is no value."""
 
     count: int
     has_null: bool
@@ -69,7 +71,8 @@ def _merge(one: Any, other: Any) -> Any:
 def statistics_message(
     summary: ColumnSummary, kind: TypeKind, *, scale: int = 0, unit: str = "ns", size: int | None = None
 ) -> bytes:
-    """A ColumnStatistics message. ``size``: bytes of the column's data on disk, given for stripes and the file."""
+    """A ColumnStatistics message. ``size``: bytes of the column's data on disk. It is given for stripes and the
+    file."""
     parts = [uint(1, summary.count), _typed(summary, kind, scale, unit), uint(10, summary.has_null)]
     if size is not None:
         parts.append(uint(11, size))
@@ -104,7 +107,7 @@ def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> byt
 
 
 def _empty(kind: TypeKind) -> bytes:
-    """The typed part of a unit without values. Only this part may have no bounds."""
+    """The typed part of a unit without values. Only such a part may have no bounds."""
     if kind in _INTEGERS:
         return blob(2, sint(3, 0))
     if kind is TypeKind.DECIMAL:
@@ -152,7 +155,7 @@ def _texts(values: tuple[bytes, bytes, int]) -> bytes:
 
 
 def _cut(value: bytes) -> bytes:
-    """A text cut to at most 1,024 bytes, at the end of a character."""
+    """A text truncated to at most 1,024 bytes, at the end of a character."""
     if len(value) <= LONGEST_BOUND:
         return value
     end = LONGEST_BOUND
@@ -162,8 +165,8 @@ def _cut(value: bytes) -> bytes:
 
 
 def _raise(value: bytes) -> bytes | None:
-    """A text that is greater than all texts that begin with this one: its last character is replaced by the next one.
-    None if this is impossible."""
+    """A text that is greater than all texts that begin with the given text. Its last character is replaced by the next
+    one. None if this is impossible."""
     characters = value.decode()
     while characters and characters[-1] == "\U0010ffff":
         characters = characters[:-1]

@@ -1,7 +1,8 @@
-"""Writes rows into stripes: batches are cut into slices that end where row groups end, and encoded column by column.
+"""Writes rows into stripes. Batches are cut into slices that end where row groups end, and are encoded column by
+column.
 
-A slice has at most 8 MiB of Arrow data. It is encoded as a whole, full chunks are compressed, and then the size of the
-stripe is checked. So a stripe is measured by its compressed bytes, and it ends in time for rows of any size.
+A slice has at most 8 MiB of Arrow data. The whole slice is encoded, full chunks are compressed, and then the size of
+the stripe is checked. So a stripe is measured by its compressed bytes, and it ends in time for rows of any size.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from orcidx.orc_writer.options import WriteOptions
 __all__ = ["StripeWriter", "type_records"]
 
 SLICE_BYTES = 8 << 20
-"""Bytes of Arrow data that are encoded at once. Slices of 1 MiB take 1.23 times as long, slices of 2 MiB 1.11 times.
-Slices of 32 MiB take 0.94 of the time, with four times the memory (decision 0113)."""
+"""Bytes of Arrow data that are encoded at once. Slices of 1 MiB take 1.23 times as long, and slices of 2 MiB 1.11
+times. Slices of 32 MiB take 0.94 of the time, with four times the memory (decision 0113)."""
 SMALLEST_SLICE = 4 << 10
 """The least bytes of a slice, so that wide rows are written for any value of ``max_memory``."""
 
@@ -57,8 +58,7 @@ class _RowGroups:
 
 
 class StripeWriter:
-    """Encodes rows; ``finish`` returns the stripe. ``name``: the name of the file, for messages; ``encoder`` keeps
-    it."""
+    """Encodes rows. ``finish`` returns the stripe. ``name``: the name of the file, for messages."""
 
     def __init__(self, root: WriteNode, options: WriteOptions, compressor: Compressor | None, *, name: str) -> None:
         self.rows = 0
@@ -92,12 +92,12 @@ class StripeWriter:
 
     @property
     def held(self) -> int:
-        """Bytes of memory that the stripe takes."""
+        """The bytes of memory that the stripe takes."""
         return sum([column.held for column in self._columns])
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's first rows go into one slice: at least one row, and at most 8 MiB or a quarter of a
-        stripe's limit. When the stripe is nearly full it is fewer rows, so that the limit is hardly exceeded."""
+        """How many of the batch's first rows go into one slice. It is at least one row, and at most 8 MiB or a quarter
+        of a stripe's limit. When the stripe is nearly full it is fewer rows, so the limit is hardly exceeded."""
         if batch.num_rows < 2:
             return int(batch.num_rows)
         left = max(self._most - self.held, self._most // 16) // 2  # bytes in unfinished chunks count twice
@@ -148,7 +148,7 @@ class StripeWriter:
         return [done[number] for number in range(count)]
 
     def clear(self) -> None:
-        """Resets everything for the next stripe."""
+        """Clears everything for the next stripe."""
         for column in self._columns:
             column.clear()
         self.rows = 0

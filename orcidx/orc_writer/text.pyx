@@ -1,11 +1,12 @@
-"""STRING, VARCHAR, CHAR and BINARY: stored as bytes and lengths, or as numbers of entries in a sorted dictionary.
+"""STRING, VARCHAR, CHAR and BINARY. They are stored as bytes and lengths, or as numbers of entries in a sorted
+dictionary.
 
 A stripe of a string column begins with a dictionary. When its first row group ends, the sizes of both forms before
 compression are compared. The direct form has the bytes, and the bits of the lengths. A dictionary has its distinct
-texts, and the bits of the numbers. The dictionary is kept if it has less than three quarters of the direct size, unless
-the texts are so short (2 bytes on average) that a codec compresses them better than numbers. It is given up later if
-the number of distinct texts grows with the rows. Statistics are (least, greatest, bytes in all), where least and
-greatest are None for BINARY.
+texts, and the bits of the numbers. The dictionary is kept if it has less than three quarters of the direct size. It is
+not kept if the texts are so short (2 bytes on average) that a codec compresses them better than numbers. Later the
+dictionary is given up if the number of distinct texts grows with the rows. Statistics are (least, greatest, bytes in
+all). For BINARY least and greatest are None.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -25,15 +26,15 @@ cdef enum:
 
 
 cdef class TextColumn(EntryValues):
-    """Chooses the form of a stripe's texts from the values so far, and changes it if it no longer saves bytes.
+    """Selects the form of a stripe's texts from the values so far, and changes the form if it no longer saves bytes.
 
-    ``threshold``: 0 for no dictionary, below 0 to decide by measured bytes, else the largest share of distinct values
-    with which a dictionary is used. ``bounds``: whether to keep the least and the greatest value."""
+    ``threshold``: 0 for no dictionary, below 0 to decide by measured bytes, otherwise the largest share of distinct
+    values with which a dictionary is used. ``bounds``: whether to keep the least and the greatest value."""
 
     @property
     def knows_entries(self):
-        """Whether repeated entries of an Arrow dictionary are remembered. This begins with a stripe's second row
-        group."""
+        """Whether repeated entries of an Arrow dictionary are remembered. This begins with the second row group of a
+        stripe."""
         return not self.direct and len(self.group_starts) + (not self.group_is_open) > 1
 
     cdef int _end_runs(self) except -1:
@@ -51,7 +52,7 @@ cdef class TextColumn(EntryValues):
         return 0
 
     def follow(self, TextColumn other not None):
-        """Encodes in the current form of the other column, which later takes the result over."""
+        """Encodes in the current form of the other column, which later takes over the result."""
         if other.direct and not self.direct:
             self._drop_dictionary()
 
@@ -96,7 +97,7 @@ cdef class TextColumn(EntryValues):
         self._take_present(other)
 
     cdef bint _pays(self, bint finally_):
-        """Whether the dictionary is worth keeping for the values so far. Before 50,000 values only a very bad one is
+        """Whether the dictionary saves bytes for the values so far. Before 50,000 values only a very bad dictionary is
         given up, because new texts become rarer."""
         cdef size_t distinct = self.dictionary.count
         if not self.code_count:
@@ -113,7 +114,7 @@ cdef class TextColumn(EntryValues):
         return in_dictionary < 0.75 * (self.bytes_in_all + self.code_count * longest / 8)
 
     cdef _give_up_dictionary(self):
-        """Writes the values so far in the direct form, as if it had been chosen from the start."""
+        """Writes the values so far in the direct form, as if it had been selected from the start."""
         cdef size_t i, first, last
         cdef Py_ssize_t group
         cdef Entry* entry
@@ -141,7 +142,7 @@ cdef class TextColumn(EntryValues):
         self.code_count = self.codes_capacity = 0
 
     def finish(self):
-        """Writes the dictionary at the end of the stripe: the numbers, the lengths and the bytes of its entries."""
+        """Writes the dictionary at the end of the stripe: the numbers, and the lengths and the bytes of its entries."""
         if not self.direct and not self._pays(True):
             self._give_up_dictionary()
         if not self.direct and not self.code_count:
@@ -188,8 +189,8 @@ cdef class TextColumn(EntryValues):
         columns = Column.position_columns(self, groups)
         if self.direct:
             return columns
-        # In the row index, the numbers of a dictionary's rows are runs of integers and need one more number; its
-        # the lengths are always read whole, and need no positions
+        # In the row index, the numbers of a dictionary's rows are runs of integers and need one more number. The
+        # lengths of the entries are always read completely, and need no positions.
         bytes_numbers = len(self.data.positions(np.zeros(1, np.int64)))
         return [*columns[:len(columns) - bytes_numbers - 1], np.zeros(groups, np.int64)]
 

@@ -1,4 +1,5 @@
-"""Compares texts by their bytes, using only the first sixteen if these differ. Also checks whether bytes are UTF-8."""
+"""Compares texts by their bytes, and uses only the first sixteen bytes if these differ. Also checks whether bytes are
+UTF-8."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp
@@ -19,7 +20,7 @@ cdef extern from *:
     #define TEXT_BIG(word) TEXT_BSWAP(word)
     #endif
 
-    /* Up to eight bytes as a number that orders as they do. */
+    /* Up to eight bytes as a number that has the same order as the bytes. */
     static inline uint64_t text_word(const uint8_t* p, int64_t n, const uint8_t* end) {
         uint64_t word = 0;
         if (n <= 0) return 0;
@@ -43,7 +44,7 @@ cdef extern from *:
         return !(any & 0x8080808080808080ULL);
     }
 
-    /* RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF. */
+    /* Checks by RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF. */
     static inline int text_is_utf8(const uint8_t* p, int64_t n) {
         const uint8_t* end = p + n;
         while (p < end) {
@@ -95,7 +96,7 @@ cdef inline bint is_less(const Bound* a, const Bound* b) noexcept nogil:
 
 
 cdef inline bint is_within(const Bound* value, const Bound* least, const Bound* greatest) noexcept nogil:
-    """Whether the first sixteen bytes prove that a text lies between two others."""
+    """Whether the first sixteen bytes prove that a text is between two others."""
     return (
         (value.first > least.first) | ((value.first == least.first) & (value.second > least.second))
     ) & ((value.first < greatest.first) | ((value.first == greatest.first) & (value.second < greatest.second)))

@@ -30,7 +30,7 @@ cdef class TextValues(Column):
     cdef Bound greatest
     cdef bytes kept_least  # keeps the bytes of the bounds alive between calls
     cdef bytes kept_greatest
-    cdef bint decides  # whether this column decides if its dictionary is kept; False if another column takes over
+    cdef bint decides  # whether this column decides on its dictionary; False if another column takes over its result
     cdef list bytes_of_groups
     cdef KnownEntries known  # entries of the Arrow dictionary whose rows are being written
 

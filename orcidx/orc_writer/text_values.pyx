@@ -1,5 +1,5 @@
-"""Takes the values of a column of texts, in any form that the stripe chooses: rows of plain arrays, and of Arrow
-dictionaries.
+"""Takes the values of a column of texts, in any form that the stripe selects. The rows are those of plain arrays or of
+Arrow dictionaries.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -27,18 +27,18 @@ from orcidx.orc_writer.columns import BadValue
 
 cdef enum:
     LONGEST = 0x7FFFFFFF  # the most bytes of a value that Java reads
-    SLOTS_AHEAD = 24  # rows whose slots are prefetched before the first is copied
+    SLOTS_AHEAD = 24  # rows whose slots are prefetched before the first one is copied
     MOST_AT_ONCE = 1 << 16  # the most bytes of texts that are appended to a stream at once
 
 
 cdef inline int take(
     TextValues self, const uint8_t* data, int64_t length, const uint8_t* data_end, int64_t code
 ) except -1 nogil:
-    """Processes each value, in either form. ``code``: its number in the dictionary; -1 if it is not known."""
+    """Processes each value, in either form. ``code``: its number in the dictionary. -1 if it is not known."""
     cdef Bound value
     if length > LONGEST:
         with gil:
-            raise ValueError("a value of 2 GiB or more")
+            raise ValueError("a value has 2 GiB or more")
     if self.bounds:
         value = bound_of(data, length, data_end)
         if not self.has_bounds:
@@ -59,7 +59,7 @@ cdef inline int take(
 
 
 cdef inline uint64_t mask_of(int64_t length) noexcept nogil:
-    """Keeps the bytes of a word that belong to a text of the given length."""
+    """A mask that keeps the bytes of a word that belong to a text of the given length."""
     if length <= 0:
         return 0
     return ~<uint64_t>0 if length >= 8 else ~(~<uint64_t>0 >> (8 * length))
@@ -67,7 +67,7 @@ cdef inline uint64_t mask_of(int64_t length) noexcept nogil:
 
 cdef class TextValues(Column):
     """Takes values one by one: bytes and lengths or numbers of the dictionary, bounds, bloom filter. ``TextColumn``
-    chooses the form of the stripe."""
+    selects the form of the stripe."""
 
     def __init__(self, open_stream, *, double threshold, bint checks_utf8, bint bounds, bloom=None,
                  bint trims_for_bloom=False, bint decides=True):
@@ -144,7 +144,7 @@ cdef class TextValues(Column):
         return 0
 
     cdef int _put_bytes(self, Source source, int64_t start, int64_t stop, int64_t total) except -1 nogil:
-        """The bytes of some rows in one piece, provided that nulls have no bytes."""
+        """Writes the bytes of some rows in one piece. Nulls must have no bytes."""
         cdef int64_t first = source.begin(start)
         cdef int64_t row, at
         if source.begin(stop) - first == total:
@@ -159,7 +159,7 @@ cdef class TextValues(Column):
         cdef int64_t at = source.begin(index)
         with gil:
             value = source.data[at:min(source.begin(index + 1), at + 40)]
-            return self._refuse(row, f"{value!r} is not UTF-8; cast the column to binary, or mend it")
+            return self._refuse(row, f"{value!r} is not UTF-8; cast the column to binary, or correct the value")
 
     cdef int _grow_codes(self, int64_t more) except -1 nogil:
         cdef size_t needed = self.code_count + more
@@ -211,7 +211,7 @@ cdef class TextValues(Column):
 
 
 cdef class EntryValues(TextValues):
-    """Rows of Arrow dictionaries: numbers of entries and the entries' texts."""
+    """Rows of Arrow dictionaries: numbers of entries, and the texts of the entries."""
 
     cdef int _end_rows(self, const int32_t* indexes, int64_t wrong, int64_t rows, int64_t nulls) except -1:
         """Counts rows. ``wrong``: the row whose number has no entry, or -1."""
@@ -237,7 +237,8 @@ cdef class EntryValues(TextValues):
         cdef bint knows
         self._open_group()
         group = <uint32_t>len(self.group_starts)
-        # The first row group may be the last one with a dictionary; from the second on entries are known again.
+        # The first row group may be the last one with a dictionary. From the second row group on, entries are known
+        # again.
         knows = group > 1 and values.length <= 4 * source.length
         if knows and (self.known is None or not self.known.are_of(values)):
             self.known = KnownEntries(values)
@@ -298,8 +299,8 @@ cdef class EntryValues(TextValues):
         self, const int32_t* indexes, Source source, Source values, int64_t first, int64_t last,
         const uint8_t* together, int64_t total
     ) except -1 nogil:
-        """Refuses the first row that is not UTF-8, if the column requires UTF-8. ``together``: the bytes of all rows,
-        or NULL."""
+        """Raises an error for the first row that is not UTF-8, if the column requires UTF-8. ``together``: the bytes of
+        all rows, or NULL."""
         cdef int64_t row, at
         if not self.checks_utf8 or (together != NULL and text_is_ascii(together, total)):
             return True
@@ -323,7 +324,7 @@ cdef class EntryValues(TextValues):
         cdef int64_t same = entries.same
         cdef bint narrow = (same or width) <= NARROW
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts lie between them
+        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts are between the bounds
         cdef int m = 0
         cdef const uint8_t* slots = entries.slots
         cdef const uint8_t* last_slot = entries.slots_end - WIDE
@@ -380,7 +381,7 @@ cdef class EntryValues(TextValues):
         cdef int64_t lengths[AHEAD]
         cdef int64_t i, length, total, wrong
         cdef bint nulls = source.validity != NULL
-        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts lie between them
+        cdef bint quick = self.bloom is None  # only bounds are updated, and most texts are between the bounds
         cdef Bound least = self.least
         cdef Bound greatest = self.greatest
         cdef Bound value

@@ -2,7 +2,7 @@
 
 The first ORC writer rounded the seconds towards zero if the nanoseconds have more than six digits. So one second is
 added to such times before 1970, and readers subtract it again. Therefore a time in the last second before 1970 with a
-millisecond or more cannot be distinguished from one after 1970 (ORC-763), and it is refused.
+millisecond or more looks the same as a time after 1970 (ORC-763), and it is refused.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
@@ -17,8 +17,8 @@ from orcidx.orc.kinds import StreamKind
 cdef extern from *:
     """
     #include <stdint.h>
-    /* n values of `per` to the second; `factor` makes nanoseconds of the rest. The index of the first one that ORC
-       cannot hold, or -1. */
+    /* Splits n values. `per` is the number of units in a second, and `factor` turns the rest into nanoseconds.
+       Returns the index of the first value that ORC cannot store, or -1. */
     static inline int timestamp_split(const int64_t* v, int n, const int64_t per, const int64_t factor,
                                       const int zeros, int64_t* seconds, int64_t* nanos) {
         int i, wrong = -1;
@@ -39,7 +39,7 @@ cdef extern from *:
             int k = zeros;
             if (!rest) { nanos[i] = 0; continue; }
             while (k < 8 && rest % 10 == 0) { rest /= 10; k++; }
-            /* One zero by itself is not counted: the code for it would be that of none. */
+            /* A single zero is not counted, because its code would be the code for no zero. */
             nanos[i] = k >= 2 ? (int64_t)rest << 3 | (k - 1) : (int64_t)rest * (k ? 10 : 1) << 3;
         }
         return wrong;
@@ -123,12 +123,12 @@ cdef class TimestampColumn(Column):
             row += 1
         return self._refuse(
             row,
-            f"ORC has no time {value} {UNITS[self.unit]} after 1970: the last second before it has whole seconds and "
-            "less than a millisecond only (ORC-763)",
+            f"ORC has no time {value} {UNITS[self.unit]} after 1970: the last second before 1970 has only times in its "
+            "first millisecond (ORC-763)",
         )
 
     cdef int _add_to_bloom(self, const int64_t* values, int n) except -1 nogil:
-        """The value in milliseconds, rounded down."""
+        """Adds the value in milliseconds, rounded down."""
         cdef int64_t millis
         cdef int64_t per = 1 if self.unit == 1 else 1000 if self.unit == 2 else 1000000
         cdef int i

@@ -1,4 +1,4 @@
-"""``OrcWriter`` and ``write_table``: write Arrow data into one ORC file."""
+"""``OrcWriter`` and ``write_table`` write Arrow data into one ORC file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["OrcWriter", "WriteResult", "write_table"]
 @dataclass(frozen=True)
 class WriteResult:
     """What was written: the ``bytes`` of the file, its ``stripes`` as in the footer, and the ``statistics`` of each
-    column by dotted path. If several columns have the same path, the last one's are given.
+    column by dotted path. If several columns have the same path, the statistics of the last one are given.
 
     Examples
     --------
@@ -86,20 +86,20 @@ class OrcWriter:
     """Writes one ORC file, batch by batch.
 
     The file appears when ``close`` returns. If an exception ends a ``with`` block, no file appears. After an error the
-    writer is closed. Two threads must not use it at the same time.
+    writer is closed. Two threads must not use a writer at the same time.
 
     Parameters
     ----------
     where : path, URL, (obstore store, path) or object with ``write``
-        A path in ``filesystem`` where that is given. Of an object only ``write`` is called.
-    schema : pyarrow.Schema, or what has ``__arrow_c_schema__``
+        A path in ``filesystem`` if that is given. For an object only ``write`` is called.
+    schema : pyarrow.Schema, or an object with ``__arrow_c_schema__``
         The columns of the file.
     options : WriteOptions, optional
         How the file is written.
     storage_options : dict, optional
-        Given to fsspec for a URL.
+        Options for fsspec if ``where`` is a URL.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
-        ``where`` is a path in it.
+        The file system of the path ``where``.
     **overrides
         Single fields of ``WriteOptions`` by name.
 
@@ -155,12 +155,12 @@ class OrcWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of the file so far: those of its finished stripes."""
+        """The bytes of the file so far, which are those of its finished stripes."""
         return self._layout.offset
 
     @property
     def bytes_buffered(self) -> int:
-        """Bytes that the open stripe takes in memory."""
+        """The bytes of memory that the open stripe takes."""
         return self._stripes.held
 
     def write(self, data: object) -> int:
@@ -171,7 +171,7 @@ class OrcWriter:
         Parameters
         ----------
         data : RecordBatch, Table, RecordBatchReader or iterable of batches
-            Or any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, such as a scan, or a Polars or DuckDB
+            Also any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, such as a scan, or a Polars or DuckDB
             frame.
 
         Returns
@@ -184,7 +184,7 @@ class OrcWriter:
         InvalidQuery
             The data has another schema, or the writer is closed.
         ValueOutOfRange
-            ORC cannot hold a value. The error names row, column and value.
+            ORC cannot store a value. The error names the row, the column and the value.
         """
         if self._closed:
             raise InvalidQuery(f"{self._sink.name}: this writer is closed") from self._failure
@@ -216,7 +216,7 @@ class OrcWriter:
                 self._memory.note(self, held)
 
     def _write_slice(self, rows: pa.RecordBatch) -> int:
-        """Encodes rows; returns the bytes that the open stripe then holds."""
+        """Encodes rows. Returns the bytes that the open stripe then has in memory."""
         self._stripes.write(rows, self._rows)
         self._rows += rows.num_rows
         held = self._stripes.held
@@ -226,15 +226,15 @@ class OrcWriter:
         return self._stripes.held
 
     def end_stripe(self) -> None:
-        """Ends the open stripe here and writes it; does nothing when it has no rows."""
+        """Ends the open stripe here and writes it. Does nothing if it has no rows."""
         if self._stripes.rows:
             self._layout.append(self._stripes.finish())
             self._stripes.clear()
 
     def end_stripe_for_memory(self) -> bool:
-        """Ends the open stripe because writers that share ``max_memory`` hold too much.
+        """Ends the open stripe because writers that share ``max_memory`` hold too many bytes.
 
-        After an error this writer is closed, and raises when it is used again.
+        After an error this writer is closed, and raises an error when it is used again.
 
         Returns
         -------
@@ -247,12 +247,12 @@ class OrcWriter:
         try:
             if not self._closed:
                 self.end_stripe()
-        except Exception as error:  # a sink may raise any exception, and another file is being written
+        except Exception as error:  # a sink may raise any exception, and the caller is writing another file
             self._failure = error
             self.abort()
 
     def close(self) -> WriteResult:
-        """Writes the rest and the tail, and publishes the file. A second call returns the same result.
+        """Writes the remaining rows and the tail, and publishes the file. A second call returns the same result.
 
         Returns
         -------
@@ -261,12 +261,14 @@ class OrcWriter:
         Raises
         ------
         InvalidQuery
-            Nothing was written, because of an error before.
+            Nothing was written, because of an earlier error.
         """
         if self._result is not None:
             return self._result
         if self._closed:
-            raise InvalidQuery(f"{self._sink.name}: nothing was written, because of an error before") from self._failure
+            raise InvalidQuery(
+                f"{self._sink.name}: nothing was written, because of an earlier error"
+            ) from self._failure
         try:
             self.end_stripe()
             messages = self._stripes.file_statistics()
@@ -288,7 +290,7 @@ class OrcWriter:
         return self._result
 
     def abort(self) -> None:
-        """Discards the file: nothing of it is left."""
+        """Discards the file. Nothing of it is left."""
         if not self._closed:
             self._closed = True
             self._forget()
@@ -321,20 +323,20 @@ def write_table(
     filesystem: object = None,
     **overrides: Unpack[WriteOptionsByName],
 ) -> WriteResult:
-    """Writes one ORC file, without holding all of its rows in memory.
+    """Writes one ORC file. It does not hold all rows in memory.
 
     Parameters
     ----------
     data : pyarrow.Table, RecordBatch, RecordBatchReader, Scan or data frame
-        Anything with ``__arrow_c_stream__``.
+        Any object with ``__arrow_c_stream__``.
     where : path, URL, (obstore store, path) or object with ``write``
-        A path in ``filesystem`` where that is given. An existing file is replaced when everything is written.
+        A path in ``filesystem`` if that is given. An existing file is replaced when everything is written.
     options : WriteOptions, optional
         How the file is written.
     storage_options : dict, optional
-        Given to fsspec for a URL.
+        Options for fsspec if ``where`` is a URL.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
-        ``where`` is a path in it.
+        The file system of the path ``where``.
     **overrides
         Single fields of ``WriteOptions`` by name.
 
@@ -348,7 +350,7 @@ def write_table(
     InvalidQuery
         For data without a schema, and for an unknown or wrong option.
     ValueOutOfRange
-        For a value that ORC cannot hold, naming row and column. No file is left behind.
+        For a value that ORC cannot store. The error names the row and the column. No file is left.
     Unsupported
         For a type that ORC does not have, and for a file that ``orcidx.open`` would refuse by default.
 
@@ -364,12 +366,12 @@ def write_table(
     if not isinstance(schema, pa.Schema):
         reader = batches if isinstance(batches, pa.RecordBatchReader) else None
         if reader is None:
-            instead = "give pyarrow.Table.from_pylist(...) of rows, or use OrcWriter, which is given a schema"
+            instead = "give pyarrow.Table.from_pylist(...) of rows, or use OrcWriter, which takes a schema"
             raise InvalidQuery(f"a {type(data).__name__} has no schema: {instead}")
         schema = reader.schema
     given: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     made_of = sources_of(data)
-    # the file must not be readable by more users than the files that its rows come from
+    # The file must not be readable by more users than the files from which its rows come.
     if made_of and not hasattr(where, "write"):
         place = describe_target(where, **given)
         where, given = open_sink(place, made_of=made_of) if place.kind == "path" else place, {}
@@ -399,7 +401,7 @@ def _one_batch(data: Any) -> tuple[pa.RecordBatch]:
     try:
         return (pa.record_batch(data),)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidQuery(f"a {type(data).__name__} is not a record batch: give a table with it") from error
+        raise InvalidQuery(f"a {type(data).__name__} is not a record batch: give a table that contains it") from error
 
 
 def _instead(data: object) -> str:

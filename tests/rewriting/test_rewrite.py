@@ -403,7 +403,7 @@ def test_refused_files(tmp_path):
         orcidx.rewrite(make(tmp_path / "a.orc"), tmp_path / "b.orc", sort_by="idd")
     with pytest.raises(InvalidQuery, match="no column 'idd'"):
         orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", cluster_by=["idd"], dry_run=True)
-    with pytest.raises(InvalidQuery, match="bloom_filters: no column"):
+    with pytest.raises(InvalidQuery, match="bloom_filters: there is no column"):
         orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", bloom_filters=["idd"])
     with pytest.raises(InvalidQuery, match="cannot be ordered"):
         orcidx.rewrite(tmp_path / "a.orc", tmp_path / "b.orc", sort_by="tags")
