@@ -147,9 +147,9 @@ def test_positions_of_present_come_first() -> None:
         ([entry(0, 0), entry(101, 0), entry(101, 0)], None, "beyond the 100 bytes of stream DATA"),
         ([entry(0, 0), entry(2**63 - 1, 0), entry(2**63 - 1, 0)], None, "beyond the 100 bytes"),
         ([entry(0, 0), entry(50, 0), entry(40, 0)], None, "goes backwards"),
-        ([entry(0, 0), entry(50), entry(60, 0)], None, "holds 1 positions instead of 2"),
-        ([entry(0, 0), entry(50, 0, 0), entry(60, 0)], None, "holds 3 positions instead of 2"),
-        ([entry(0, 0), entry(), entry(60, 0)], None, "holds 0 positions"),
+        ([entry(0, 0), entry(50), entry(60, 0)], None, "has 1 positions instead of 2"),
+        ([entry(0, 0), entry(50, 0, 0), entry(60, 0)], None, "has 3 positions instead of 2"),
+        ([entry(0, 0), entry(), entry(60, 0)], None, "has 0 positions"),
         ([entry(*[0] * 5), entry(0, 0, 9, 0, 0), entry(0, 0, 0, 0, 0)], 6, "beyond a byte of stream PRESENT"),
     ],
 )

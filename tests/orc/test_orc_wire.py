@@ -45,7 +45,7 @@ def test_every_truncation_is_read_or_refused(fields: list[tuple[int, int, int | 
     if raw[:cut] in whole:
         Message(raw[:cut], "test")
     else:
-        with pytest.raises(CorruptFile, match="test breaks off"):
+        with pytest.raises(CorruptFile, match="test is truncated"):
             Message(raw[:cut], "test")
 
 

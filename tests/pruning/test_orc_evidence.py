@@ -347,7 +347,7 @@ def test_evidence_says_why_it_is_silent():
     assert notes_of(x == 5, {("x",): ints(0, 9)}) == []
     for gone in ({"lower": unknown}, {"upper": unknown}, {"lower": unknown, "upper": unknown}):
         without = dataclasses.replace(ints(0, 9, null=True), **gone)
-        assert notes_of(x == 5, {("x",): without}) == [("absent", "no minimum and maximum", "x", 3)]
+        assert notes_of(x == 5, {("x",): without}) == [("absent", "there are no minimum and maximum", "x", 3)]
         assert notes_of(x.is_null(), {("x",): without}) == []
 
 
@@ -455,7 +455,7 @@ def test_bloom_filters_that_cannot_be_used_keep_the_rows_and_say_so():
     assert [n.kind for n in bloom_outcome(x == 5, None, ignored=ignored)[1]] == ["distrusted"]
     outcome, notes = bloom_outcome(x == 5, bloom_index(nothing))
     assert outcome.may.is_all
-    assert [(note.kind, note.text) for note in notes] == [("damaged", "1 filters for 2 row groups")]
+    assert [(note.kind, note.text) for note in notes] == [("damaged", "there are 1 filters for 2 row groups")]
     outcome, notes = bloom_outcome(x == 5, bloom_index(nothing, b"\x00" * 7))
     assert outcome.may.runs().tolist() == [[10, 20]]
     assert notes[0].kind == "damaged"

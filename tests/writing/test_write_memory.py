@@ -100,7 +100,7 @@ def test_an_error_of_another_writer_is_its_own(tmp_path, rng):
     goods = [orcidx.OrcWriter(tmp_path / f"{i}.orc", schema, max_memory=memory) for i in range(3)]
     for good in goods:
         good.write(pa.table({"n": rng.integers(0, 2**62, 20_000)}))
-    with pytest.raises(InvalidQuery, match="error before") as caught:
+    with pytest.raises(InvalidQuery, match="earlier error") as caught:
         broken.close()
     assert "no space left" in str(caught.value.__cause__)
     assert [good.close().rows for good in goods] == [20_000] * 3

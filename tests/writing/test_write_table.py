@@ -150,7 +150,7 @@ def test_another_schema_is_refused(tmp_path):
     writer = orcidx.OrcWriter(tmp_path / "x", pa.schema({"a": pa.int64()}))
     with pytest.raises(InvalidQuery, match="schema"):
         writer.write(pa.table({"b": [1]}))
-    with pytest.raises(InvalidQuery, match="error before"):
+    with pytest.raises(InvalidQuery, match="earlier error"):
         writer.close()
     assert not list(tmp_path.iterdir())
 
