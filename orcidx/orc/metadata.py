@@ -283,7 +283,7 @@ def read_tail(
     limits: MetadataLimits | None = None,
     is_sound: Callable[[Footer], bool] | None = None,
 ) -> FileTail:
-    """Reads and checks the tail by one request for ``tail_bytes``, and by one more request if the footers are larger.
+    """Reads and checks the tail by one request of ``TAIL_REQUEST`` bytes, and one more if the footers are larger.
 
     ``is_sound``: says whether the types of a footer were checked before.
 

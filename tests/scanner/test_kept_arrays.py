@@ -181,13 +181,13 @@ def test_rows_that_are_not_there() -> None:
     for wrong, message in (
         ((values, 3, rows, out), "3 bytes"),
         ((values, 8, rows, out[:-1]), "room"),
-        ((values, 8, np.array([0, 3], np.int32), out), "row 3 of 3"),
-        ((values, 8, np.array([-1, 0], np.int32), out), "row -1 of 3"),
-        ((values[:7], 8, rows, out), "row 0 of 0"),
+        ((values, 8, np.array([0, 3], np.int32), out), "row 3 does not exist: there are 3"),
+        ((values, 8, np.array([-1, 0], np.int32), out), "row -1 does not exist: there are 3"),
+        ((values[:7], 8, rows, out), "row 0 does not exist: there are 0"),
     ):
         with pytest.raises(ValueError, match=message):
             kept_values.take_fixed(*wrong)
     kept_values.take_fixed(values, 8, rows, out)
     assert out.tolist() == [*range(8), *range(16, 24)]
-    with pytest.raises(ValueError, match="room for a run"):
+    with pytest.raises(ValueError, match="room for at least one run"):
         kept_values.runs_of(np.ones(3, np.uint8), np.empty((0, 2), np.int64))

@@ -223,7 +223,7 @@ def test_every_way_to_read_has_the_order(files) -> None:
         ({"top": [], "limit": 1}, "names no column"),
         ({"top": 5, "limit": 1}, "top is 5"),
         ({"top": "id", "limit": 1}, r"give \['id'\]"),
-        ({"top": [7], "limit": 1}, "top has 7"),
+        ({"top": [7], "limit": 1}, "an entry of top is 7"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(tmp_path, query: dict[str, Any], message: str) -> None:

@@ -134,7 +134,7 @@ def test_errors_name_row_column_and_value_and_leave_nothing(tmp_path):
             assert caught.value.column == name
             assert str(tmp_path / "x.orc") in str(caught.value)
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
-    with pytest.raises(ValueOutOfRange, match="row 1: a null"):
+    with pytest.raises(ValueOutOfRange, match="row 1: the column is declared without nulls"):
         orcidx.write_table(pa.Table.from_arrays([pa.array([1, None])], schema=schema), tmp_path / "x.orc")
     inner = pa.array([[1], None, [3, 4]], pa.list_(pa.int64())).cast(pa.list_(pa.timestamp("ms")))
     deep = pa.table({"l": pa.StructArray.from_arrays([inner], ["in"])})
