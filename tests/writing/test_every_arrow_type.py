@@ -181,7 +181,7 @@ FRAMES: dict[str, tuple[Callable[[], Any], Any]] = {
     "UNION": (lambda: duckdb.sql("SELECT union_value(a := 1) x"), [1]),
     "an array": (lambda: pa.array([1]), "not a record batch"),
     "a column": (lambda: pa.chunked_array([[1]]), "is one column"),
-    "NumPy": (lambda: np.array([(1,)], dtype=[("x", "i4")]), "no schema"),
+    "NumPy": (lambda: np.array([(1,)], dtype=[("x", "i4")]), "no schema|is not supported as source"),
 }
 """What is given, and its values or what is said."""
 
