@@ -244,7 +244,7 @@ def test_what_would_be_computed_otherwise_than_by_spark_is_sparks(spark: Any, di
         found = str(error)
     check(expected, rows(found), where, by_format=False)
     frame = spark.read.format("orcidx").option("where", where).load(str(directory))
-    with pytest.raises(Exception, match="filter the DataFrame by the condition"):
+    with pytest.raises(Exception, match="filter the DataFrame by it"):
         frame.collect()
 
 
