@@ -327,7 +327,7 @@ def test_deletion_vectors_and_file_indexes(spark: Any, tmp_path: Path) -> None:
     assert sorted(r.id for r in frame.collect()) == [i for i in expected if i != 0]
     assert read(spark, folder, deletion_vector=vectors).count() == 1997
     assert read(spark, folder, ["id"], deletion_vector=vectors, limit=1999).count() == 1997
-    with pytest.raises(InvalidQuery, match="none of the 2 files"):
+    with pytest.raises(InvalidQuery, match="not among the 2 files"):
         read(spark, folder, deletion_vector={"other.orc": vectors[folder / "0.orc"]})
 
 
