@@ -32,7 +32,7 @@ __all__ = ["StripeTruth", "statistics_problems", "stripe_zone"]
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _SUMMED = _INTEGERS | {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY}
 _NO_LIMIT = 1 << 62
-UNSETTLED = "a layout from before the format was final"
+UNSETTLED = "the filter has a layout from before the format was final"
 """The reason that ``orc/bloom`` gives for filters that no reader uses."""
 
 Found = tuple[str, str, int | None, str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from orcidx.orc_writer.columns import BadValue
 from orcidx.orc_writer.lanes import Lanes, SplitRows, compress_waiting, split_rows
 from orcidx.threads.tasks import Pool
 
-__all__ = ["ENCODERS", "ColumnEncoder", "batch_bytes", "threads_for"]
+__all__ = ["ENCODERS", "SMALLEST_TASK", "ColumnEncoder", "batch_bytes"]
 
 SMALLEST_TASK = 64 << 10
 """Below this many bytes of Arrow data a slice is encoded without threads. It takes less than a millisecond, and a
@@ -24,30 +25,30 @@ thread starts 50 us after it was notified."""
 ENCODERS = Pool(pa.cpu_count())
 
 
+@dataclass
 class ColumnEncoder:
     """Encodes slices of the columns of a stripe. ``name``: the name of the file, for messages."""
 
-    def __init__(self, lanes: Sequence[Lanes], *, name: str, use_threads: bool) -> None:
-        self._lanes = lanes
-        self._writers = [one.writer for one in lanes]
-        self.name = name
-        self._use_threads = use_threads
+    lanes: Sequence[Lanes]
+    name: str
+    use_threads: bool
 
     def write(self, batch: pa.RecordBatch, pieces: Sequence[Piece], first_row: int, *, first_alone: bool) -> None:
         """Encodes a slice. ``pieces``: its parts of row groups. ``first_row``: the number of its first row in the file,
         for messages. ``first_alone``: see ``split_rows``."""
-        threads = threads_for(batch_bytes(batch)) if self._use_threads else 1
-        tasks = list(zip(self._writers, batch.columns, strict=True))
-        if threads > 1 and tasks:
-            shares = threads if len(tasks) < 2 * threads and any(lanes.pays for lanes in self._lanes) else 1
+        arrays = batch.columns
+        threads = pa.cpu_count() if self.use_threads and batch_bytes(batch) > SMALLEST_TASK else 1
+        if threads > 1 and arrays:
+            shares = threads if len(arrays) < 2 * threads and any(lanes.pays for lanes in self.lanes) else 1
             split = split_rows(pieces, first_alone=first_alone, shares=shares)
             if len(split.shares) > 1:
-                self._write_in_lanes(batch.columns, split, first_row, threads)
+                self._write_in_lanes(arrays, split, first_row, threads)
             else:
-                self._write_in_threads(tasks, pieces, first_row)
+                writers = [lanes.writer for lanes in self.lanes]
+                self._write_in_threads(list(zip(writers, arrays, strict=True)), pieces, first_row)
         else:
-            for writer, array in tasks:
-                self._write_column(writer, array, pieces, first_row)
+            for lanes, array in zip(self.lanes, arrays, strict=True):
+                self._write_column(lanes.writer, array, pieces, first_row)
 
     def _write_in_threads(self, tasks: Sequence[tuple[ColumnWriter, Any]], pieces: Sequence[Piece], first: int) -> None:
         """Encodes the largest columns first, each in the next free thread. If there are several errors, that of the
@@ -73,7 +74,7 @@ class ColumnEncoder:
     def _write_in_lanes(self, arrays: Sequence[Any], split: SplitRows, first: int, threads: int) -> None:
         """Encodes row groups of each column in parallel, for tables of few columns."""
         tasks: list[Callable[[], None]] = []
-        for lanes, array in zip(self._lanes, arrays, strict=True):
+        for lanes, array in zip(self.lanes, arrays, strict=True):
             if split.head:
                 self._write_column(lanes.writer, array.slice(0, split.head[0].stop), split.head, first)
 
@@ -82,9 +83,9 @@ class ColumnEncoder:
 
             tasks += lanes.encode(array, split.shares, write)
         ENCODERS.run_all(tasks)
-        ENCODERS.run_all([partial(lanes.join, len(split.shares)) for lanes in self._lanes])
-        compress_waiting([stream for lanes in self._lanes for stream in lanes.streams()], ENCODERS, threads)
-        for lanes, array in zip(self._lanes, arrays, strict=True):
+        ENCODERS.run_all([partial(lanes.join, len(split.shares)) for lanes in self.lanes])
+        compress_waiting([stream for lanes in self.lanes for stream in lanes.streams()], ENCODERS, threads)
+        for lanes, array in zip(self.lanes, arrays, strict=True):
             for piece in split.tail:
                 moved = Piece(0, piece.stop - piece.start, piece.ends_group)
                 self._write_column(lanes.writer, array.slice(piece.start), [moved], first + piece.start)
@@ -95,11 +96,6 @@ class ColumnEncoder:
         except BadValue as error:
             place = error.path or writer.node.dotted
             raise ValueOutOfRange(f"row {first + error.row}: {error.reason}", file=self.name, column=place) from error
-
-
-def threads_for(size: int) -> int:
-    """How many threads encode or compress so many bytes."""
-    return pa.cpu_count() if size > SMALLEST_TASK else 1
 
 
 def batch_bytes(batch: pa.RecordBatch) -> int:

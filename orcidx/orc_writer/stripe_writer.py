@@ -8,6 +8,7 @@ the stripe is checked. So a stripe is measured by its compressed bytes, and it e
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -18,7 +19,7 @@ from orcidx.orc.kinds import TypeKind
 from orcidx.orc_writer.arrow_types import WriteNode
 from orcidx.orc_writer.bloom_columns import bloom_columns
 from orcidx.orc_writer.chunks import OutStream, frame
-from orcidx.orc_writer.column_encoding import ENCODERS, ColumnEncoder, batch_bytes, threads_for
+from orcidx.orc_writer.column_encoding import ENCODERS, SMALLEST_TASK, ColumnEncoder, batch_bytes
 from orcidx.orc_writer.column_tree import ColumnWriter, Piece, RootWriter, StripeColumn, open_column_writer
 from orcidx.orc_writer.compressors import Compressor
 from orcidx.orc_writer.file_layout import StripeData
@@ -35,21 +36,22 @@ SMALLEST_SLICE = 4 << 10
 """The least bytes of a slice, so that wide rows are written for any value of ``max_memory``."""
 
 
+@dataclass
 class _RowGroups:
-    """Cuts slices where row groups end. ``open_rows``: rows of the row group that is not complete yet."""
+    """Cuts slices where row groups of ``stride`` rows end. ``open_rows``: rows of the row group that is not complete
+    yet."""
 
-    def __init__(self, stride: int) -> None:
-        self.open_rows = 0
-        self._stride = stride
+    stride: int
+    open_rows: int = 0
 
     def pieces(self, rows: int) -> list[Piece]:
         """The parts of the next rows that are each in one row group."""
         pieces = []
         at = 0
         while at < rows:
-            stop = min(rows, at + self._stride - self.open_rows)
+            stop = min(rows, at + self.stride - self.open_rows)
             self.open_rows += stop - at
-            ends = self.open_rows == self._stride
+            ends = self.open_rows == self.stride
             if ends:
                 self.open_rows = 0
             pieces.append(Piece(at, stop, ends))
@@ -135,7 +137,7 @@ class StripeWriter:
 
     def _finish_columns(self, framed: Callable[[bytes], bytes]) -> list[StripeColumn]:
         """Compresses the last chunks; in a wide table these are most chunks."""
-        threads = threads_for(self.held) if self._options.use_threads else 1
+        threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
         done: dict[int, StripeColumn] = {}
 
         def finish(numbers: range) -> None:

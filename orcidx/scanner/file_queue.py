@@ -104,7 +104,7 @@ def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) ->
         raise
 
 
-def _not_ruled_out(
+def _wanted_jobs(
     jobs: Iterable[FileJob], request: ScanRequest, metrics: ScanMetrics, *, open_all: bool
 ) -> Iterator[FileJob]:
     """The files that are not ruled out by their constants. With ``open_all``, all files."""
@@ -131,16 +131,17 @@ def _bound(request: ScanRequest) -> BoundPredicate | None:
 
 
 class _JobsLeft:
-    """The files that are still to be opened. ``put_back``: a file that was taken, and is the next one again."""
+    """The files that are still to be opened. ``put_back``: a file that was taken, and is the next one again, before the
+    ``rest``."""
 
     def __init__(self, jobs: Iterator[FileJob]) -> None:
         self.put_back: FileJob | None = None
-        self._jobs = jobs
+        self.rest = jobs
 
     def take(self) -> FileJob | None:
         """The next file; None at the end."""
         job, self.put_back = self.put_back, None
-        return next(self._jobs, None) if job is None else job
+        return next(self.rest, None) if job is None else job
 
 
 class FileQueue:
@@ -167,7 +168,7 @@ class FileQueue:
         self._counted = counted and not tails_alone
         self._request = request
         self._metrics = metrics
-        self._jobs = _JobsLeft(_not_ruled_out(jobs, request, metrics, open_all=open_all))
+        self._jobs = _JobsLeft(_wanted_jobs(jobs, request, metrics, open_all=open_all))
         self._opening: deque[Task[OpenFile]] = deque()
         self._taken = 0
         self._in_use: list[OpenFile] = []
@@ -177,7 +178,7 @@ class FileQueue:
         end."""
         if self._opening or self._jobs.put_back is not None:
             return None
-        job = self._jobs.take()
+        job = next(self._jobs.rest, None)
         found = None if job is None else self._small.take(job)
         if found is None:
             self._jobs.put_back = job
