@@ -225,8 +225,9 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         if not options:
             return self
         asked = (id(self), *options, *map(id, options.values()))
-        known = _CHANGED.get(asked)
+        known = _CHANGED.pop(asked, None)
         if known is not None:
+            _CHANGED[asked] = known  # the last one, so results that are used together are kept together
             return known[2]
         if unknown := [name for name in sorted(options) if name not in self.__dict__]:
             raise unknown_keyword(unknown[0], _NAMES, READING)
@@ -253,7 +254,7 @@ _CHANGED: dict[tuple[Any, ...], tuple[ReadOptions, OptionsByName, ReadOptions]] 
 """Recent results of ``override``. The keys are identities of the arguments, because 1 and True are equal. The values
 have the arguments, so their identities stay valid. A caller that reads many small files passes the same options each
 time. Checking them again takes as long as decoding a column of such a file."""
-MOST_CHANGED = 16
+MOST_CHANGED = 32
 """Largest number of kept results, for callers that change options repeatedly."""
 _IMMUTABLE = frozenset({bool, int, str, type(None)})
 

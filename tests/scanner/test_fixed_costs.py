@@ -159,6 +159,7 @@ def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
         assert found["s"][0].as_py() == int((numbers[20_000:234_568] % 1000).sum())
 
     total()
+    total()  # the first call may drop changed options that it used
     assert python_calls(total, own=True) <= 480
 
 
