@@ -242,6 +242,7 @@ def _misfit(found: Any, entry: Any, data: Any) -> str | None:
     """The reason why an index cannot belong to the data file: its column, its number of rows or its type. None if all
     agree."""
     from orcidx.paimon.build import split_map_key
+    from orcidx.paimon.file_index import OtherRows
     from orcidx.paimon.registry import FORMATS
 
     name = split_map_key(entry.column, data.schema.names)[0]
@@ -257,8 +258,10 @@ def _misfit(found: Any, entry: Any, data: Any) -> str | None:
         return None
     except Unsupported as error:
         return f"wrong: the column in the data file has the type {data.schema.field(name).type}: {error}"
-    except CorruptFile as error:
-        return f"wrong: {error.message}" if "but the data file has" in error.message else None
+    except OtherRows as error:
+        return f"wrong: {error.message}"
+    except CorruptFile:
+        return None
     return None
 
 

@@ -60,6 +60,10 @@ def _content_crc(file: OrcFile, data: bytes | memoryview) -> int:
     return zlib.crc32(told, zlib.crc32(memoryview(data)[: max(ends, default=0)]))
 
 
+class _DamagedCatalog(CorruptFile):
+    """An error whose message already says that a catalog is damaged."""
+
+
 class CatalogFile:
     """An open catalog. ``described`` is the description in the file. Every error is raised as ``CorruptFile``."""
 
@@ -78,11 +82,11 @@ class CatalogFile:
             text = metadata[METADATA]
             described = json.loads(text)
             if int(metadata[CHECKSUM]) != zlib.crc32(text) or described["crc"] != _content_crc(self._file, data):
-                raise CorruptFile("the checksum of the catalog does not match its bytes")
+                raise _DamagedCatalog("the checksum of the catalog does not match its bytes")
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CorruptFile):
                 raise
-            raise CorruptFile(f"the file is not a catalog: {type(error).__name__}: {error}") from error
+            raise _DamagedCatalog(f"the file is not a catalog: {type(error).__name__}: {error}") from error
         return dict(described)
 
     @property
@@ -111,17 +115,17 @@ class CatalogFile:
     def _read(self, columns: Sequence[str], wanted: npt.NDArray[np.int64] | None) -> pa.Table:
         rows = self._file.num_rows
         if rows > (most := max(_LEAST_ROWS, self.size // _ROW_BYTES)):
-            raise CorruptFile(f"a catalog of {self.size} bytes states {rows} rows, but at most {most} are allowed")
+            raise _DamagedCatalog(f"a catalog of {self.size} bytes states {rows} rows, but at most {most} are allowed")
         missing = [name for name in columns if name not in self._file.schema.names]
         if missing:
-            raise CorruptFile(f"the file is not a catalog: it lacks the column {missing[0]}")
+            raise _DamagedCatalog(f"the file is not a catalog: it lacks the column {missing[0]}")
         taken, most = 0, max(_LEAST_BYTES, _BYTES_PER_BYTE * self.size)
         batches = []
         with self._file.scan(columns, selection=wanted).to_batches() as found:
             for batch in found:
                 taken += batch.nbytes
                 if taken > most:
-                    raise CorruptFile(
+                    raise _DamagedCatalog(
                         f"a catalog of {self.size} bytes takes more than {taken} bytes of memory; "
                         f"at most {most} are allowed"
                     )
@@ -136,6 +140,5 @@ def _damage_of(call: Callable[[], T]) -> T:
     try:
         return call()
     except (CorruptFile, Unsupported, InvalidQuery) as error:
-        named = ("a catalog", "the checksum of the catalog", "the file is not a catalog")
-        kind = "" if error.message.startswith(named) else "the file is not a catalog: "
+        kind = "" if isinstance(error, _DamagedCatalog) else "the file is not a catalog: "
         raise CorruptFile(f"{kind}{error.message}; build the indexes again", column=error.column) from error

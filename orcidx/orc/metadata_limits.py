@@ -84,8 +84,8 @@ class MetadataLimits:
             raise _too_many(f"a file of {count} stripes", self.metadata_stripes, "metadata_stripes")
 
     def check_names(self, letters: int) -> None:
-        """Raises ``Unsupported`` for more letters in the names of all columns than the limits allow. The names of the
-        structs around a column count again for each column."""
+        """Raises ``Unsupported`` if the names of all columns together have more letters than the limits allow. The name
+        of a column includes the names of the structs that contain it."""
         if letters > self.metadata_bytes:
             raise _too_many(f"column names of {letters} letters in all", self.metadata_bytes, "metadata_bytes")
 

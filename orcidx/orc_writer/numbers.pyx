@@ -210,7 +210,7 @@ cdef class FloatColumn(Column):
         if not count:
             return None
         if totals.has_nan:
-            # With this form no current reader prunes rows that it must not prune (decision 0041).
+            # All current readers understand these statistics, and skip no row that may match (decision 0041).
             return (totals.least if totals.least < INFINITY else -INFINITY), INFINITY, NAN
         # In Java -0.0 is less than 0.0, so a bound of zero must include both.
         return (

@@ -520,8 +520,11 @@ def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
     (size,) = _SIZE.unpack_from(data, at)
     start = at + _SIZE.size
     end = start + size
-    if size < len(MAGIC32) or end + 4 > len(data):
-        raise CorruptFile(f"the deletion vector claims {size} bytes, but only {len(data) - start} are left", offset=at)
+    if size < len(MAGIC32):
+        raise CorruptFile(f"the stored length of the deletion vector is {size}, below {len(MAGIC32)}", offset=at)
+    if end + 4 > len(data):
+        left = len(data) - start
+        raise CorruptFile(f"the deletion vector and its CRC take {size + 4} bytes, but {left} are left", offset=at)
     checked = data[start:end]
     if zlib.crc32(checked) != int.from_bytes(data[end : end + 4], "big"):
         raise CorruptFile("the CRC of the deletion vector does not match its content", offset=at)

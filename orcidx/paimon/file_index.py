@@ -24,11 +24,15 @@ from orcidx.predicate.fold import Part, fold
 from orcidx.pruning.evaluate import Verdict
 from orcidx.storage import Fingerprint, OneSource, Source, open_reader
 
-__all__ = ["Answer", "FileIndex", "read_file_index"]
+__all__ = ["Answer", "FileIndex", "OtherRows", "read_file_index"]
 
 _ORDER = {kind: place for place, kind in enumerate(FORMATS)}
 _READ_AT_ONCE = 1 << 20
 """A container of at most so many bytes is read by one request, because a round trip costs as much (decision 0017)."""
+
+
+class OtherRows(CorruptFile):
+    """An index has another number of rows than the data file."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class FileIndex:
             return EmptyIndex(entry.kind, data_type)
         index = read_index(entry.kind, entry.payload, data_type)
         if self.rows is not None and index.rows not in (None, self.rows):
-            raise CorruptFile(f"the {entry.kind} index has {index.rows} rows, but the data file has {self.rows}")
+            raise OtherRows(f"the {entry.kind} index has {index.rows} rows, but the data file has {self.rows}")
         return index
 
     def _type_of(self, column: str) -> DataType | None:
@@ -416,7 +420,8 @@ def read_file_index(
     known = source.size if isinstance(source, Source) else None
     at_once = known is not None and known <= _READ_AT_ONCE
     if isinstance(source, Source) and known is not None and at_once and source.kind != "path":
-        # Some storages are then not asked for the size. Several reads would also need the version, to compare it.
+        # The size is known, so the store is not asked for it. The version is not needed, because there is one request.
+        # With several requests, the versions of the responses would have to be equal.
         reader = source.open(expected=Fingerprint(known))
     else:
         reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)

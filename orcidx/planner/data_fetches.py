@@ -103,7 +103,8 @@ class DataFetches:
         if self.requests is not None:
             most = min(most or self.requests, self.requests) or 1
             self.requests = max(0, self.requests - most)
-        # The bytes between first pieces are needed later. They are fetched now, so that they are not fetched twice.
+        # If only the first piece of each stream is fetched now, the bytes between the pieces are needed later. A limit
+        # on the number of requests would fetch these bytes now, drop them, and fetch them again. So there is no limit.
         limit = None if self.requests is None or needed > budget else most
         buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
         assert buffers is not None

@@ -299,8 +299,8 @@ class FileScan:
             _add_work(stripe, self.metrics)
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
-        """All rows of a stripe of a file in memory, if no row needs a decision. None if some rows need one, or if
-        column readers are needed."""
+        """Decodes a whole stripe in one call, if all rows of the file are wanted and the bytes of the whole file are in
+        memory. Returns None for other files, and if column readers are needed."""
         whole = self.reader.whole() if self.takes_all else None
         batch = None if whole is None else self._decoded(stripe, (0, whole))
         if batch is not None:

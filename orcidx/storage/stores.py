@@ -392,7 +392,8 @@ def in_filesystem(text: str, filesystem: object) -> Source:
 
 
 def _stores_of(value: object) -> list[type[Store]]:
-    """The stores to whose library an object may belong. For a pair, the library of its first item counts."""
+    """The stores whose library may define the class of an object. For a tuple, such as a file system and a path, its
+    first item is the object."""
     if isinstance(value, tuple) and value:
         value = value[0]
     modules = {f"{cls.__module__}." for cls in type(value).__mro__}

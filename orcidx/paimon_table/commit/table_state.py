@@ -113,9 +113,10 @@ def read_state(
     admitted: Sequence[str] = (),
     known: TableState | None = None,
 ) -> TableState:
-    """Reads the newest snapshot. The directory is listed too, because the hint may point below a gap. A change below
-    the gap would be hidden by the snapshots above it. ``cache``: manifests that were read before, which never change.
-    Manifests that are read now are added to it.
+    """Reads the newest snapshot. Besides reading the hint, it lists the directory. The numbers of snapshots may have a
+    gap, and the hint may name a snapshot before it. The snapshots after the gap would hide a change there.
+
+    ``cache``: manifests that were read before, which never change. Manifests that are read now are added to it.
 
     ``admitted``: names of unknown fields of snapshots and manifests that the caller permits. ``known``: a state that
     was read before. It is returned if it is still the newest. Raises ``CorruptFile`` and ``Unsupported``.

@@ -229,7 +229,8 @@ def matching_manifests(
     def bounds_of(i: int, column: str) -> Bounds | None:
         if column not in places:
             return None
-        # The number of rows behind a null count is not recorded. Here one row means "not empty".
+        # A manifest does not record how many rows its partition statistics cover. So 1 is passed as the number of rows,
+        # which only means that there is a row.
         position, data_type = places[column]
         stats = manifests[i].partition_stats
         counts = stats.null_counts

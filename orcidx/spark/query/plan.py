@@ -183,7 +183,8 @@ def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
     sources = [job.source for job in rows.jobs]
-    # A catalog spells columns like the files, and the action may find columns by another case rule.
+    # Column names in a catalog have the same case as in the files, so they are compared with case. The session's
+    # spark.sql.caseSensitive may differ.
     options = rows.options.override(case_sensitive=True)
     found = plan_listing(sources, rows.request.where, schema=schema, options=options)
     for note in found.notes:
