@@ -9,7 +9,7 @@ above it. The first index that is found is used.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -224,7 +224,7 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
 def _candidates(location: str, levels: int | None) -> list[str]:
     """Directories in the order in which they are searched. With ``levels``, a directory is left out if it is above both
     that many levels and the table's directory."""
-    upwards = list(_upwards(location))[: LEVELS_ABOVE + 1]
+    upwards = _upwards(location)[: LEVELS_ABOVE + 1]
     plain = [n for n, one in enumerate(upwards) if "=" not in one.rpartition("/")[2]]
     table = plain[0] if plain else 0
     if levels is not None:
@@ -233,11 +233,10 @@ def _candidates(location: str, levels: int | None) -> list[str]:
     return [upwards[table], *upwards[:table], *upwards[table + 1 :]]
 
 
-def _upwards(location: str) -> Iterator[str]:
+def _upwards(location: str) -> list[str]:
     top = location.index("://") + 3 if "://" in location else 0
-    yield location
-    while (cut := location.rfind("/", top)) > 0:
+    found = [location]
+    while (cut := location.rfind("/", top)) > top:
         location = location[:cut]
-        if len(location) <= top:
-            return
-        yield location
+        found.append(location)
+    return found

@@ -147,7 +147,7 @@ def test_python_calls_of_a_stripe_that_takes_readers(tmp_path: Path) -> None:
 
 def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
     """Of a sorted file, whose metadata is known: what statistics prove is worked out once, and the file opened once.
-    One row group at the upper end is decoded: 471 calls on Python 3.11, and 654 before that."""
+    One row group at the upper end is decoded: 473 calls on Python 3.11, and 654 before that."""
     path = str(tmp_path / "sorted.orc")
     numbers = np.arange(300_000)
     orcidx.write_table(pa.table({"t": numbers, "v": numbers % 1000}), path, compression="zstd")
@@ -160,7 +160,7 @@ def test_python_calls_of_a_sum_over_a_range(tmp_path: Path) -> None:
 
     total()
     total()  # the first call may drop changed options that it used
-    assert python_calls(total, own=True) <= 480
+    check_calls(total, most=480, modules=62)
 
 
 def test_a_small_file_is_one_read(folder: Path, tmp_path: Path) -> None:
