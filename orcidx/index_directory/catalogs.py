@@ -21,7 +21,7 @@ from orcidx.index_directory.index_rows import rows_of_parts
 from orcidx.storage import RangeReader, Source
 from orcidx.storage.folder import Folder, Stored
 
-__all__ = ["Catalogs", "catalog_rows", "memory_of"]
+__all__ = ["Catalogs"]
 
 READ_AT_ONCE = 32 << 20
 """The number of bytes of one request for a catalog in a store."""
@@ -40,8 +40,8 @@ class Catalogs:
         """When the catalogs were listed, which is before any listing of files that they are compared with."""
         self.written = tuple(written)
         """All catalogs, also those that are no longer in use."""
+        self._files = _FetchedFiles(folder)
         self._loaded: dict[tuple[Any, Any], Catalog] = {}
-        self._files: dict[str, CatalogFile] = {}
 
     @staticmethod
     def of(folder: Folder) -> Catalogs:
@@ -84,8 +84,8 @@ class Catalogs:
         """Whether a catalog needs no earlier catalogs."""
         if is_of_version_1(stored.name):
             return False
-        with self._opened(stored) as source:
-            return Catalog.is_whole(source)
+        with self._files.opened(stored) as file:
+            return Catalog.is_whole(file)
 
     def read(
         self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None, paths: bool = True
@@ -100,23 +100,10 @@ class Catalogs:
         if key not in self._loaded:
             paths |= len(self.in_use) > 1  # the paths are needed to find the latest rows
             names = None if files is None else list(dict.fromkeys([*(["path"] if paths else []), *files]))
-            parts = [self._part(stored, names, key[1]) for stored in self.in_use]
+            parts = [self._files.read(stored, names, key[1]) for stored in self.in_use]
             whole = Catalog.concat(parts) if parts else Catalog.empty()
             self._loaded[key] = whole.latest() if len(parts) > 1 else whole
         return self._loaded[key]
-
-    def _part(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> Catalog:
-        with self._opened(stored) as source:
-            return Catalog.read(source, files=files, columns=columns)
-
-    @contextmanager
-    def _opened(self, stored: Stored) -> Iterator[CatalogFile]:
-        """Opens a catalog. Its bytes are fetched completely, because it may be deleted afterwards."""
-        source = self.folder.source(stored.name)
-        with located(file=source.name):
-            if stored.name not in self._files:
-                self._files[stored.name] = _fetched(source, stored)
-            yield self._files[stored.name]
 
     @cached_property
     def listing(self) -> Catalog:
@@ -130,12 +117,52 @@ class Catalogs:
         found: set[str] = set()
         for stored in catalogs:
             try:
-                for names in self._part(stored, ["index", "tails"], ()).files.columns:
+                for names in self._files.read(stored, ["index", "tails"], ()).files.columns:
                     found |= set(names.drop_null().to_pylist())
             except CorruptFile:
                 if stored.name in self.names:
                     raise
         return found
+
+    def rows(self, rows: Int64s, names: Sequence[str]) -> pa.Table:
+        """These columns of the files in some rows of ``listing``. The numbers of the rows must be ascending."""
+        with ExitStack() as opened:
+            parts = [opened.enter_context(self._files.opened(stored)) for stored in self.in_use]
+            return rows_of_parts(parts, rows if self.listing.origin is None else self.listing.origin[rows], names)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of what was read of the catalogs so far."""
+        loaded = self._loaded.values()
+        tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in loaded)
+        return int(tables) + self._files.nbytes
+
+
+class _FetchedFiles:
+    """The files of catalogs, each fetched once and kept: a catalog may be deleted after its first read."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._files: dict[str, CatalogFile] = {}
+
+    @contextmanager
+    def opened(self, stored: Stored) -> Iterator[CatalogFile]:
+        """The file of a catalog. Errors that are raised while it is open name it."""
+        source = self._folder.source(stored.name)
+        with located(file=source.name):
+            if stored.name not in self._files:
+                self._files[stored.name] = _fetched(source, stored)
+            yield self._files[stored.name]
+
+    def read(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> Catalog:
+        """These columns of the files, and the statistics of these data columns, of one catalog. None means all."""
+        with self.opened(stored) as file:
+            return Catalog.read(file, files=files, columns=columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the fetched files."""
+        return sum(one.size for one in self._files.values())
 
 
 def _fetched(source: Source, stored: Stored) -> CatalogFile:
@@ -159,17 +186,3 @@ def _all_of(reader: RangeReader) -> memoryview:
     starts = range(0, size - len(last), READ_AT_ONCE)
     parts = reader.read_ranges([(at, min(READ_AT_ONCE, size - len(last) - at)) for at in starts])
     return memoryview(b"".join([*parts, last]))
-
-
-def catalog_rows(catalogs: Catalogs, rows: Int64s, names: Sequence[str]) -> pa.Table:
-    """These columns of some rows of the catalogs. The numbers of the rows must be ascending."""
-    with ExitStack() as files:
-        parts = [files.enter_context(catalogs._opened(stored)) for stored in catalogs.in_use]
-        return rows_of_parts(parts, rows if catalogs.listing.origin is None else catalogs.listing.origin[rows], names)
-
-
-def memory_of(catalogs: Catalogs) -> int:
-    """Bytes of memory of what was read of the catalogs so far."""
-    loaded = catalogs._loaded.values()
-    tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in loaded)
-    return int(tables) + sum(one.size for one in catalogs._files.values())

@@ -46,7 +46,7 @@ import pyarrow.compute as pc
 from orcidx.errors import InvalidQuery
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.catalog_commit import commit_rows
-from orcidx.index_directory.catalogs import Catalogs, catalog_rows
+from orcidx.index_directory.catalogs import Catalogs
 from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, columns_asked_of, plan_known_files
 from orcidx.index_directory.file_versions import FRESH, STALE, UNKNOWN, states
 from orcidx.index_directory.index_rows import IndexRows
@@ -204,7 +204,7 @@ class IndexStore:
         catalog = self.catalogs.read(files=("rows",), columns=columns, paths=False)
         if not (match.fresh.all() and np.array_equal(match.entry, np.arange(len(catalog)))):
             catalog = catalog.take(pa.array(match.entry, mask=~match.fresh))
-        rows = IndexRows(partial(catalog_rows, self.catalogs), np.where(match.fresh, match.entry, -1))
+        rows = IndexRows(self.catalogs.rows, np.where(match.fresh, match.entry, -1))
         return KnownFiles(catalog, partitions, self.folder, rows)
 
     # ------------------------------------------------------------------ writing

@@ -6,7 +6,6 @@ same sizes and times."""
 
 from __future__ import annotations
 
-from orcidx.index_directory.catalogs import memory_of
 from orcidx.index_directory.store import IndexStore, identity_of
 from orcidx.storage import IdentityCache
 
@@ -37,5 +36,5 @@ class KeptStores:
         """Keeps a store with everything that it has read so far, unless it is too large."""
         if store.root.kind not in KINDS:
             return
-        large = memory_of(store.catalogs) > STORE_BYTES
+        large = store.catalogs.nbytes > STORE_BYTES
         self._stores.put(identity_of(store), store, MOST_STORES + 1 if large else 1)
