@@ -1,8 +1,8 @@
-"""Checks the options of a table before a scan. Options with which Paimon's Java would return other rows are refused.
-Unknown options are noted.
+"""Checks the options of a table before a scan. An option is refused if it makes Paimon's Java return other rows than
+orcidx would return. A note lists unknown options.
 
-A change accepts only the options in its allow-list (``option_gates``). A scan refuses only options that are known to
-change rows. So orcidx can read tables of newer versions of Paimon."""
+A change accepts only the options in its allow-list (``option_gates``). A scan accepts every option that is not known to
+change the rows. So orcidx can scan tables of newer versions of Paimon."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _OF_NEWEST: Mapping[str, tuple[str, ...]] = {
 
 
 def check_reading(schema: TableSchema, *, latest: bool) -> None:
-    """Raises ``Unsupported`` for an option with which Paimon's Java returns other rows. ``latest``: the caller has not
-    chosen a snapshot."""
+    """Raises ``Unsupported`` if an option makes Paimon's Java return other rows than orcidx would return. ``latest``:
+    whether the newest snapshot is read because the caller has not chosen a snapshot."""
     for option, value in schema.options.items():
         wanted, why = _OTHERS.get(option, (None, ""))
         if wanted is None and latest:
@@ -52,7 +52,8 @@ def check_reading(schema: TableSchema, *, latest: bool) -> None:
 
 
 def unknown_notes(schema: TableSchema, keys: Iterable[str]) -> list[Note]:
-    """A note with the unknown names: options, keys of the schema, and ``keys`` of the snapshot and the manifests."""
+    """A note about the names that orcidx does not know: options of the table, keys of its schema, and ``keys`` of the
+    snapshot and the manifests."""
     options = [f"option {name!r}" for name in schema.options if not is_known(name)]
     found = [*options, *(f"key {key!r} of schema {schema.id}" for key in schema.unknown), *keys]
     if not found:

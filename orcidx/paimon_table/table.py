@@ -144,8 +144,8 @@ class Table:
         case_sensitive: bool = True,
         jvm_zone: str | None = None,
     ) -> TablePlan:
-        """Plans which files a scan reads. It uses their partitions, buckets and the statistics in the manifests. The
-        plan also has the files that the scan skips, with reasons.
+        """Plans which files a scan reads. The plan uses the files' partitions and buckets, and the statistics in the
+        manifests. It also contains the files that the scan skips, with the reasons.
 
         Parameters
         ----------
@@ -191,8 +191,8 @@ class Table:
         """Returns a scan of the snapshot's rows in the table's schema. The scan is planned immediately, and reads data
         when it is iterated.
 
-        A compaction and an expiry may delete files that the scan was going to read. If the table was opened without
-        ``snapshot_id``, the scan is then planned again on the newest snapshot, and a note says so.
+        A compaction followed by an expiry may delete files that the scan still has to read. If the table was opened
+        without ``snapshot_id``, the scan is then planned again on the newest snapshot, and a note reports this.
 
         Parameters
         ----------
@@ -206,12 +206,13 @@ class Table:
         limit : int, optional
             The largest number of rows to return.
         options : ReadOptions, optional
-            How rows are read. Timestamps come in the unit of their column's precision, and ``strings="dictionary"``
-            gives plain strings.
+            How rows are read. The unit of timestamps follows from the precision of their column. With
+            ``strings="dictionary"``, plain strings are returned.
         jvm_zone : str, optional
             The time zone of the JVMs that wrote TIMESTAMP WITH LOCAL TIME ZONE to the ORC files, such as
-            "America/New_York". Paimon's Java shifts these instants by its zone, and the scan shifts them back. "UTC"
-            says that no instant was shifted. None: the instants are returned as stored, and a note says so.
+            "America/New_York". Paimon's Java shifts these instants by the zone of the JVM, and the scan shifts them
+            back. "UTC" means that no instant was shifted. None: the instants are returned as stored, and a note reports
+            this.
         **option_overrides
             Fields of ``ReadOptions`` by name.
 

@@ -18,10 +18,11 @@ class Changed:
     ``snapshot_id``: the snapshot that was made. None if there was nothing to do, or with ``dry_run``. ``kind``: APPEND,
     COMPACT or OVERWRITE. ``files``: names of data files by their outcome. The outcomes of a rewrite are ``done``,
     ``complete`` (the file had every index), ``gone``, ``changed``, ``new`` (added during the rewrite) and ``skipped``.
-    A delete has ``done``, and an append has ``new``. ``rows``: how many rows were deleted or appended, or are in the
-    files that got indexes. ``bytes``: the size of the indexes, deletion vectors or data files that were written.
-    ``planned_on``: the snapshot on which the change was planned. ``repeated``: whether an earlier call with the same
-    user and identifier had already made the snapshot. ``notes``: remarks on the outcome.
+    A delete has ``done``, and an append has ``new``. ``rows``: the number of rows that were deleted or appended. For a
+    rewrite, it is the number of rows in the files that got indexes. ``bytes``: the size of the indexes, deletion
+    vectors or data files that were written. ``planned_on``: the snapshot on which the change was planned. ``repeated``:
+    whether an earlier call with the same user and identifier had already made the snapshot. ``notes``: remarks on the
+    outcome.
     """
 
     snapshot_id: int | None

@@ -116,7 +116,7 @@ class CommitOptions:
                 self.progress(number, len(tasks))
 
     def named(self, user: str) -> CommitOptions:
-        """The options with a user. A user that the options already have is kept.
+        """The options with a user. If they already have a user, it is not replaced.
 
         Parameters
         ----------

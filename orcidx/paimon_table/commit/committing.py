@@ -1,7 +1,7 @@
 """The commit: creates the next snapshot on top of the newest one, completely or not at all.
 
 First all files that the snapshot names are written and read back. Then the snapshot is created (``snapshot_creation``).
-If another writer was faster, the commit is tried again on the new newest snapshot.
+If another writer creates the next snapshot first, the commit is tried again on top of that snapshot.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["Committed", "Committer"]
 
 @dataclass(frozen=True)
 class Committed:
-    """A snapshot that exists. ``document``: its JSON. ``repeated``: an earlier call created it. ``overwritten``:
-    earlier snapshots of this change that were replaced by another writer's rename."""
+    """A committed snapshot. ``document``: its JSON. ``repeated``: whether an earlier call created it. ``overwritten``:
+    earlier snapshots of this change that another writer's rename replaced."""
 
     document: dict[str, Any]
     attempts: int
@@ -69,8 +69,8 @@ class Committer:
     def earlier(self, kind: str) -> Committed | None:
         """The snapshot that an earlier call with the same user and identifier made.
 
-        Raises ``CommitUncertain`` if that commit may be one of the expired snapshots. Raises ``InvalidQuery`` if its
-        kind differs.
+        Raises ``CommitUncertain`` if this snapshot may be among the expired ones. Raises ``InvalidQuery`` if a snapshot
+        with this user and identifier has another commit kind.
         """
         if self.options.identifier is None:
             return None
@@ -106,9 +106,9 @@ class Committer:
         """Commits the change that ``change`` makes from the newest snapshot. ``kind`` is the commit kind. Returns None
         if there is nothing to change.
 
-        ``change`` is called again after another writer was faster, after another writer's rename replaced the snapshot,
-        and after ``change`` itself raised ``CommitConflict``. Raises ``CommitConflict`` when no tries are left, and
-        ``CommitUncertain`` if it is unknown whether the commit succeeded.
+        ``change`` is called again in three cases: another writer has created the next snapshot first, another writer's
+        rename has replaced the snapshot, or ``change`` itself has raised ``CommitConflict``. Raises ``CommitConflict``
+        when no tries are left, and ``CommitUncertain`` if it is unknown whether the commit succeeded.
         """
         self.state = self.read()  # other writers may have committed or changed the schema in the meantime
         retries, deadline = _limits(self.options, self.state.schema.options)
@@ -137,8 +137,8 @@ class Committer:
             return Committed(document, number, overwritten=tuple(self._creation.overwritten))
 
     def _check_not_carried(self) -> None:
-        """Raises ``CommitUncertain`` if our snapshot was replaced after another snapshot was built on it. The table
-        then has the change, and another try would make the change twice."""
+        """Raises ``CommitUncertain`` if the snapshot of this change was replaced after another snapshot was built on
+        it. Then the table has the change, and another try would make the change twice."""
         for one in self._creation.overwritten:
             if one.carried(self.state):
                 raise self.name.signed(one.uncertain(self.state))
@@ -166,8 +166,8 @@ class Committer:
 
 
 def _limits(asked: CommitOptions, options: Mapping[str, str]) -> tuple[int, float | None]:
-    """How often, and until when, a commit is tried again. The caller's values have priority over the table's
-    options."""
+    """The number of times that a commit is tried again, and the time after which it is not tried again. The caller's
+    values have priority over the table's options."""
     retries = asked.retries
     if retries is None:
         retries = parse_whole("commit.max-retries", options.get("commit.max-retries", "10"), least=0)

@@ -25,10 +25,10 @@ busy machine the rename took milliseconds. If a writer was killed, its file stay
 def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     """Waits until no writer on this disk can replace any of the existing snapshots with these ``numbers``.
 
-    Such a writer creates ``.snapshot-N.<uuid>.tmp``, checks for snapshot N, and renames without checking again. If it
-    creates its file after snapshot N exists, it finds the snapshot. So only temporary files that exist now can belong
-    to a writer between check and rename. Each of these files is renamed or deleted in the end. ``deadline``: when to
-    stop waiting, as ``time.monotonic``.
+    Such a writer creates ``.snapshot-N.<uuid>.tmp``, checks whether snapshot N exists, and renames the file without
+    checking again. If it creates the file after snapshot N exists, it finds the snapshot. So only a temporary file that
+    exists now can belong to a writer that has already checked, but has not renamed yet. Each of these files is renamed
+    or deleted in the end. ``deadline``: the time at which the wait ends, as ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
     # a temporary file of orcidx has no dash in its name, and orcidx never replaces a snapshot
@@ -42,8 +42,8 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
 
 @dataclass(frozen=True)
 class Overwritten:
-    """A snapshot of ours that existed until another writer's rename replaced it. Its files are kept, because a reader
-    may have seen the snapshot and may be using its files."""
+    """A snapshot of this commit that existed until another writer's rename replaced it. Its files are kept, because a
+    reader may have read the snapshot and may still use the files."""
 
     candidate: Candidate
     change: Change
@@ -55,7 +55,7 @@ class Overwritten:
         return int(self.candidate.document["id"])
 
     def carried(self, state: TableState) -> bool:
-        """Whether a later snapshot was built on ours. The table then has the change."""
+        """Whether a later snapshot was built on this snapshot. If so, the table has the change."""
         manifests = {f"manifest/{info['_FILE_NAME']}" for info in state.infos}
         if not manifests.isdisjoint(self.candidate.written):
             return True
@@ -66,7 +66,7 @@ class Overwritten:
         return self.change.index_records is not None and index == self.candidate.document.get("indexManifest")
 
     def conflict(self) -> CommitConflict:
-        """The error if the commit is not tried again."""
+        """The error that is raised if the commit is not tried again."""
         return CommitConflict(
             f"snapshot {self.number} was created and then overwritten by another writer, which does not create its "
             "snapshots exclusively; this change is lost, and no snapshot names its files",
@@ -76,7 +76,7 @@ class Overwritten:
         )
 
     def uncertain(self, state: TableState) -> CommitUncertain:
-        """The error if the table has the change."""
+        """The error that is raised if the table has the change."""
         return CommitUncertain(
             f"snapshot {self.number} was overwritten by {self.other_user} after snapshot {state.snapshot_id} or an "
             "earlier one had been built on it: the table has this change, but not the change of the other writer; do "

@@ -1,8 +1,8 @@
 """``Table.delete``: deletes rows of an append table by deletion vectors and commits them as OVERWRITE.
 
-Each file is scanned at most once, even if the commit is tried several times, because the rows of a file never change.
-On each try the vectors are merged with the existing ones, so an earlier delete is never undone. If a file has been
-compacted in the meantime, its rows are in other files, and the whole delete is planned again on the newest snapshot.
+The rows of a file never change. So each file is scanned at most once, even if the commit is tried several times. On
+each try the new vectors are merged with the existing vectors, so an earlier delete is never undone. If a file has been
+compacted in the meantime, its rows are in other files. Then the whole delete is planned again on the newest snapshot.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def commit_delete(
     isolation: Isolation,
     find: Find,
 ) -> Changed:
-    """Commits vectors with the rows that were ``found`` in each file. ``find`` is called for files that other writers
-    add."""
+    """Commits deletion vectors with the rows that were ``found`` in each file. ``find`` is called for files that other
+    writers add."""
     outcome = _Outcome()
 
     def change(attempt: Attempt) -> Change | None:
@@ -226,8 +226,8 @@ def _renew(
 
 
 def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
-    """The rows that were found, without the files that a compaction and an expiry have deleted. For those files the
-    commit plans the delete again."""
+    """The rows that were found, except in files that a compaction and an expiry have deleted. If there are such files,
+    the commit plans the delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
 

@@ -1,4 +1,5 @@
-"""The atomic step of a commit: creates ``snapshot-N`` exclusively, and reads it back to check that it is ours.
+"""The atomic step of a commit: creates ``snapshot-N`` exclusively, and reads it back to check that no other writer has
+created it.
 
 If an error occurs before the creation, the attempt's files are deleted. If an error occurs *during* the creation,
 nothing is deleted until it is known which writer's snapshot exists.
@@ -129,13 +130,13 @@ class SnapshotCreation:
 
     @property
     def _renamed_onto(self) -> bool:
-        """Whether Paimon renames snapshots to their names on this storage. On other storages Paimon needs a lock, or it
-        writes directly to the final name."""
+        """Whether Paimon creates snapshots on this storage by renaming a file. On other storage, Paimon needs a lock,
+        or writes directly to the final name."""
         return self.files.root.kind == "path"
 
     def _check_settled(self, attempt: Attempt, deadline: float) -> None:
-        """Waits until no writer can rename its own snapshot over the candidate's base or to the candidate's name. If
-        the base does not exist any more, deletes the attempt's files and raises ``CommitConflict``."""
+        """Waits until no writer can rename its own file to the name of the candidate or of the candidate's base. If the
+        base has been replaced or deleted, deletes the attempt's files and raises ``CommitConflict``."""
         number = attempt.state.snapshot_id
         await_renames(self.files.source("snapshot").location, [number, number + 1], deadline)
         base = attempt.state.document
@@ -159,8 +160,9 @@ class SnapshotCreation:
             raise self.name.signed(_unknown(candidate, failure or error)) from error
 
     def check_stays(self, change: Change, candidate: Candidate) -> None:
-        """Raises ``CommitConflict`` if another writer's rename has replaced our snapshot after it was read back. Such a
-        writer checks for the snapshot before ours exists and renames late (1 of 1,000 rounds with Java)."""
+        """Raises ``CommitConflict`` if another writer's rename has replaced the created snapshot after it was read
+        back. In this case, the other writer checked for the snapshot before it existed, and renamed late (1 of 1,000
+        rounds with Java)."""
         try:
             there = document_of(self.files, candidate.document["id"])
         except (OrcidxError, OSError):
@@ -169,12 +171,12 @@ class SnapshotCreation:
             raise self._overwritten(change, candidate, there)
 
     def _check_base(self, attempt: Attempt, candidate: Candidate) -> None:
-        """Raises ``CommitConflict`` if our snapshot was not built on the snapshot that is now below it.
+        """Raises ``CommitConflict`` if the created snapshot was not built on the snapshot that is now below it.
 
-        A rollback deletes snapshots from the newest down. It does not delete a snapshot that is created in the
-        meantime. Such a snapshot is then above a gap in the numbers, and Paimon's later commits collide with it and are
-        lost. As long as the hint points below the gap, no reader has seen the snapshot. Then the snapshot is deleted
-        again, and the change is tried on the snapshot that the rollback left."""
+        A rollback deletes snapshots from the newest down. It does not delete a snapshot that is created during the
+        rollback. That snapshot is then above a gap in the numbers. Paimon's later commits would collide with it and be
+        lost. As long as the hint points below the gap, no reader has seen the snapshot. In this case the snapshot is
+        deleted again, and the change is tried on the snapshot that the rollback left."""
         base, number = attempt.state.document, candidate.document["id"]
         if base is None:
             return

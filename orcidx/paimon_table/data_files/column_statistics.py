@@ -102,8 +102,8 @@ class ManifestStatistics:
 def stored_stats(
     fields: Sequence[DataField], columns: Mapping[str, ManifestStatistics], *, dense: bool
 ) -> tuple[dict[str, Any], list[str] | None]:
-    """The record of a file's statistics, and the names of the columns in it (None: all columns). ``dense``: leave out
-    columns without statistics."""
+    """The record with a file's statistics, and the names of the columns in the record (None: all columns). With
+    ``dense``, columns without statistics are left out."""
     kept = [field for field in fields if not dense or columns[field.name].mode.kind != "none"]
     types = [field.type for field in kept]
     bounds = [columns[field.name].bounds for field in kept]
@@ -134,8 +134,8 @@ def _order(value: Any) -> Any:
 
 
 def _signed_zeros(array: pa.Array, least: float, most: float) -> tuple[float, float]:
-    """Bounds with the right signs of zeros. Arrow treats both zeros as equal. If a column has both, a minimum of zero
-    is -0.0 and a maximum of zero is 0.0."""
+    """Corrects the signs of bounds that are zero. Arrow treats -0.0 and 0.0 as equal. If a column has both, a minimum
+    of zero is -0.0, and a maximum of zero is 0.0."""
     if least != 0.0 and most != 0.0:
         return least, most
     zeros = pc.filter(array, pc.equal(array, 0.0))

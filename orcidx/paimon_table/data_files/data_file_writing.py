@@ -50,7 +50,8 @@ class WrittenFile:
 
 
 class NewFiles:
-    """New files of a table, with unique names. ``paths``: those of the files that were stored so far, in the table."""
+    """New files of a table, with unique names. ``paths`` has the paths, within the table, of the files that have been
+    stored."""
 
     def __init__(self, root: Source, schema: TableSchema, form: str) -> None:
         self.folder = Folder(root, made_of=schema_file(root, schema))
@@ -71,7 +72,7 @@ class NewFiles:
 
 
 class DataFiles:
-    """The open files for rows of one schema, and the files that they become."""
+    """The data files for rows of one schema: the files that are still open, and the files that have been written."""
 
     def __init__(self, root: Source, schema: TableSchema, *, dense: bool) -> None:
         self.dense = dense
@@ -127,7 +128,7 @@ class _OpenFile:
 
     @property
     def bytes(self) -> int:
-        """The number of bytes, including those that are not encoded yet."""
+        """The size of the file in bytes, including rows that are not encoded yet."""
         return self.encoder.size
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -168,7 +169,7 @@ class _OpenFile:
 
 
 def pieces(files: list[WrittenFile]) -> Iterator[str]:
-    """The paths, in the table, of the data files and their index files."""
+    """The paths of the data files and of their index files within the table."""
     for file in files:
         yield f"{file.directory}/{file.name}"
         if file.sidecar is not None:

@@ -39,8 +39,8 @@ def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def check_columns(given: pa.Schema, schema: TableSchema) -> None:
-    """Raises ``InvalidQuery`` for columns that the table lacks and for missing columns that are required, and
-    ``Unsupported`` for missing columns with a default value."""
+    """Raises ``InvalidQuery`` for columns that the table does not have, and for required columns that are missing.
+    Raises ``Unsupported`` for missing columns that have a default value."""
     if len(set(given.names)) != len(given.names):
         raise InvalidQuery("the rows have two columns with the same name")
     if surplus := [name for name in given.names if name not in schema.by_name]:

@@ -36,8 +36,8 @@ _EXACT = decimal.Context(prec=60)
 class BinaryRow:
     """A row in the bytes of a manifest. Values are in the physical domain of predicates.
 
-    These are ``int``, ``bool``, ``float`` and ``decimal.Decimal``; text and binary are ``bytes``, DATE is days, TIME
-    and timestamps are nanoseconds.
+    A value is an ``int``, ``bool``, ``float`` or ``decimal.Decimal``. Text and binary values are ``bytes``. A DATE is a
+    number of days. TIME and timestamps are numbers of nanoseconds.
     """
 
     __slots__ = ("_data", "_slots", "fields")
@@ -52,7 +52,7 @@ class BinaryRow:
             raise CorruptFile(f"BinaryRow of {self.fields} fields does not fit into {len(data)} bytes")
 
     def value(self, i: int, data_type: DataType) -> Any:
-        """Field ``i``; ``None`` for null and for nested types. Raises ``CorruptFile``."""
+        """Field ``i``; ``None`` for null and for nested types. Raises ``CorruptFile`` for a damaged row."""
         if not 0 <= i < self.fields:
             raise CorruptFile(f"BinaryRow of {self.fields} fields has no field {i}")
         if self._data[(i + 8) // 8] >> (i % 8) & 1:
@@ -72,7 +72,7 @@ class BinaryRow:
         return None
 
     def values(self, types: Sequence[DataType]) -> tuple[Any, ...]:
-        """All fields. Raises ``CorruptFile`` if their number differs."""
+        """All fields. Raises ``CorruptFile`` if the row does not have exactly one field for each type."""
         if len(types) != self.fields:
             raise CorruptFile(f"BinaryRow has {self.fields} fields, not {len(types)}")
         return tuple(self.value(i, data_type) for i, data_type in enumerate(types))

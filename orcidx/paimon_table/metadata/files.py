@@ -74,7 +74,7 @@ class TableFiles:
         return replace(found, ships_secrets=self.root.ships_secrets)
 
     def parsed(self, path: str, parse: Callable[[memoryview], T]) -> T:
-        """Reads and parses a file. Errors get the file's name."""
+        """Reads and parses a file. Adds the file's name to errors."""
         source = self.root.below(path)
         try:
             return parse(read_whole(source))
@@ -98,8 +98,8 @@ class TableFiles:
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot. None if the table has no snapshots.
 
-        LATEST is only a hint. From its number on, higher numbers are tried. If the hint leads to no snapshot, the
-        directory is listed.
+        LATEST is only a hint. The search starts at the number in LATEST and tries the next higher numbers. If this
+        finds no snapshot, the directory is listed.
         """
         hint = self.hint("LATEST")
         latest = None if hint is None else self._last(self.snapshot, hint)
@@ -111,11 +111,11 @@ class TableFiles:
         return self.snapshot(max(numbers)) if numbers else None
 
     def newest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot, for writers. Raises ``CorruptFile`` if there is a gap in the numbers and snapshots above
-        it.
+        """The newest snapshot, for writers. Raises ``CorruptFile`` if a number is missing although snapshots with
+        higher numbers exist.
 
-        After such a gap some of Paimon's readers follow the hint, and others use the listing. Only a damaged table has
-        a gap.
+        If there is such a gap, some of Paimon's readers follow the hint, and others use the listing. Only a damaged
+        table has a gap.
         """
         latest = self.latest_snapshot()
         most = max(self._listed("snapshot", "snapshot-"), default=0)
@@ -156,7 +156,8 @@ class TableFiles:
     def hint(self, name: str) -> int | None:
         """The number in LATEST or EARLIEST. None if the file is missing or cannot be read.
 
-        Of a table's files only these are overwritten in place. If a file changes while it is read, it is read again.
+        LATEST and EARLIEST are the only files of a table that are overwritten in place. If the file changes while it is
+        read, it is read again.
         """
         for _ in range(_HINT_READS):
             try:

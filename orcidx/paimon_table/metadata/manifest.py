@@ -106,7 +106,7 @@ class FileEntry:
     @cached_property
     def identity(self) -> tuple[Any, ...]:
         """The identity of the file in this entry. The entry that deletes a file has the same identity as the entry that
-        added it. Rewriting the index changes the identity."""
+        added the file. When the file's index is rewritten, the identity changes."""
         return (
             self.partition,
             self.bucket,

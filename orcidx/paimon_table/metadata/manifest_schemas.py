@@ -31,7 +31,7 @@ def _array(items: Any) -> dict[str, Any]:
 
 
 def _record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """``fields``: for each field a type, or a type with a default."""
+    """The Avro schema of a record. ``fields`` maps the name of each field to its type, or to its type and default."""
     written = []
     for field, kind in fields.items():
         given = kind if isinstance(kind, dict) and "default" in kind else {"type": kind}

@@ -107,7 +107,8 @@ def _date(days: int, data_type: DataType) -> datetime.date:
 
 
 def _time(millis: int, precision: int) -> str:
-    """The text of a time of day. Its fraction has no trailing zeros, and between one and ``precision`` digits."""
+    """The text of a time of day. If ``precision`` is 0, it has no fraction. Otherwise the fraction has between one and
+    ``precision`` digits, without unneeded zeros at its end."""
     seconds, millis = divmod(millis, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if precision == 0:

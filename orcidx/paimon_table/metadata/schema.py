@@ -123,7 +123,8 @@ class TableSchema:
 
 @dataclass(frozen=True)
 class FieldMapping:
-    """A field of the table, and the file's field with the same id. The latter is ``None`` if the file is older."""
+    """A field of the table, and the field of a file that has the same id. ``file_field`` is None if the file was
+    written before the field was added."""
 
     field: DataField
     file_field: DataField | None
@@ -140,8 +141,9 @@ class FieldMapping:
 
 
 def parse_schema(data: bytes | memoryview) -> TableSchema:
-    """Parses a schema file. Raises ``CorruptFile``, and ``Unsupported`` for an unknown type. The latest parsed schemas
-    are kept, because a change reads the same schema several times, and many tables have equal schemas."""
+    """Parses a schema file. Raises ``CorruptFile`` for a damaged file, and ``Unsupported`` for an unknown type. The
+    schemas that were parsed last are cached, because a change reads the same schema several times, and many tables have
+    equal schemas."""
     text = bytes(data)
     return _parsed_schema(text) if len(text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__(text)
 
@@ -174,8 +176,8 @@ def _parsed_schema(data: bytes) -> TableSchema:
 
 
 def _field(entry: Any) -> DataField:
-    """Parses a field. A field of an unknown type gets that type's text or keyword, so the other fields can still be
-    read."""
+    """Parses a field. If the type is unknown, the field gets a type with the unknown text or keyword as its name. Then
+    the other fields can still be read."""
     try:
         return parse_field(entry)
     except NestedTooDeep:
@@ -259,7 +261,7 @@ def char_lengths(fields: Sequence[DataField]) -> dict[tuple[str, ...], int]:
 
 
 def _widens(old: DataType, new: DataType) -> bool:
-    """Whether every value of the type ``old`` is the same value in the type ``new``."""
+    """Whether every value of the type ``old`` can be stored unchanged in the type ``new``."""
     if same_type(old, new):
         return True
     for family in (_INTEGERS, _FLOATS):

@@ -66,8 +66,9 @@ def parse_snapshot(data: bytes | memoryview) -> Snapshot:
 
 
 def parse_document(data: bytes | memoryview) -> dict[str, Any]:
-    """Reads the JSON object of a snapshot file. It must not be changed. Raises ``CorruptFile``. The latest objects are
-    kept, because a change reads the same snapshot several times."""
+    """Reads the JSON object of a snapshot file. Raises ``CorruptFile`` for a damaged file. The objects that were read
+    last are cached, because a change reads the same snapshot several times. So the caller must not change the
+    object."""
     text = bytes(data)
     return _kept_document(text) if len(text) <= LARGEST_KEPT_SNAPSHOT else _kept_document.__wrapped__(text)
 
@@ -111,6 +112,7 @@ def is_file_name(text: str) -> bool:
 
 
 def parse_hint(data: bytes | memoryview) -> int | None:
-    """The number in LATEST or EARLIEST. ``None`` if the file is damaged, because it is only a hint."""
+    """The number in LATEST or EARLIEST. ``None`` if the file is damaged. That is not an error, because the file is only
+    a hint."""
     text = bytes(data).strip()
     return int(text) if text.isdigit() and len(text) <= 19 else None
