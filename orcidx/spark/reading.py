@@ -121,7 +121,7 @@ def read(
         or else "auto". ``why`` shows which engine was chosen.
     where_in
         ``{column: DataFrame}``. Each DataFrame has one column, of exactly the type of ``column``. Only rows with one of
-        its keys are read, as by a left-semi join. The keys are collected now and skip files.
+        its keys are read, as by a left-semi join. The keys are collected now, and are used to skip files.
     options
         Options of Spark's own reader, which then reads the files: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
         pathGlobFilter, recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath.
@@ -245,8 +245,9 @@ def _types_of(frame: DataFrame) -> tuple[tuple[str, str], ...]:
 
 
 def _seen_as_table(spark: SparkSession, query: Query) -> bool:
-    """Whether the path is that of a Paimon table. If orcidx cannot list the path, because only Hadoop knows the scheme
-    or has the keys, Hadoop is asked. Spark reads the path only if it is certainly not such a table."""
+    """Whether the path is that of a Paimon table. Sometimes orcidx cannot list the path, because only Hadoop supports
+    the scheme or has the credentials. Then Hadoop looks for the table's directory ``schema``. The result is False only
+    if there is certainly no such directory. Otherwise the error is raised."""
     try:
         return reads_table(query)
     except (StorageError, InvalidQuery, ImportError):
@@ -280,8 +281,8 @@ def _filtered_by_spark(
     spark: SparkSession, query: Query, text: TextCondition, facts: SessionFacts, reason: str
 ) -> DataFrame:
     """The rows that may match. orcidx's tasks read them, Spark filters them, and then ``limit`` or ``top`` is applied.
-    Raises ``InvalidQuery`` for a path into a struct, and ``Unsupported`` for a condition on the file that Spark
-    reads."""
+    Raises ``InvalidQuery`` for a path into a struct, and ``Unsupported`` for a condition that uses the file that
+    Spark's reader is reading, such as ``input_file_name()``."""
     shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
     if any(not isinstance(one, str) for one in shown or ()):
         raise InvalidQuery(
@@ -319,8 +320,8 @@ def _filtered_by_spark(
 
 def _understood(spark: SparkSession, where: Where | None) -> bool:
     """Whether orcidx's tasks can evaluate a condition. They can evaluate a text, because Spark analyses it. Spark
-    Connect gives no analysis. There the text must have no computed parts, and no parts that Spark's SQL may interpret
-    differently."""
+    Connect does not give the analysed text. With Spark Connect, the text must have no computed parts, and no parts that
+    Spark's SQL may interpret differently."""
     if is_column(where) or not isinstance(where, str) or not is_connect(spark):
         return not is_column(where)
     try:
@@ -478,8 +479,8 @@ def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[
 
 
 def _claimed_bytes(plan: Plan, parts: Sequence[TaskPart]) -> int:
-    """The size that Catalyst gets for the rows: the stored bytes that are read, or the number of rows, if it is known,
-    times Catalyst's own bytes per row."""
+    """The size that Catalyst gets for the rows: the larger of two numbers. One is the number of stored bytes that are
+    read. The other is the number of rows, as far as it is known, times the bytes that Catalyst assumes for a row."""
     stored, rows = sum(part.size for part in parts), sum(part.rows or 0 for part in parts)
     return max(stored, rows * (_ROW_BYTES + width_of(plan.schema)))
 
@@ -488,10 +489,10 @@ def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int
     """A relation with one row in each of ``count`` partitions, for which Catalyst estimates ``size`` bytes. The row has
     the partition's number times a stride. The stride is returned as well.
 
-    Catalyst assumes that the output of a Python function is as large as its input. So a few tasks would be broadcast in
-    a join, with the millions of rows that they read. (There is no shuffle, because it would show the small actual size
-    of the input.) Catalyst measures a range before it is filtered, with eight bytes per number. A number costs a
-    nanosecond.
+    Catalyst assumes that the output of a Python function is as large as its input. If the input were a few rows, one
+    for each task, Catalyst would broadcast the millions of rows that the tasks read. Here the input is a filtered
+    range. Catalyst estimates the size of a range before the filter, as eight bytes per number. A number of the range
+    takes a nanosecond. There must be no shuffle, because Catalyst would then use the small actual size of the input.
     """
     stride = max(1, -(-size // (_NUMBER_BYTES * count)))
     numbers = spark.range(0, count * stride, 1, count)

@@ -20,12 +20,18 @@ PYTHON_SOURCES = (4, 0)
 def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     """Makes ``spark.read.format("orcidx")`` known to a session.
 
-    Options of the format: ``columns`` (names separated by commas, or a JSON list), ``where`` (SQL text, which skips
-    files, stripes and row groups), ``format`` ("orc" or "paimon"), ``snapshot_id`` and ``jvm_zone`` (of Paimon tables,
-    as for ``read``), ``target_bytes``, ``pushdown`` ("true" or "false"), ``engine`` ("auto" or "orcidx", which are the
-    same here, because a data source in Python cannot use another reader). An option ``storage.NAME`` is passed to
-    fsspec; "true" and "false" become truth values. ``.schema(...)`` gives the columns to read and their types. Other
-    columns are not read.
+    The format has these options:
+
+    * ``columns``: names separated by commas, or a JSON list.
+    * ``where``: a condition as SQL text. It is also used to skip files, stripes and row groups.
+    * ``format``: "orc" or "paimon".
+    * ``snapshot_id`` and ``jvm_zone``: for Paimon tables, as for ``read``.
+    * ``target_bytes``: as for ``read``.
+    * ``pushdown``: "true" or "false", instead of the argument ``pushdown``.
+    * ``engine``: "auto" or "orcidx". Both do the same here, because a data source in Python cannot use another reader.
+    * ``storage.NAME``: the option ``NAME`` for fsspec. "true" and "false" become truth values.
+
+    ``.schema(...)`` gives the columns to read and their types. Other columns are not read.
 
     Parameters
     ----------

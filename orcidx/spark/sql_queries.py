@@ -2,8 +2,8 @@
 match.
 
 Spark parses, plans and reads. While Spark plans a query, orcidx names the scans whose directories may have an index.
-When such a scan lists its files, orcidx gets the filters that Spark tests on each row of the scan. It names the files
-that are proven to have no row for which these filters are true.
+When such a scan lists its files, orcidx gets the filters that Spark tests on each row of the scan. orcidx then returns
+the files that are proven to have no row for which these filters are true.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ UNFINISHED = (
 def enable(spark: SparkSession) -> None:
     """Makes every query of a session skip the ORC files that have no matching row, by their indexes.
 
-    This is true for SQL texts, views, catalog tables, ``orc.`path``` and DataFrames. Each scan of ORC files below a
+    This applies to SQL texts, views, catalog tables, ``orc.`path``` and DataFrames. Each scan of ORC files below a
     directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
     of Spark. ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` shows what the last
-    scans skipped. A file is skipped only if Spark's listing has the size and time that the file had when it was
+    scans skipped. A file is skipped only if its size and time in Spark's listing are those that it had when it was
     indexed. After any error all files are read. While a rewrite has not finished its swap in a directory, Spark may
     return rows twice, and ``why()`` says so. A session made by ``newSession`` must be enabled separately.
 
@@ -239,8 +239,8 @@ class _Answers:
         return answer.fallen
 
     def _may_be_indexed(self, names: Sequence[str]) -> bool:
-        """Whether the scan of these directories may have an index. Remote stores are not asked, because a request takes
-        longer than the question that it might save."""
+        """Whether the scan of these directories may have an index. No request is sent to remote stores, because a
+        request takes longer than the later step that it might save."""
         try:
             roots = self._roots(names)
             if isinstance(roots[0], Source):

@@ -1,1 +1,1 @@
-"""Waiting, passing objects and counting between threads. An interrupt cannot leave any of the locks locked."""
+"""Tasks, locks, channels and counters for threads. An interrupt cannot leave any of the locks locked."""

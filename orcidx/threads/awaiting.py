@@ -45,8 +45,9 @@ async def awaited(task: Task[T]) -> T:
 
 
 def start_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> Task[T]:
-    """Runs the coroutine that ``make`` returns in the event loop of another thread. ``make`` is called in that loop. So
-    if the task is cancelled before, no coroutine exists that is never awaited."""
+    """Runs the coroutine that ``make`` returns in the event loop of another thread. ``make`` is called in that loop. If
+    the task is cancelled before that call, no coroutine is made, so there is no warning that a coroutine was never
+    awaited."""
     task: Task[T] = Task()
 
     def begin() -> None:

@@ -51,9 +51,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A choice with what is needed to carry it out. If Spark's reader reads, that is ``frame``. If orcidx reads,
-    ``where`` prunes, ``needed`` are the columns to read, and Spark then tests ``condition`` and ``keys``. ``instead``:
-    the choice to use if orcidx does not read those columns with exactly the ``types`` with which Spark reads them."""
+    """A choice with what is needed to carry it out. For Spark's reader, that is the DataFrame ``frame``. For orcidx, it
+    is the predicate ``where`` that prunes, the columns ``needed`` that are read, and the ``condition`` and ``keys``
+    that Spark tests afterwards. ``instead``: the choice to use if orcidx does not read those columns with exactly the
+    ``types`` with which Spark reads them."""
 
     choice: Choice
     frame: DataFrame | None = None

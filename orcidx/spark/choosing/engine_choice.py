@@ -1,8 +1,9 @@
 """Chooses the engine that reads: Spark's own reader without the skipped files, or orcidx in its own tasks.
 
 Spark's reader decodes faster, but orcidx skips more. So first Spark's relation is made, and files that are proven to
-have no matching row are removed from it. orcidx reads what Spark has no reader for. It also reads lookups of keys by an
-index, because it finds the rows of the keys without decoding the other columns of their row groups."""
+have no matching row are removed from it. orcidx reads the data for which Spark has no reader. orcidx also does
+lookups of keys with an index, because it finds the rows of the keys without decoding the other columns of their row
+groups."""
 
 from __future__ import annotations
 

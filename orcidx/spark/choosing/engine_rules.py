@@ -119,9 +119,8 @@ class EngineFacts:
     """The known facts about a query. Later facts cost more to find out. Until a fact is known it has its default.
 
     ``gate``: the setting of the session because of which no file may be skipped. ``is_unplaced``: Spark does not give
-    the location of the table. ``has_index``: None before an index was searched. ``listing_error``: why the files cannot
-    be listed.
-    the table lies. ``has_index``: None until it was looked for. ``listing_error``: why the files cannot be listed."""
+    the location of the table. ``has_index``: None until an index was searched for. ``listing_error``: why the files
+    cannot be listed."""
 
     engine: Engine
     condition: ConditionFacts

@@ -1,8 +1,8 @@
 """Keeps the results of earlier scans: which files the same filters skip among the same files, by the same indexes.
 
 Spark plans the scan of a table anew in every query, often with filters that it had before. A join has ``key IS NOT
-NULL``, and queries are repeated. A result takes the driver some four milliseconds. To find out that a kept result is
-still valid takes one listing of the indexes' directory."""
+NULL``, and queries are repeated. Computing a result takes the driver some four milliseconds. Finding out that a kept
+result is still valid takes one listing of the indexes' directory."""
 
 from __future__ import annotations
 

@@ -139,9 +139,10 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
 def carried_of(
     filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
 ) -> tuple[Predicate, bool, frozenset[str], bool]:
-    """Returns four values: a predicate that holds wherever the condition is true (as in ``analysed``, with fields of
-    structs); whether it holds nowhere else; the columns that the condition names; and whether the condition uses the
-    file that Spark's reader is reading. ``once``: functions of the current time are evaluated only now."""
+    """Returns four values. The first is a predicate that is true for every row for which the condition is true, as in
+    ``analysed``. It may have fields of structs. The second says whether the predicate is true for no other row. The
+    third has the columns that the condition names. The fourth says whether the condition uses the file that Spark's
+    reader is reading. ``once``: functions of the current time are evaluated only now."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":
@@ -174,14 +175,15 @@ def _judged(before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[
 
 
 def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> frozenset[str]:
-    """The columns that a condition names. If a subquery's columns are not in the JSON, these are all columns."""
+    """The columns that a condition names. If the condition has a subquery, whose columns are not in the JSON, the
+    result has all columns."""
     is_told = not any("Subquery" in _name(one) or _name(one) in _QUERIES for one in nodes)
     return _columns_of(nodes) if is_told else columns
 
 
 def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
-    """For each conjunct: why it cannot skip files, or None if it can. Spark itself pushes down the other conjuncts,
-    whatever their order."""
+    """For each conjunct: why it cannot skip files, or None if it can. A conjunct that is not deterministic skips
+    nothing. Spark itself pushes down the other conjuncts, in whatever order they are."""
     steady = (
         [True] * len(parts) if condition.deterministic() else [bool(one.deterministic()) for one in _and(condition)]
     )
@@ -227,7 +229,7 @@ def _with_collations(nodes: Nodes, collated: frozenset[str]) -> Nodes:
 
 @lru_cache(maxsize=1)
 def _rules(jvm: JavaObject) -> list[JavaObject]:
-    """Objects of the JVM, which are kept as long as the JVM runs."""
+    """The rules ``_RULES`` as objects of the JVM. They are kept as long as the JVM runs."""
     names = (f"org.apache.spark.sql.catalyst.optimizer.{name}$" for name in _RULES)
     return [jvm.java.lang.Class.forName(name).getField("MODULE$").get(None) for name in names]
 
@@ -288,7 +290,8 @@ def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
     """A predicate that holds wherever a conjunct may be true, at any action from now on.
 
     ``folded``: the conjunct with the current time as a constant. If a column must be at or after a time that only
-    increases, it is also at or after today's value of the time. Nothing is known about other functions of the time."""
+    increases, it is also at or after the present value of the time. Nothing is known about other functions of the time.
+    """
     may = condition_of_json(folded, clock)
     if not _asks_the_time(before):
         return may
@@ -342,8 +345,8 @@ def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
 
 
 def _truth(nodes: Nodes, clock: Zone, *, whole: bool = False) -> _Truth:
-    """``whole``: the rows are read by orcidx itself. Then fields of structs, CHAR and times of any age can also be
-    evaluated."""
+    """Evaluates nodes in preorder. ``whole``: whether orcidx itself reads the rows. If so, fields of structs, CHAR and
+    times of any age can also be evaluated."""
     stack: list[Any] = []
     for node in reversed(_inlined(nodes)):
         children = [stack.pop() for _ in range(node["num-children"])]
@@ -455,8 +458,8 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
 
 
 def _like(path: tuple[str, ...], pattern: str, escape: str | None) -> Leaf | None:
-    """A pattern whose escape character is only before characters that it may escape. Spark raises an error for any
-    other pattern. ``escape``: None means the backslash, and an empty text means an unknown character."""
+    """The leaf of a LIKE. None if the escape character is before a character that it may not escape. For such a pattern
+    Spark raises an error. ``escape``: None means the backslash, and an empty text means an unknown character."""
     escape = "\\" if escape is None else escape
     if len(escape) != 1:
         return None

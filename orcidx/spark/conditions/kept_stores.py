@@ -25,8 +25,8 @@ class KeptStores:
         self._stores: IdentityCache[IndexStore] = IdentityCache(MOST_STORES)
 
     def known(self, store: IndexStore) -> IndexStore:
-        """The kept store with the same catalogs and everything that it has read. Without a kept store, the given
-        store."""
+        """The kept store with the same catalogs, which still has everything that it has read. If no such store is kept,
+        the given store."""
         if store.root.kind not in KINDS:
             return store
         kept = self._stores.get(identity_of(store))

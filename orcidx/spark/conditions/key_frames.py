@@ -92,9 +92,8 @@ def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -
 
 
 def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
-    """The distinct keys that are not null. If all rows come from one stage, no shuffle is needed: a frame that is known
-    to be small is collected directly, small files are read by one task, and for rows from Python each task removes its
-    own duplicates."""
+    """The distinct keys that are not null. Three kinds of frames need no shuffle. A frame that is known to be small is
+    collected directly. Small files are read by one task. For rows from Python, each task removes its own duplicates."""
     keys = frame.toDF("key").where("key IS NOT NULL")
     leaf, size, is_counted = _leaf_of(keys)
     if is_counted and size <= SMALL_BYTES:
@@ -114,8 +113,8 @@ def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
 
 
 def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
-    """Returns the kind of the single plan from which all rows of a frame come by filtering (else an empty text), its
-    size in bytes by Spark's estimate, and whether Spark counted this size."""
+    """Finds the single plan of which a frame's rows are a selection. Returns the kind of the plan, its size in bytes by
+    Spark's estimate, and whether Spark counted this size. The kind is an empty text if there is no such plan."""
     if is_connect(frame.sparkSession):
         return "", 0, False
     plan = frame._jdf.queryExecution().optimizedPlan()  # the job uses the same plan

@@ -1,7 +1,8 @@
 """The files of a scan, stored in columns and not as one object per file, because there may be many thousands.
 
-``SparkFiles`` are files that Spark has listed. Nothing is listed twice, and files are skipped in the same listing that
-is read. ``ClientFiles`` are sources that orcidx has listed itself because Spark does not give its listing."""
+``SparkFiles`` are files that Spark has listed. Nothing is listed twice: the listing in which files are skipped is also
+the listing that Spark reads. ``ClientFiles`` are sources that orcidx has listed itself because Spark does not give its
+listing."""
 
 from __future__ import annotations
 
@@ -154,7 +155,8 @@ class SparkFiles:
         return SparkFiles(part, self.given)
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:
-        """As above, but local files have times in milliseconds, because Hadoop gives no finer times."""
+        """Returns the same as ``ClientFiles.match``. The times of local files are compared in milliseconds, because
+        Hadoop gives no finer times."""
         etags = [plain_etag(one) for one in self.listing.etags] or pa.nulls(len(self), pa.string())
         columns = [
             place_below(store.root, self._places),

@@ -84,8 +84,8 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
 
 
 def _divisors(expression: str) -> Iterator[str]:
-    """The rest of a pyarrow Expression's text after each division's first argument. The whole text if a quoted text may
-    contain brackets."""
+    """For each division in the text of a pyarrow Expression, the text after the first argument. If the first argument
+    has a quoted text, which may contain brackets, the text of the entire Expression instead."""
     for found in re.finditer(r"\bdivide\(", expression):
         depth = 0
         for at in range(found.end(), len(expression)):

@@ -165,10 +165,12 @@ class Relation:
         return "{" + ",".join(sorted(last)) + "}"
 
     def by_names(self, kept: Sequence[str], dropped: Sequence[str]) -> DataFrame | None:
-        """The relation with a filter on the names of its files. The filter uses the shorter of the two lists.
+        """The relation with a filter on the names of its files. The filter has the names in ``kept`` or in ``dropped``,
+        whichever are fewer.
 
-        None if that is impossible: there are too many names, a column has the name ``_metadata``, Spark may encode the
-        scheme's names differently, or a name has a quote, whose meaning in SQL depends on a setting of the session."""
+        None if such a filter is impossible. Then there are too many names, a column has the name ``_metadata``, Spark
+        may encode the names of this scheme differently, or a name has a quote. The meaning of a quote in SQL depends on
+        a setting of the session."""
         names, word = (kept, "IN") if len(kept) <= len(dropped) else (dropped, "NOT IN")
         if any(one.casefold() == "_metadata" for one in self.frame.columns):
             return None

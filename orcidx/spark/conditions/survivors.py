@@ -134,7 +134,7 @@ class SurvivingFiles:
 
 
 def joined(parts: Iterable[SurvivingFiles], files: int) -> SurvivingFiles:
-    """What the indexes of several directories say together about so many files."""
+    """The combined results of the indexes of several directories. ``files`` is the number of files."""
     return reduce(SurvivingFiles.with_other, parts, SurvivingFiles(np.zeros(files, np.bool_), {}))
 
 
@@ -381,13 +381,13 @@ def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> 
 
 
 def _is_not_null(part: Part) -> bool:
-    """Whether the statistics of a whole file prove as much as an index does. Spark adds the condition that the key is
-    not null to a join."""
+    """Whether a part is IS NOT NULL, for which the statistics of a file prove as much as an index does. Spark adds this
+    condition on the key to every join."""
     return isinstance(part, Leaf) and part.op is Op.IS_NULL and part.negated
 
 
 def _names_no_key(part: Part) -> bool:
-    """Whether a bloom filter has no result for a part. A bloom filter can only exclude single values."""
+    """Whether a bloom filter gives no result for a part, because the part does not compare with single values."""
     return isinstance(part, Leaf) and (part.negated or part.op not in _KEYED)
 
 

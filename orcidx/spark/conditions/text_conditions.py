@@ -3,8 +3,8 @@ to predicates.
 
 orcidx's own SQL differs from Spark's: in Spark a backslash escapes, "A" is a text, and functions, types and settings
 are Spark's own. So orcidx does not parse a text of Spark's if a session can analyse it. orcidx's tasks test the part of
-the analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark's own filter follows. A
-delete is then refused."""
+the analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark's own filter follows,
+and a delete with this condition is refused."""
 
 from __future__ import annotations
 

@@ -114,7 +114,8 @@ def build_file_index(
     file_filter
         A glob for the files' names or paths, or a function of the path below the directory.
     embedded_bytes
-        Indexes of up to this many bytes (default 500) are stored in the catalog, so planning needs no request for each.
+        Indexes of up to this many bytes (default 500) are stored in the catalog, so planning needs no request for each
+        of these indexes.
     rebuild
         Build all indexes again, including those that exist.
     single_writer
@@ -316,8 +317,8 @@ class _Job:
         return frame_of(spark, self._result(found))
 
     def _bytes(self, files: pa.Table) -> list[int]:
-        """The bytes to read of each file: as many as the last build with this spec read, else in proportion to the
-        file's size."""
+        """The bytes to read of each file: the number that the last build with this spec read. For other files the
+        number is estimated from the file's size."""
         known = self.store.catalogs.read(files=("size", "read_bytes", "spec"), columns=()).files
         known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
         sizes = files["size"].to_numpy()
@@ -329,7 +330,8 @@ class _Job:
         return [int(size) for size in np.where(found >= 0, found, sizes * share)]
 
     def _check_spec(self, files: pa.Table) -> None:
-        """Opens a few files on the driver. So a spec that cannot work raises one error, not an error for each file."""
+        """Opens a few files on the driver. A spec that cannot work then raises one error, instead of an error for each
+        file."""
         missing: InvalidQuery | None = None
         places = sorted({0, files.num_rows // 2, files.num_rows - 1})
         for _, source in listed_sources(self.store.root, files.take(pa.array(places))):

@@ -130,13 +130,14 @@ def explain(
 
 
 def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | TextCondition:
-    """Gives a text Spark's meaning. Any other condition is returned unchanged."""
+    """Interprets a text as Spark does. Any other condition is returned unchanged."""
     is_text = isinstance(where, str) and not is_connect(spark)
     return TextCondition(spark, str(where), clock_zone) if is_text else where
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:
-    """The files, with a readable file moved to the front, whose schema is used. The other files are not opened here."""
+    """The files, with a readable file moved to the front. The schema of this file is used. Later files are not opened
+    here."""
     for number, source in enumerate(sources[:PROBED_FILES]):
         try:
             with open_file(source):

@@ -54,7 +54,7 @@ class Lease:
             self._folder.delete(self._name)
 
     def check(self) -> None:
-        """Raises ``StorageError`` if the lease has expired, because another call may have undone the job."""
+        """Raises ``StorageError`` if the lease has expired. After that time another call may have undone the job."""
         if time.time() >= self._until:
             raise StorageError(
                 "the lease of this rewrite could not be renewed and has ended; nothing was replaced. Start the "

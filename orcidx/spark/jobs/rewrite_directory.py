@@ -193,8 +193,8 @@ def recover(
     Raises
     ------
     StorageError
-        The lease of the call has not expired, which takes a minute after a kill. Until then the call may still be
-        running.
+        The lease of the call has not expired. A lease expires a minute after its call was killed. Until then the call
+        may still be running.
 
     Examples
     --------

@@ -106,7 +106,7 @@ class Swaps:
 
     def carry_on(self, *, kept_stop: bool = True) -> tuple[str, ...]:
         """Completes or undoes what earlier calls have started, and returns sentences about it. If old files must still
-        be kept, it reports them, or raises an error with ``kept_stop``."""
+        be kept, the method reports them, or raises an error if ``kept_stop`` is set."""
         done = []
         listed = [stored.name for stored in self._folder.list(FOLDER)]
         for name in sorted(one for one in listed if one.endswith(".json")):

@@ -2,7 +2,7 @@
 
 A task that runs twice does no harm: index files are named by their content, and only the data files of the attempt that
 Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed.
-Then it finds what it has already committed and does not commit it again."""
+The new driver finds what the old driver has committed, and does not commit it again."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ def delete(
     """Deletes rows of a Paimon append table as a job. Tasks find the rows, and the driver merges and commits them.
 
     It deletes exactly the rows that ``read`` with this ``where`` returns. Spark analyses a text, times without a zone
-    are in the session's time zone, NaN is the largest number, and names compare by the session's case rule. After a
-    conflict only new files are searched.
+    are in the session's time zone, NaN is the largest number, and names are compared by the session's case rule. After
+    a conflict only new files are searched.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def append(
 
 
 def _predicate(spark: SparkSession, table: Table, where: Where | None) -> Where | None:
-    """Gives a text Spark's meaning. Any other condition is returned unchanged."""
+    """Interprets a text as Spark does. Any other condition is returned unchanged."""
     if not isinstance(where, str):
         return where
     condition = TextCondition(spark, where, facts_of(spark).clock_zone, once=True)

@@ -1,4 +1,5 @@
-"""``aggregate``: totals of ORC files, from statistics where these prove them. For many files it runs a Spark job."""
+"""``aggregate``: totals of ORC files. Rows are not read where statistics prove the totals. For many files the function
+runs a Spark job."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ def aggregate(
     target_bytes: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Computes totals of the rows of ORC files, from statistics where these prove them. Runs on the driver, or as a
-    Spark job if more than 32 files must be opened.
+    """Computes totals of the rows of ORC files. Rows are not read where statistics prove the totals. The function runs
+    on the driver, or as a Spark job if more than 32 files must be opened.
 
     Parameters
     ----------
@@ -120,8 +121,8 @@ def aggregate(
 
 
 def _indexes(rows: Scan) -> DirectoryIndexes | None:
-    """The catalog of the directory. A catalog does not know the session's time zone. Directory columns that are times
-    depend on this zone."""
+    """The catalog of the directory. None if a directory column has times, because such times depend on the session's
+    time zone, which is not in a catalog."""
     kinds = [value.type for value in rows.jobs[0].constants.values()] if rows.jobs else []
     return None if any(map(pa.types.is_timestamp, kinds)) else DirectoryIndexes()
 

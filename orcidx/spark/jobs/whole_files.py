@@ -1,5 +1,5 @@
-"""Jobs over files that only Spark's own readers can reach. Spark gives the bytes of each file to a task. What the task
-writes is returned with its rows, and the driver writes it to the storage.
+"""Jobs over files that only Spark's own readers can reach. Spark gives the bytes of each file to a task. The files that
+the task writes are returned with its rows, and the driver writes these files to the storage.
 
 This is for file systems that Python cannot read on the executors, such as viewfs, or HDFS without WebHDFS and Hadoop's
 library.

@@ -175,8 +175,9 @@ class TaskPartition(InputPartition):
 class _PushFilters:
     """``reader.pushFilters``, which is not a method of the reader's class.
 
-    While its setting is off, Spark refuses every read by a reader whose class defines pushFilters, so the class must
-    not define it. While the setting is on, Spark calls the attribute. Spark compares ``__func__``."""
+    If its setting for pushdown is off, Spark refuses every read by a reader whose class defines pushFilters. So the
+    class must not define it. If the setting is on, Spark calls the attribute ``pushFilters`` of the reader. Spark finds
+    out whether a reader defines pushFilters by comparing ``__func__``."""
 
     def __init__(self, reader: OrcidxReader) -> None:
         self._reader = reader

@@ -39,7 +39,7 @@ class TaskPart:
 def split_orc(rows: Scan, target_bytes: int) -> list[TaskPart]:
     """The parts of a scan, without the files and stripes that its predicate excludes. Opens every file.
 
-    Raises ``StorageError`` with the name of a file that has gone since it was listed.
+    Raises ``StorageError`` with the name of a file that was deleted after the listing.
     """
     request = rows.resolved
     with gone_files_named(), broken_files_passed(), FileQueue(rows.jobs, request, ScanMetrics()) as files:
@@ -76,7 +76,8 @@ def enough(parts: Sequence[TaskPart], limit: int) -> list[TaskPart]:
 
 
 def pack_sizes(sizes: Sequence[int], target: int) -> list[int]:
-    """The bin of each part, numbered from 0. The largest parts are first, and each goes into the emptiest bin (LPT).
+    """The bin of each part, numbered from 0. The largest parts are packed first. Each part goes into the bin with the
+    fewest bytes (LPT).
 
     The number of bins is the number of all bytes divided by the target, but at most one bin for each part.
     """

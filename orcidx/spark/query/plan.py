@@ -202,14 +202,14 @@ def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[
 
 
 def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool, tuple[str, ...]]:
-    """Returns the whole schema; its columns that are directory keys, with key and type; whether columns are found by
-    position; and the names of columns and keys as they are stored.
+    """Returns four values: the whole schema, its columns that are directory keys with their keys and types, whether
+    columns are found by position, and the stored names of the columns and keys.
 
     As in Spark, the schema is the given schema, or else that of the first file with a column. It is followed by the
     directory keys that it lacks. A key may also be stored in the files. Then its values, name and type are those of the
-    directory, and its position is that in the files (``PartitioningUtils.mergeDataAndPartitionSchema``). A key of a
-    given schema comes last, with the given type. Files of old Hive have columns named ``_col0``, ``_col1``: a given
-    schema then means them by position."""
+    directory, and its position is the position in the files (``PartitioningUtils.mergeDataAndPartitionSchema``). A key
+    of a given schema comes last, with the given type. Files of old Hive have columns named ``_col0``, ``_col1``: a
+    given schema then means them by position."""
     found = _first_columns(files, query.storage_options)
     by_position = bool(found) and all(name.startswith("_col") for name in found)
     given = query.retype if query.schema is None and by_position else query.schema

@@ -70,7 +70,8 @@ def gone_files_named() -> Iterator[None]:
 
 @contextmanager
 def broken_files_passed() -> Iterator[None]:
-    """Adds to the error about a damaged ORC file how Spark's reader can skip the file. Not for files of a table."""
+    """Adds a hint to the error about a damaged ORC file: the option with which Spark's reader skips such files. It is
+    not used for files of a table."""
     try:
         yield
     except CorruptFile as error:

@@ -61,7 +61,8 @@ def depends_on_case(where: Predicate | None, columns: Sequence[Column], names: S
 
 
 def unpruned_by_letters(files: Iterable[OpenFile], request: ScanRequest) -> Iterator[OpenFile]:
-    """The files of a request. Files in which the other case rule finds other columns come without its predicate."""
+    """The files of a request. If the other case rule finds other columns in a file, the file is returned without the
+    request's predicate."""
     if request.where is None:
         yield from files
         return
@@ -78,8 +79,8 @@ def _asked(scan: FileScan, request: ScanRequest) -> FileScan:
 
 
 def _places(scan: FileScan) -> dict[tuple[str, ...], int | None] | None:
-    """The number of each column that the predicate reads, or None if the file lacks it. Returns None if it is an
-    error."""
+    """The number of each column that the predicate reads, or None if the file lacks it. Returns None if the case rule
+    leads to an error."""
     try:
         return {path: None if node is None else node.id for path, node in scan.columns.schema_plan.places.items()}
     except InvalidQuery:  # with this rule there is no such column, or it has another type

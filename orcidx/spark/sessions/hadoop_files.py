@@ -121,8 +121,8 @@ class SessionFiles:
         return self._roads[top]
 
     def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
-        """How tasks reach some URLs. This is sent beside a job and is in no plan of it. Spark does the same with its
-        own Hadoop settings."""
+        """A broadcast with the information how tasks reach some URLs. As a broadcast it is not part of a job's plan.
+        Spark does the same with its own Hadoop settings."""
         return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
 
     @property
@@ -278,8 +278,8 @@ class _Finder:
 
 @dataclass(frozen=True)
 class _WithRoads:
-    """For ``mapInArrow``: a function whose sources are in a session's file systems, with the information how to reach
-    them."""
+    """For ``mapInArrow``: a function whose sources are in a session's file systems. It has the information that a task
+    needs to reach the sources."""
 
     function: Task
     token: str

@@ -66,8 +66,8 @@ def has_rule(spark: SparkSession) -> bool:
 
 
 def add_rule(spark: SparkSession, answers: ScanAnswers) -> None:
-    """Makes the optimizer ask ``answers`` which relations of a query may have an index. The scans of these relations
-    then ask which files to skip."""
+    """Adds a rule to the optimizer. The rule gets from ``answers`` which relations of a query may have an index. The
+    scans of these relations then get from ``answers`` which files to skip."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway

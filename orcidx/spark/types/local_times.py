@@ -47,8 +47,9 @@ def on_any_clock(
 ) -> Predicate:
     """A predicate that is true for every row for which ``where`` is true, in any time zone of a session.
 
-    This is for planning when the session's zone is not known. If no zone matters, it is ``where`` itself. ``unknown``:
-    columns whose values depend on the zone. Raises ``InvalidQuery`` for an unknown column.
+    Planning uses this predicate if the session's zone is not known. If the result of ``where`` depends on no zone,
+    ``where`` itself is returned. ``unknown``: columns whose values depend on the zone. Raises ``InvalidQuery`` for an
+    unknown column.
     """
 
     def widened(part: Predicate) -> Predicate:
@@ -69,8 +70,8 @@ def on_any_clock(
 
 def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
     """Nanoseconds of a literal that is an instant for a column of local times, or a local time for a column of
-    instants. None for a time of the column's own kind, for null, and for a value that is not a time; for the latter,
-    binding raises the error."""
+    instants. None for a time of the column's own kind, for null, and for a value that is not a time. Binding raises the
+    error about a value that is not a time."""
     if value is None:
         return None
     other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
@@ -90,7 +91,8 @@ def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
 
 
 def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
-    """The leaf with a wider range of times, so that it is true in every time zone in which the leaf may be true."""
+    """The leaf with a wider range of times. The new leaf is true for every row for which the old leaf is true in at
+    least one time zone."""
     path, known = leaf.path, [one for one in values if one is not None]
     if leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE):
         upper = (leaf.op in (Op.LT, Op.LE)) != leaf.negated

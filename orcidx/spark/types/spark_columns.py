@@ -31,7 +31,6 @@ def spark_column(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -
 
     The times in ``where`` have the kinds of their columns (see ``on_session_clock``). Raises ``InvalidQuery`` for an
     unknown column.
-    column.
     """
     return fold(
         where,

@@ -117,8 +117,8 @@ _ATTRIBUTES = ("timestamp_ntz", "interval ")
 
 
 def field_json(name: str, kind: Json, char_type: str | None = None) -> Json:
-    """A field. ``char_type``: its type as text if it contains a CHAR or VARCHAR. With it Spark compares the field as
-    padded (``CharVarcharUtils``)."""
+    """A field. ``char_type``: its type as text if it contains a CHAR or VARCHAR. With this text in the schema, Spark
+    compares the field's values as if they were padded (``CharVarcharUtils``)."""
     metadata = {} if char_type is None else {CHAR_TYPE: char_type}
     return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
 
@@ -168,7 +168,7 @@ def json_of_paimon(field: DataField) -> Json:
 
 
 def struct_of_paimon(fields: Sequence[DataField]) -> Json:
-    """The columns whose type Spark has. CHAR columns are marked, so that Spark compares them as padded."""
+    """The columns whose type Spark has. CHAR columns are marked, so Spark compares their values as if padded."""
     found = []
     for one in fields:
         with contextlib.suppress(Unsupported):
