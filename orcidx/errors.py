@@ -6,8 +6,8 @@
 * ``FileGone``: a file that existed before no longer exists.
 * ``InvalidQuery``: the request is not valid.
 * ``ValueOutOfRange``: a legal value does not fit the Arrow type that the caller chose.
-* ``CommitConflict``: a change of a table did not happen.
-* ``CommitUncertain``: it is not known whether a change of a table happened.
+* ``CommitConflict``: a table was not changed, because another commit conflicts with the change.
+* ``CommitUncertain``: it is not known whether a table was changed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class StorageError(OrcidxError, OSError):
 
 
 class FileGone(StorageError, FileNotFoundError):
-    """A file of a listing, a snapshot or an open file no longer exists. The message says what to do."""
+    """A file no longer exists. It was in a listing or a snapshot, or it was open. The message says what to do."""
 
 
 class InvalidQuery(OrcidxError, ValueError):
@@ -169,11 +169,12 @@ class CommitConflict(_CommitError):
 
 class CommitUncertain(_CommitError):
     """It is not known whether the change was committed. Nothing was deleted. The message names the file to look at. It
-    is safe to repeat the call with the same ``commit_user`` and ``identifier``, because it never commits twice."""
+    is safe to repeat the call with the same ``commit_user`` and ``identifier``, because the same change is never
+    committed twice."""
 
 
 class located:
-    """Sets attributes such as ``file`` on any orcidx error inside the block: ``with located(file=name, stripe=3):``."""
+    """Sets attributes such as ``file`` on each orcidx error raised inside ``with located(file=name, stripe=3):``."""
 
     __slots__ = ("_places",)
 

@@ -43,8 +43,8 @@ def what_to_install(package: str) -> str:
 
 
 class needed:
-    """For imports inside ``with needed("sqlglot"):``. If the package is missing, ``Unsupported`` is raised with
-    ``what_to_install``.
+    """A context manager for imports, as in ``with needed("sqlglot"):``. If the package is missing, ``Unsupported`` is
+    raised with the message of ``what_to_install``.
 
     If another package is missing, the error of the import is raised unchanged.
     """

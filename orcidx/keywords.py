@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def lists_options(
     *options: Callable[..., Any], stay_as_they_are: bool = False, but: Collection[str] = ()
 ) -> Callable[[Function], Function]:
-    """A decorator that replaces the ``**`` parameter in a function's signature by options. Calls do not change.
+    """A decorator that shows options in a function's signature in place of the ``**`` parameter. Calls do not change.
 
     ``options``: dataclasses, whose fields are listed, and functions, whose keyword-only parameters are listed.
     ``stay_as_they_are``: options that are not given keep their current value, so the signature shows None as the

@@ -1,7 +1,7 @@
 """``ReadOptions``: how a scan decodes, batches and fetches. The options are frozen and can be pickled.
 
-The options have four groups, each a class. A function that needs only one group takes this class. ``ReadOptions`` has
-all four groups.
+There are four groups of options, and each group is a class. A function that needs only one group takes an object of
+that class. ``ReadOptions`` has all four groups.
 
 ``OptionsByName`` has the same options as keywords, for functions such as ``scan``. With it, type checkers find
 misspelt options.

@@ -53,7 +53,7 @@ columns."""
 
 
 class _LazyGroup(click.Group):
-    """Imports commands by name, so ``orcidx meta`` does not import what only ``orcidx scan`` needs."""
+    """Imports commands by name, so ``orcidx meta`` does not import modules that only ``orcidx scan`` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -102,8 +102,8 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _interrupt_again(before: Callable[[Any], object], unraisable: Any) -> None:
-    """Raises an interrupt again that arrived inside a callback of the interpreter, such as an import, where it was
-    lost."""
+    """Raises an interrupt a second time if it arrived inside a callback of the interpreter, for example during an
+    import. Python ignores an exception in such a callback, so the first interrupt was lost."""
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         before(unraisable)
         return
@@ -148,8 +148,8 @@ def _in_flags(message: str) -> str:
 
 
 def _hole_beside(error: Exception) -> str:
-    """The text to add to an error about a local file if the file has a range of zeros, which an incomplete copy can
-    leave."""
+    """The text to add to an error about a local file, if the file has a range of zeros. An incomplete copy can leave
+    such a range. The text is empty if there is no such range."""
     from orcidx.errors import CorruptFile, StorageError
 
     name = error.file if isinstance(error, CorruptFile) and error.stripe is not None else None

@@ -98,8 +98,8 @@ _NO_TYPE = "not checked: no type"
 
 
 def _state(found: Any, entry: Any) -> tuple[str, int | None]:
-    """Facts about one index that do not require reading all of it, and its number of rows, if the index records that
-    number."""
+    """The state of one index, such as "ok" or "damaged", and its number of rows if the index records that number. The
+    index is not read completely."""
     from orcidx.paimon.registry import FORMATS
 
     if entry.payload is None:
@@ -239,8 +239,8 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
 
 
 def _misfit(found: Any, entry: Any, data: Any) -> str | None:
-    """The reason why an index cannot belong to the data file: its column, its number of rows or its type. None if all
-    agree."""
+    """The reason why an index cannot belong to the data file: its column, its number of rows or its type differs. None
+    if there is no such difference."""
     from orcidx.paimon.build import split_map_key
     from orcidx.paimon.file_index import OtherRows
     from orcidx.paimon.registry import FORMATS
@@ -336,8 +336,8 @@ directory_argument = click.argument("directory")
 @storage_option
 @click.option("--verify", is_flag=True, help="Also read and check every index file completely.")
 def describe(directory: str, as_json: bool, storage_options: tuple[str, ...], verify: bool) -> None:
-    """Show which files of DIRECTORY are indexed, and by which indexes. Also show files that have changed since, or have
-    lost their index. This command opens no data file."""
+    """Show which files of DIRECTORY are indexed, and by which indexes. Also show files that changed after they were
+    indexed, and files whose index is missing. This command opens no data file."""
     from orcidx.index_directory.describe import describe_indexes
 
     options = parse_storage_options(storage_options) or None

@@ -154,8 +154,8 @@ def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 
 class FileTables:
     """Prints tables of several files. On a terminal each file has its own table, under the file's name. Otherwise there
-    is one table with the file's name in each row. A single file has only its table. With ``as_json`` each file has a
-    document, on one line if there are several files."""
+    is one table with the file's name in each row. For a single file only its table is printed. With ``as_json`` each
+    file has a JSON document, which is on one line if there are several files."""
 
     def __init__(self, files: int, *, as_json: bool = False) -> None:
         self._several = files > 1

@@ -127,8 +127,9 @@ def rewrite(sources: tuple[str, ...], target: str, as_json: bool, **given: Any) 
     """Rewrite ORC files: sorted, clustered, with bloom filters, recompressed, merged.
 
     IN are files, directories or globs. One file becomes the file OUT. Several files become files in the directory OUT.
-    With --merge they become the one file OUT, which may be one of them. The command uses the cheapest way: it copies
-    stripes, recompresses them, adds indexes to unchanged data, or encodes all rows. --dry-run shows which way is used.
+    With --merge they become the one file OUT. OUT may be one of the files IN. The command uses the cheapest way: it
+    copies stripes, recompresses them, adds indexes to unchanged data, or encodes all rows. --dry-run shows which way is
+    used.
     """
     from orcidx.rewriting.rewrite import rewrite as run
 

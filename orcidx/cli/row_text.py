@@ -57,9 +57,9 @@ def _joined(part: pa.RecordBatch, keys: list[str], write: Any, end: str) -> Any:
 
 
 def _quotes_apart(array: pa.Array) -> tuple[str, pa.Array | None]:
-    """For a column of JSON strings, returns the quotes, and the texts between them. Joining the quotes with the keys
-    takes no extra time, but quoting each value takes as long as formatting it. For other columns, and for columns with
-    nulls, returns no quotes and None."""
+    """Returns the quotes of a column of JSON strings, and the texts between the quotes. The caller joins the quotes
+    with the keys, which takes no extra time. Quoting each value would take as long as formatting it. For other columns,
+    and for columns with nulls, returns an empty text and None."""
     if array.null_count or pa.types.is_dictionary(array.type):
         return "", None
     texts = _escaped(array) if pa.types.is_string(array.type) else _simple(array)
@@ -133,7 +133,7 @@ def _bytes(texts: pa.StringArray) -> Any:
 
 
 def _escaped(texts: pa.StringArray) -> pa.Array:
-    """The escaped texts of JSON strings. Most texts need no escape, which a test of their bytes shows."""
+    """The escaped texts of JSON strings. Most texts need no escape. A test of the bytes finds this out."""
     data = _bytes(texts)
     if not ((data < 0x20) | (data == 0x22) | (data == 0x5C)).any():
         return texts

@@ -1,5 +1,5 @@
-"""``orcidx.dataset`` makes files a ``pyarrow.dataset.Dataset``. DuckDB, Polars and DataFusion push columns and filters
-into it.
+"""``orcidx.dataset`` returns files as a ``pyarrow.dataset.Dataset``. DuckDB, Polars and DataFusion push columns and
+filters into it.
 
 The classes never call the ``__init__`` of their base. They have no C++ object, so every method of the base is either
 defined here or raises an error. A filter prunes by orcidx's indexes if they leave out enough rows (``pruning_gain``).
@@ -34,7 +34,8 @@ __all__ = ["OrcDataset", "OrcFragment", "dataset"]
 
 @lists_options(scan_files)
 def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcDataset:
-    """Makes files a pyarrow dataset, for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's ``register_dataset``.
+    """Returns files as a pyarrow dataset, for DuckDB, ``polars.scan_pyarrow_dataset`` and DataFusion's
+    ``register_dataset``.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcData
         The same as in ``orcidx.scan``.
     **scan_options
         The keywords of ``orcidx.scan``. ``columns`` and ``where`` limit the columns and rows that queries can see. A
-        ``limit`` raises an error, because a limit belongs to the query.
+        ``limit`` raises an error; give the limit to the query.
 
     Returns
     -------
@@ -118,7 +119,7 @@ class _Scans:
         self.last_metrics = metrics
 
     def _is_worth(self, pushed: Scan) -> bool:
-        """Whether the scan filters, in addition to ``OrcScanner``."""
+        """Whether the scan applies the filter, too. ``OrcScanner`` applies it in any case."""
         return True
 
     @property
@@ -244,7 +245,7 @@ class _Scans:
         return self.scanner(columns=columns, filter=filter, **options).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
-        """The number of rows. Metadata, catalogs and indexes are used where they prove it.
+        """The number of rows. Rows are not read if metadata, catalogs and indexes prove the number.
 
         Parameters
         ----------
@@ -286,12 +287,12 @@ def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...]
 
 
 def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | None = None) -> Predicate:
-    """The filter as a predicate that is TRUE wherever pyarrow finds the filter true, for columns of this schema's
-    types.
+    """Converts the filter to a predicate, for columns with the types of this schema. The predicate is true for every
+    row for which the filter is true in pyarrow.
 
-    pyarrow sees times in the schema's unit, floored to it. The predicate sees the stored times. If such a column is
-    used, the predicate only prunes and does not replace the filter. The same holds for the column called ``without``,
-    which has no index.
+    pyarrow compares times after they are rounded down to the schema's unit. The predicate compares the stored times. If
+    the filter uses such a column, the predicate only prunes and does not replace the filter. The same holds if the
+    filter uses the column called ``without``, which has no index.
     """
     node = from_expression(filter)
     if is_exact(filter, schema, without=without):

@@ -136,7 +136,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return pa.Table.from_batches(pieces, self._projected)
 
     def count_rows(self) -> int:
-        """The number of rows. Without a filter, metadata and indexes are used where they prove it."""
+        """The number of rows. Without a filter, no rows are read if metadata and indexes prove the number."""
         if self._test is None:
             return self._scan.count_rows()
         return sum(batch.num_rows for batch in self._finished(self._scan))

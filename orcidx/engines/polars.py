@@ -1,9 +1,9 @@
-"""``orcidx.scan_polars`` makes files a Polars LazyFrame, into which Polars pushes columns, predicates and row limits.
+"""``orcidx.scan_polars`` returns files as a Polars LazyFrame. Polars pushes columns, predicates and row limits into it.
 
-Polars 2 reads through a ``FileReader``. It pushes slices, decodes and computes in parallel, and always filters itself,
-too. Older versions, and ``ORCIDX_POLARS_READER=none``, use ``register_io_source``, which expects filtered frames. In
-both cases a condition is pushed if indexes leave out enough rows, or if the condition keeps few rows
-(``pruning_gain``). Polars is faster at filtering by other conditions (decision 0012)."""
+Polars 2 reads through a ``FileReader``. It passes slices to the reader, and it decodes and computes in parallel. It
+always applies the filter itself, too. Older versions, and ``ORCIDX_POLARS_READER=none``, use ``register_io_source``,
+which expects filtered frames. In both cases a condition is pushed if indexes leave out enough rows, or if the condition
+keeps few rows (``pruning_gain``). Polars is faster at filtering by other conditions (decision 0012)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ Polars does not get these rows. TPC-H's query 19 takes half of the time, and no 
 def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
     """Makes files a Polars LazyFrame.
 
-    A predicate that orcidx can translate is pushed in three cases. Its indexes leave out at least half of the rows, a
-    sample shows that it keeps at most a quarter, or the files are in a store. Polars filters in any case. Strings are
-    returned as views, which Polars uses without copying, in frames of 262,144 rows. Give ``strings=`` and
-    ``batch_size=`` to change this.
+    A predicate is pushed to orcidx if orcidx can translate it and one of three conditions holds: the indexes leave out
+    at least half of the rows, the predicate keeps at most a quarter of the rows of a sample, or the files are in a
+    store. Polars applies the predicate in any case. Strings are returned as views, which Polars uses without copying,
+    in frames of 262,144 rows. Give ``strings=`` and ``batch_size=`` to change this.
 
     Parameters
     ----------
@@ -226,7 +226,8 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 
 def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
-    """The part of a Polars predicate that prunes here. True if orcidx does not know the form of the predicate."""
+    """The part of a Polars predicate that orcidx can use for pruning. True if orcidx does not know the form of the
+    predicate."""
     import polars as pl
 
     try:

@@ -1,5 +1,5 @@
-"""Decides whether to push a condition of an engine. The decision depends on the share of rows that the indexes, and the
-condition itself, leave.
+"""Decides whether a condition of an engine is pushed into the scan. The decision depends on two shares of the rows:
+those that the indexes do not leave out, and those for which the condition is true.
 
 An engine filters in compiled code on all cores. A scan that also filters is faster if indexes leave out rows. With
 Polars it is also faster if few rows remain, because strings of the other rows are neither created nor passed to Polars
@@ -42,9 +42,10 @@ def is_local(scan: Scan) -> bool:
 def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
     """Whether the scan is faster with its condition.
 
-    This is so if indexes leave at most half of the rows, estimated from some of the files. It is also so if the
-    condition keeps at most ``most_kept`` of the rows, estimated from a sample. The estimates read metadata, indexes and
-    rows of local files. For files in a store the result is True, without reading.
+    The scan is faster if the indexes leave at most half of the rows, which is estimated from some of the files. It is
+    also faster if the condition keeps at most the share ``most_kept`` of the rows, which is estimated from a sample.
+    The estimates read metadata, indexes and rows of local files. For files in a store the result is True, without
+    reading.
     """
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None
@@ -71,8 +72,8 @@ def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
 
 
 def _share_kept(scan: Scan, samples: Sequence[FileJob]) -> float:
-    """The share of the rows for which the condition is true, measured in some of the samples, which are spread
-    evenly."""
+    """The share of the rows for which the condition is true. It is measured in some of the samples, at regular
+    intervals."""
     step = -(-len(samples) // SAMPLED_STRIPES) or 1
     tried = samples[step // 2 :: step]
     kept = replace(scan, jobs=tried, request=replace(scan.resolved, columns=()), indexes=None, row_limit=None)

@@ -2,7 +2,7 @@
 
 The elements of a picture wrap and stretch with the page, and take their colours from its style. So the same picture
 works on a telephone and a wide screen, in light and in dark mode. A picture has at most some hundred marks. If there
-are more row groups, a mark represents several, and its text says so."""
+are more row groups, each mark represents several row groups. The text of the mark gives their number."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ Group = RowGroupExplanation
 
 
 def look_of(group: Group) -> tuple[str, str]:
-    """The class of the colour and the name of a row group. A skipped row group has the evidence without which it would
-    be read."""
+    """The class of the colour and the name of a row group. For a skipped row group, both belong to the evidence that
+    was evaluated last. Without this evidence the row group would be read."""
     if group.kept:
         return EVIDENCE["kept"]
     return _look_of_source(deciding(group.reasons).source) if group.reasons else EVIDENCE["selection"]
@@ -58,8 +58,9 @@ def _look_of_source(source: str) -> tuple[str, str]:
 
 
 def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
-    """Rows of the skipped row groups, by the evidence that ruled them out. If several kinds did so together, as under
-    OR, the finest kind counts. Without it the row group would have been read."""
+    """Rows of the skipped row groups, by the evidence that ruled them out. If several kinds of evidence did so
+    together, as under OR, the kind that was evaluated last counts. Without this kind the row group would have been
+    read."""
     counts: Counter[str] = Counter()
     for file in explanation.files:
         for stripe in file.stripes:

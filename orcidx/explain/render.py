@@ -91,8 +91,9 @@ whether rows are proved. Row groups with equal fates are shown in one line."""
 
 
 def _fates(stripe: StripeExplanation) -> list[_Fate]:
-    """The fates of the row groups. There may be tens of thousands of row groups, so each fate is computed once. The
-    letter and colour are computed once for all row groups with the same reasons."""
+    """The fate of each row group: whether it is kept, by which evidence it was skipped, and whether rows were proved.
+    There may be tens of thousands of row groups, so the fates are computed only once. The letter and colour are
+    computed once for all row groups with the same reasons."""
     looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
     fates = []
     for group in stripe.row_groups:
@@ -122,7 +123,7 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
 
 
 def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
-    """One line on why row groups of one fate are skipped or kept."""
+    """One line that says why row groups are skipped or kept. All of them have the same fate (see ``_fates``)."""
     first, last = groups[0], groups[-1]
     if not first.kept:
         return "skipped: " + _why(first.reasons, last.reasons) if first.reasons else "skipped"
@@ -134,8 +135,8 @@ def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
 
 
 def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
-    """The reasons of row groups that differ at most in the deciding fact. The facts of the first and the last row group
-    are shown."""
+    """The reasons of several row groups as text. The reasons differ at most in a detail, such as a bound. If so, the
+    details of the first and of the last row group are shown."""
     both = zip(first, last) if len(first) == len(last) else zip(first, first)
     return "; ".join(
         str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))
@@ -248,7 +249,7 @@ _Stripe = tuple[StripeExplanation, list[_Fate]]
 
 
 def _alike(stripes: Iterable[_Stripe]) -> list[list[_Stripe]]:
-    """Groups neighbouring stripes if all row groups of these stripes have the same fate."""
+    """Groups neighbouring stripes if all their row groups have the same fate (see ``_fates``)."""
     found: list[list[_Stripe]] = []
     before = None
     for stripe, fates in stripes:
@@ -281,7 +282,7 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
 
 
 def _row_group_lines(stripe: StripeExplanation, fates: Sequence[_Fate]) -> list[str]:
-    """A line for each fate of the row groups of a stripe."""
+    """The row groups of a stripe, with one line for all row groups that have the same fate (see ``_fates``)."""
     alike: dict[_Fate, list[RowGroupExplanation]] = {}
     for group, fate in zip(stripe.row_groups, fates):
         alike.setdefault(fate, []).append(group)

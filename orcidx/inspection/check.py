@@ -209,8 +209,8 @@ class _Check:
         held: Held,
         truth: StripeTruth,
     ) -> dict[int, tuple[int, int]]:
-        """Checks a column and its children. Returns the numbers of values and slots by column id. Damaged columns are
-        left out."""
+        """Checks a column and its children. Returns for each column id the number of values, and the number of slots
+        (values and nulls). Damaged columns are left out."""
         unseekable = index.unseekable(node.ids)
         several = len(bounds) > 2  # the first row group is always read from the start of the stripe
         if unseekable is not None and node.ids <= index.columns.keys():
@@ -297,7 +297,8 @@ class _Check:
     def _statistics(
         self, node: OrcType, measured: list[Measured], read: Callable[[], RawStatistics], stripes: Sequence[int] = ()
     ) -> None:
-        """Compares statistics. ``stripes`` has the stripe of each unit, or nothing for the statistics of the file."""
+        """Compares statistics. ``stripes`` has the number of the stripe that each element of ``measured`` belongs to.
+        It is empty for the statistics of the file."""
         try:
             raw = read()
         except (CorruptFile, Unsupported) as error:
@@ -310,7 +311,7 @@ class _Check:
 
     def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: Held) -> None:
         """Checks that each stream of runs has as many values as the column, and ends with its last run. ``counted`` has
-        the numbers of values and slots by column id."""
+        for each column id the number of values, and the number of slots (values and nulls)."""
         for stream in stripe_streams(self.reader, stripe, frozenset(counted), held=held):
             expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
             if stream.damage is not None:

@@ -1,4 +1,4 @@
-"""Facts about each column for one line: what its statistics say, its bytes, and how sorted it is."""
+"""Facts about each column, to be shown on one line: statistics, bytes, and how sorted the column is."""
 
 from __future__ import annotations
 

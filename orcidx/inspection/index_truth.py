@@ -42,7 +42,7 @@ def statistics_problems(
     reader: OrcReader, raw: RawStatistics, measured: Sequence[Measured], options: ReadOptions, zone: Zone | None
 ) -> Iterator[tuple[int, str]]:
     """Pairs (unit, problem) for each unit in which the statistics of a column contradict its values. ``measured`` has
-    the values of each unit. ``zone`` is the time zone of their wall clocks."""
+    the measures of each unit's values. ``zone`` is the time zone in which the statistics store local times."""
     # Inside lists there are more values than rows, which must not be reported as damage.
     unlimited = replace(raw, rows=np.full(len(raw), _NO_LIMIT, np.int64))
     bounds = bound_statistics(unlimited, reader.facts, options, zone=zone)
@@ -81,7 +81,7 @@ def _shown(value: Any) -> str:
 
 
 def stripe_zone(reader: OrcReader, stripe: int) -> Zone | None:
-    """The time zone of the wall clocks in a stripe's statistics and filters. None if orcidx does not know the zone."""
+    """The time zone of the local times in a stripe's statistics and filters. None if orcidx does not know the zone."""
     return zone_of_statistics(reader.footer(stripe).writer_timezone)
 
 
@@ -126,8 +126,8 @@ class StripeTruth:
             self._filters.setdefault(node.id, []).append((name, filters))
 
     def _fits(self, node: OrcType) -> bool:
-        """Whether the read values are the values that the writer hashed. This is not so for values beyond the range of
-        the type."""
+        """Whether the read values are the values that the writer hashed. The two differ for values that are outside the
+        range of the type."""
         if not may_wrap(node, self.reader.facts):
             return True
         column = self._index.columns.get(node.id)

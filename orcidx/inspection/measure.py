@@ -1,4 +1,5 @@
-"""Measures decoded values in the form of ORC's statistics, in the physical domain of predicates."""
+"""Measures decoded values as ORC's statistics do: counts, minimum, maximum and sum. Values have the physical form in
+which predicates compare them."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _tiles(sizes: Sequence[FileSizes]) -> list[Tile]:
 
 
 def _joined(found: Sequence[Ranges]) -> Ranges:
-    """Joins the ranges of one column in several files, one after the other, and ranks them together."""
+    """Concatenates the ranges of one column in several files. The bounds of all files are ranked together."""
     if len(found) == 1:
         return found[0]
     lows = [value for one in found for value in one.lows]

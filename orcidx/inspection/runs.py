@@ -125,7 +125,8 @@ def _byte_runs(data: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _integer_runs_1(data: bytes) -> Iterator[tuple[str, int]]:
-    """Runs of version 1. A control byte precedes a delta and a varint, or the number of varints that it gives."""
+    """Runs of version 1. A control byte below 128 precedes a delta and a varint. Any other control byte gives the
+    number of varints that follow."""
     at, end = 0, len(data)
     ends = np.flatnonzero(np.frombuffer(data, np.int8) >= 0)  # positions at which a varint may end
     last_bytes = memoryview(ends.data)
