@@ -1,10 +1,10 @@
-"""What statistics prove: bounds of the values of one column in each unit, as far as the writer can be trusted.
+"""Derives bounds of the values of one column in each unit from statistics, as far as the writer can be trusted.
 
 ``bound_statistics`` makes a ``StatisticsColumn`` from raw statistics of any level. It has lower and upper bounds that
-hold for every value that a read returns, facts about nulls and NaN, and the reasons if nothing is known. A bound that
-cannot be trusted is left out. No bound is tighter than what the file proves. The rules come from HIVE-8732 (early Java
-writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts) and ORC-1796 (absent
-hasNull).
+hold for every value that a read returns, facts about nulls and NaN, and the reasons why bounds are missing. A bound
+that cannot be trusted is left out. No bound is tighter than the file's statistics prove. The rules come from HIVE-8732
+(early Java writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts) and ORC-1796
+(absent hasNull).
 
 A writer's statistics describe the values that it received, but reads return the values that it stored. If the writer
 converts values when it stores them, the bounds are changed to hold for the stored values (``_integers``, ``_doubles``,
@@ -75,8 +75,8 @@ class StatisticsColumn:
     """What statistics prove about one column in each of n units.
 
     ``may_null``: a row may be null (also because an enclosing struct is null). ``all_null``: every row is null.
-    ``may_nan``: a value may be NaN, and the bounds then hold for the other values. ``reasons``: what was not trusted,
-    and in which units. ``distrusted``: why the column has no bounds at all at this level.
+    ``may_nan``: a value may be NaN, and the bounds then hold for the other values. ``reasons``: which statistics were
+    not trusted, why, and in which units. ``distrusted``: why the column has no bounds at this level.
     """
 
     node: OrcType
@@ -136,8 +136,8 @@ def bound_statistics(
     repeated: bool = False,
     zone: Zone | None = None,
 ) -> StatisticsColumn:
-    """What the raw statistics of a column prove. ``repeated``: the column is below a list, map or union. The rows of
-    its units are then not the rows of the file, so nothing is concluded. ``zone``: the writer's zone, which is known
+    """What the raw statistics of a column prove. ``repeated``: whether the column is below a list, map or union. The
+    rows of its units are then not rows of the file, so its statistics prove nothing. ``zone``: the writer's time zone,
     from the footers of the stripes (``timezones.zone_of_statistics``). Without a zone, bounds of timestamps are a day
     wider."""
     return raw.derived("bounds", (facts, options, repeated, zone), _bound)
@@ -239,10 +239,11 @@ def _dates(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zo
 
 
 def _doubles(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """If a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values, so they are not used.
+    """If a minimum, maximum or sum is NaN, Java's bounds depend on the order of the values. So these bounds are not
+    used.
 
-    ORC C++ has statistics of the doubles that it received, but stores FLOAT values rounded. So the bounds are rounded,
-    too. Rounding keeps the order, so the least value is still the least.
+    ORC C++ computes statistics from the doubles that it receives, but stores FLOAT values rounded. So the bounds are
+    rounded, too. Rounding keeps the order, so the least value is still the least.
     """
     doubles = raw.arrays["doubles"]
     if raw.node.kind is TypeKind.FLOAT:
@@ -258,8 +259,9 @@ def _buckets(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: 
 
 
 def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """The minimum and maximum, or the bounds of truncated ones, which need not be values of the column. Java's first
-    writers compared UTF-16 units. In that order, characters beyond the BMP come before U+E000 to U+FFFF."""
+    """The minimum and maximum of each unit. If they were truncated, the bounds in the file are used instead, which need
+    not be values of the column. Java's first writers compared UTF-16 units. In that order, characters beyond the BMP
+    come before U+E000 to U+FFFF."""
     java = facts.writer == WriterKind.JAVA
     sides = []
     for whole, cut, wrong_order in ((1, 4, (0xF0, 0xFF)), (2, 5, (0xEE, 0xEF))):
@@ -288,15 +290,15 @@ ORC_203 = 8
 
 
 def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBounds:
-    """Corrects bounds that Java has decoded. Java compares and truncates bytes, and decodes the bound as UTF-8 to store
-    it. Bytes that cannot be decoded become U+FFFD, and so does the successor of U+10FFFF and of U+FFFE. So the text is
-    known only up to the first U+FFFD. If the last character of a truncated upper bound could not be decoded, the bound
-    ends in the successor of U+FFFD, which is U+FFFE.
+    """Corrects bounds that Java has decoded. Java compares and truncates bytes. It then decodes the bound as UTF-8 to
+    store it. Bytes that cannot be decoded become U+FFFD. The successors of U+10FFFF and of U+FFFE become U+FFFD, too.
+    So the text is known only up to the first U+FFFD. If the last character of a truncated upper bound could not be
+    decoded, the bound ends in the successor of U+FFFD, which is U+FFFE.
 
-    ``merged``: the unit is a stripe or file from before ORC-203. There the bounds were decoded when the bounds of row
-    groups were merged. A bound that could not be decoded was compared as U+FFFD with other bounds, and another bound
-    may have been chosen wrongly. For a minimum this happens if the other bound has a byte above ASCII, for a maximum if
-    it has a character above U+FFFD. The remaining text may then belong to another row group.
+    ``merged``: whether the unit is a stripe or file written before ORC-203. Such writers decoded bounds when they
+    merged the bounds of row groups. A bound that could not be decoded was compared as U+FFFD with other bounds, and the
+    wrong bound may have been chosen. For a minimum this happens if the other bound has a byte above ASCII, for a
+    maximum if it has a character above U+FFFD. The remaining text may then belong to another row group.
     """
     if _REPLACEMENT not in bounds.buffer and _AFTER_REPLACEMENT not in bounds.buffer and not merged:
         return bounds
@@ -323,7 +325,7 @@ def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBoun
 
 
 def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBounds:
-    """CHAR values are compared without trailing spaces here, but the writer may have compared them padded. The two
+    """orcidx compares CHAR values without trailing spaces, but the writer may have compared them with padding. The two
     orders differ only for bytes below the space. The bounds are widened for such bytes, so they need not be values of
     the column."""
     texts = [change((bounds.value(unit) or b"").rstrip(b" ")) for unit in range(len(bounds.valid))]
@@ -341,8 +343,8 @@ def _raised_upper(text: bytes) -> bytes:
 
 
 def _decimals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Bounds that are rounded outwards to the scale in which the column is read, because its values are rounded to that
-    scale."""
+    """The bounds of decimals, rounded outwards to the scale in which the column is read. The values that a read returns
+    are rounded to the same scale."""
     _, scale = decimal_digits(raw.node, options)
     lower = _rounded(raw, 1, scale, upwards=False)
     return lower, _rounded(raw, 2, scale, upwards=True)
@@ -397,7 +399,8 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
 
 
 def _clock_slack(millis: Int64s, zone: Zone | None) -> Int64s:
-    """By how many milliseconds a local time may differ from the local time by the writer's time zone table."""
+    """The largest difference, in milliseconds, between a local time in another time zone table and the same local time
+    in the writer's table."""
     if zone is None:
         return np.full_like(millis, MILLIS_PER_DAY)
     if zone.is_fixed:
@@ -414,7 +417,8 @@ def _instant_bounds(millis: Int64s, zone: Zone, *, is_upper: bool) -> Int64s:
 
 
 def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.NDArray[Any]:
-    """values * factor + addend, as Python ints if int64 is too small. Each addend is less than the factor."""
+    """values * factor + addend. The results are Python ints if int64 is too small. Each addend is less than the
+    factor."""
     limit = INT64_MAX // factor - 1
     fits = ((values <= limit) & (values >= -limit)).all()
     return (values if fits else values.astype(object)) * factor + addend

@@ -1,12 +1,13 @@
 """Decompresses streams: the framing of chunks, and the codecs.
 
 A compressed ORC stream is a sequence of chunks. Each chunk has a ``header`` (3 bytes, little endian: length * 2 +
-original) and ``length`` bytes. ``original`` chunks are stored uncompressed. A chunk has at most one compression block
-size of bytes after decompression, and never more while it is compressed. With codec NONE there are no headers.
+original) and ``length`` bytes. ``original`` chunks are stored uncompressed. The decompressed bytes of a chunk are at
+most the compression block size. The stored bytes of a chunk are never more than that. With codec NONE there are no
+headers.
 
 ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several
-consecutive frames. BROTLI is a raw stream. No codec is implemented here: each entry calls a library. The size of the
-given buffer limits the output, whatever size the chunk declares.
+consecutive frames. BROTLI is a raw stream. orcidx implements no codec itself, and calls a library for each of them. The
+output is never larger than the given buffer, whatever size the chunk declares.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ _KINDS = {"NONE": 0, "ZLIB": 1, "SNAPPY": 2, "LZO": 3, "LZ4": 4, "ZSTD": 5, "BRO
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """One compression kind and its library. ``native``, if there is one, does not need the GIL."""
+    """One compression kind and its library. ``native``: functions of the library that do not need the GIL, if there are
+    any."""
 
     kind: int
     name: str
@@ -78,7 +80,7 @@ class Codec:
 
 
 def open_codec(kind: int | str, *, native: bool = True) -> Codec | None:
-    """The codec of a compression kind (number or name of the PostScript). ``None`` for NONE.
+    """The codec of a compression kind. ``kind``: its number in the PostScript, or its name. Returns ``None`` for NONE.
 
     ``native=False`` leaves out the functions that do not need the GIL. Raises ``Unsupported`` for an unknown kind or a
     missing library, and names the package to install.
@@ -106,7 +108,8 @@ def check_block_size(block_size: int) -> int:
 def read_framed(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str, max_size: int = METADATA_LIMIT
 ) -> bytes:
-    """All chunks of ``buffer`` (footer, metadata, index stream) as one ``bytes``. Unchanged if ``codec`` is ``None``.
+    """Decompresses all chunks of ``buffer`` (footer, metadata, index stream) and returns them as one ``bytes`` object.
+    If ``codec`` is ``None``, the bytes are returned unchanged.
 
     Raises ``CorruptFile`` with ``name`` and the chunk's offset for a chunk that is damaged, extends past the end, or
     exceeds the block size. Raises ``Unsupported`` if all chunks together exceed ``max_size`` bytes.
@@ -143,8 +146,8 @@ def read_framed(
 
 
 class _Kept(threading.local):
-    """Memory for one block in each thread. Without it each footer would need new memory, which must be cleared although
-    most of it is not used."""
+    """Memory for one block in each thread. It is reused for all footers. New memory for each footer would have to be
+    cleared, although most of it is never used."""
 
     room = memoryview(b"")
 
@@ -165,9 +168,8 @@ def _scratch(size: int) -> memoryview:
 def decompressed_chunks(
     buffer: Buffer, codec: Codec | None, block_size: int, *, name: str
 ) -> Iterator[tuple[int, memoryview]]:
-    """Yields the chunks of a stream, one after the other: (offset of the header, the uncompressed bytes). The bytes are
-    valid until the next chunk. Without a codec the whole stream is one chunk. Raises the same errors as
-    ``read_framed``."""
+    """Yields the chunks of a stream in order, as pairs (offset of the header, decompressed bytes). The bytes are valid
+    until the next chunk. Without a codec the whole stream is one chunk. Raises the same errors as ``read_framed``."""
     with memoryview(buffer) as whole:
         if codec is None:
             yield 0, whole.cast("B")
@@ -225,7 +227,8 @@ def _library(module: str, package: str, codec: str) -> Any:
 
 @cache
 def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Addresses of C functions that one of these extension modules, or a library to which it is linked, exports."""
+    """Finds the addresses of C functions. Each function is exported by one of these extension modules, or by a library
+    to which a module is linked."""
     for module in modules:
         try:
             spec = importlib.util.find_spec(module)
@@ -293,8 +296,8 @@ def _zlib(native: bool) -> Codec:
 
 
 def _inflate(chunk: memoryview, out: memoryview) -> int:
-    """Decompresses with the standard library's inflate. It does not limit its output, and does not detect a truncated
-    end by itself."""
+    """Decompresses with inflate of the standard library. inflate does not limit its output, and does not detect a
+    truncated end. So this function checks both."""
     stream = zlib.decompressobj(-15)
     try:
         data = stream.decompress(chunk, len(out) + 1)

@@ -1,4 +1,4 @@
-"""Decimals as text, as in statistics and bloom filters, and as integers with a scale."""
+"""Converts decimals to and from the text that statistics and bloom filters have, and to integers with a scale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def read_decimal(text: bytes) -> Decimal | None:
 
 
 def scaled_floor(literal: float | Decimal, scale: int) -> tuple[int, bool]:
-    """The floor of literal * 10**scale, and whether this is exact. Very large exponents are limited to 10**100."""
+    """The floor of literal * 10**scale, and whether the result is exact. Very large exponents are limited to
+    10**100."""
     if isinstance(literal, int):
         return literal * 10**scale, True
     number = Decimal(literal)

@@ -1,8 +1,8 @@
-"""What ORC's own indexes prove about a leaf. These are statistics of files, stripes and row groups, bloom filters and
-dictionaries.
+"""Evaluates a leaf of a predicate with ORC's own indexes. The indexes are statistics of files, stripes and row groups,
+bloom filters, and dictionaries.
 
-The same code is used for all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` says what bounds
-prove.
+The same code is used for all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` decides what
+minima and maxima prove.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
 
 
 def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether the leaf compares values in the same way as the column's indexes: same domain, same zone, CHAR without
-    trailing spaces.
+    """Whether the leaf compares values in the same way as the column's indexes. Both must use the same domain and the
+    same time zone, and must compare CHAR without trailing spaces.
 
-    A given schema may change the type. Then the indexes can only decide on nulls.
+    A schema that the caller gives may change the type of the column. The indexes then show only which values are null.
     """
     if leaf.domain is Domain.STRING and (leaf.char_length is not None) is not (node.kind is TypeKind.CHAR):
         return False
@@ -103,10 +103,10 @@ class _UnitTextLater:
 class StatisticsEvidence:
     """Statistics of one level for some units.
 
-    ``columns``: by the leaf's path, each with one entry for each unit. ``bounds``: the first row of each unit, and the
-    end of the last unit (int64, one more than units). ``missing``: why a column has no statistics here. ``keeps``:
-    whether findings hold references to the columns. If not, the columns are taken from ``columns`` again when a text is
-    needed.
+    ``columns``: the statistics of each column, by the leaf's path, with one entry for each unit. ``bounds``: the first
+    row of each unit, and the end of the last unit (int64, one more than units). ``missing``: why a column has no
+    statistics at this level. ``keeps``: whether results keep references to the statistics. Otherwise a result takes
+    them from ``columns`` again when its text is needed.
     """
 
     def __init__(
@@ -175,8 +175,8 @@ class StatisticsEvidence:
 
 
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
-    """For each unit, whether some row may match and whether every row matches. If the column compares differently from
-    the leaf, only nulls are decided."""
+    """For each unit, whether some row may match, and whether every row matches. If the column and the leaf compare
+    values differently, only tests for null are decided."""
     alike = compares_alike(leaf, column.node, options)
     known = ColumnBounds(
         lower=column.lower if alike else None,
@@ -192,7 +192,8 @@ def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOpt
 
 
 def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether a bloom filter of the column could rule out rows for the leaf. If not, it need not be fetched."""
+    """Whether a bloom filter of the column could rule out rows for the leaf. If it could not, the filter need not be
+    fetched."""
     if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
     # The values of a widened column have other hashes in the filter than values of the wider type.
@@ -202,10 +203,11 @@ def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool
 class BloomEvidence:
     """Bloom filters of the row groups of one stripe.
 
-    ``filters``: by the leaf's path, with the column's type. ``bounds``: the first row of each row group, and the end of
-    the last one. ``zone``: the writer's zone. ``believed``: one bool for each row group, whether its filter has the
-    values that are read; None if all have them. ``ignored``: why a column's filters are not used, as text for a note. A
-    column in neither mapping has no filters.
+    ``filters``: the column's type and the filters, by the leaf's path. ``bounds``: the first row of each row group, and
+    the end of the last one. ``zone``: the writer's time zone. ``believed``: by path, one bool for each row group,
+    whether the filter was built from the same values that are read. If a column is not in it, all filters of the column
+    were. ``ignored``: why a column's filters are not used, as text for a note. A column that is neither in ``filters``
+    nor in ``ignored`` has no filters.
     """
 
     name = "bloom filter"
@@ -245,8 +247,8 @@ class BloomEvidence:
         return None if may.all() else self._finding(may)
 
     def filters_for(self, leaf: BoundLeaf) -> tuple[OrcType, BloomFilters, Bools] | None:
-        """The column of an equality, its filters, and which filters can be used. If none can be used, adds a note and
-        returns None."""
+        """The column of an equality leaf, its filters, and which of the filters can be used. If none can be used, adds
+        a note and returns None."""
         if leaf.path not in self._filters:
             self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has no bloom filter")))
             return None
@@ -296,7 +298,8 @@ class BloomEvidence:
 
 
 class DictionaryEvidence:
-    """Dictionaries of the columns of one stripe. Every value of the stripe that is not null is an entry.
+    """Dictionaries of the columns of one stripe. Every non-null value in the stripe is an entry of its column's
+    dictionary.
 
     ``read`` returns the dictionary of a column as an Arrow array of the column's type. It returns None if the column
     has no dictionary in this stripe, or if the dictionary is too large. ``read`` is called only for a leaf that is

@@ -43,7 +43,7 @@ _AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.fl
 
 
 def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
-    """The schema of a data frame, with the categories of its first batch in their order."""
+    """Adds the categories of a data frame's first batch, in their order, to the metadata of its schema."""
     if not _is_of_pandas(schema) or ARROW.encode() in schema.metadata:
         return schema
     lists = {
@@ -60,7 +60,7 @@ def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
 
 
 def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
-    """The user metadata that stores parts of the schema of the written data."""
+    """The user metadata in which parts of the schema of the written data are stored."""
     metadata = schema.metadata or {}
     kept: dict[str, bytes] = {}
     for raw, value in metadata.items():
@@ -102,7 +102,8 @@ def _stream_of(batch: pa.RecordBatch) -> bytes:
 def with_schema_metadata(
     schema: pa.Schema, user_metadata: Mapping[str, bytes], wanted: pa.Schema | None = None
 ) -> pa.Schema:
-    """The schema, with the metadata of the schema with which the file was written, or of the wanted schema."""
+    """Adds metadata to the schema: the metadata of ``wanted``, or by default the metadata of the schema with which the
+    file was written."""
     if wanted is not None:
         return schema.with_metadata(wanted.metadata) if wanted.metadata else schema
     if PANDAS not in user_metadata and KEYS not in user_metadata:
@@ -122,7 +123,8 @@ def _names(stored: bytes) -> list[str]:
 
 
 def as_given(table: pa.Table) -> pa.Table:
-    """A table with the types that the columns of its data frame had, if its values fit these types."""
+    """Converts the columns of a table to the types that they had in the data frame that was written. A column whose
+    values do not fit into that type is not converted."""
     metadata = table.schema.metadata or {}
     if PANDAS.encode() not in metadata:
         return table

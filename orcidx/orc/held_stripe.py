@@ -14,7 +14,8 @@ __all__ = ["HeldStripe"]
 
 
 class HeldStripe:
-    """The ``StripeStreams`` protocol for a stripe in memory. ``held``: (offset in the file, bytes).
+    """The ``StripeStreams`` protocol for a stripe in memory. ``held``: the offset of the bytes in the file, and the
+    bytes.
 
     ``dictionaries``: ids of the string columns that are read as Arrow dictionaries.
     """

@@ -1,5 +1,5 @@
-"""Recognises files of Hive's ACID tables. Their rows are events. Other files and the metastore say which events are
-valid.
+"""Recognises files of Hive's ACID tables. The rows of such a file are events. Other files and the metastore determine
+which events are valid.
 
 base_0000005/bucket_00000                           rows of a compaction, as inserts
 delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes

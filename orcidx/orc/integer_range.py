@@ -1,9 +1,10 @@
-"""Compares a leaf with the file's minimum and maximum of an integer column. It takes two comparisons of plain numbers.
+"""Compares a leaf with the file's minimum and maximum of an integer column. The comparison needs only two operations on
+plain numbers.
 
-If a key is looked up in thousands of small files, most files are ruled out because the key is outside their range.
-``bounds`` and ``evidence`` use everything that statistics prove, and give reasons, but their arrays take 0.2 ms to set
-up. This module handles only the most common case, under the same conditions. ``bounds`` and ``evidence`` examine the
-other files.
+If a key is looked up in thousands of small files, most files are ruled out because the key is outside their range. The
+modules ``bounds`` and ``evidence`` use everything that statistics prove, and give reasons. But their arrays take 0.2 ms
+to set up. This module handles only the most common case, under the same conditions. If it cannot rule out a file,
+``bounds`` and ``evidence`` examine the file.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class FileNumbers(Protocol):
 
 def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ValueOptions) -> bool:
     """Whether the file's statistics of ``node`` prove that no row matches. ``node`` must not be below a list, map or
-    union. False if two numbers are not enough to decide this."""
+    union. False if the minimum and maximum are not enough to decide."""
     if leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
         return False
     if distrust(node, "file", file.facts, options) is not None:

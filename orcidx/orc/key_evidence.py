@@ -1,7 +1,8 @@
-"""What statistics and bloom filters prove about many keys at once: for each unit, the keys that it may contain.
+"""Tests statistics and bloom filters for many keys at once. A unit is a file, a stripe or a row group. For each unit
+the functions find the keys that the unit may contain.
 
-The keys are the literals of an IN, in order (``BoundLeaf.sorted_literals``). ``evidence`` only decides whether a unit
-may contain any of them.
+The keys are the literals of an IN predicate in ascending order (``BoundLeaf.sorted_literals``). The module ``evidence``
+decides only whether a unit may contain any of the keys.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ Int64s = npt.NDArray[np.int64]
 
 
 def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Int64s, Int64s]:
-    """For each unit the range of keys that its minimum and maximum allow, as the first key and the end. The range has
-    all keys if minimum and maximum are unknown. It is empty if every row is null."""
+    """For each unit, the keys between its minimum and maximum, as a range of indexes (start, stop). If minimum and
+    maximum are unknown, the range has all keys. If every row is null, it is empty."""
     keys = leaf.sorted_literals
     starts = np.zeros(len(column), np.int64)
     stops = np.full(len(column), len(keys), np.int64)
@@ -49,8 +50,9 @@ def filters_of_keys(
     *,
     zone: Zone | None,
 ) -> Bools:
-    """Which filters may contain which of the ``chosen`` literals, in the shape (filters, chosen). ``usable``: the
-    filters that can be used. The other filters count as if they contained every key."""
+    """For each filter and each of the ``chosen`` literals, whether the filter may contain the literal. The shape is
+    (filters, chosen). ``usable``: which filters can be used. Every other filter counts as if it contained all
+    literals."""
     literals = [leaf.literals[place] for place in chosen.tolist()]
     hashes, owners, unknown = each_hash(node, literals, facts, options, zone=zone)
     held = filters.may_contain(hashes)

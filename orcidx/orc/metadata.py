@@ -1,10 +1,11 @@
-"""The tail of an ORC file, and the stripe footers. In these parts the file describes itself.
+"""Reads the tail of an ORC file. The tail describes the rest of the file.
 
     "ORC" | stripe* | [encrypted stripe statistics] | Metadata | Footer | PostScript | 1 byte: length of PostScript
 
-PostScript is never compressed. Footer, Metadata and every StripeFooter are framed with the file's codec. The file is
-not trusted. Lengths are checked against the file's size (Python integers do not overflow). The tree of types is checked
-against the numbering that the format requires. Statistics are kept as raw bytes until they are used.
+PostScript is never compressed. Footer, Metadata and every StripeFooter are compressed in chunks with the file's codec.
+The contents of the file are not trusted. Lengths are checked against the file's size (Python integers do not overflow).
+The tree of types is checked against the numbering that the format requires. Statistics are kept as raw bytes until they
+are used.
 
 A file of zero bytes opens as an empty file with the schema ``struct<>``. Java's writer leaves such files for tasks
 without rows, and Hive reads them in the same way.
@@ -67,9 +68,9 @@ _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 
 @dataclass(frozen=True, kw_only=True)
 class PostScript:
-    """Lengths are in bytes. ``version``: as it is written, or () if it is absent, which means 0.11. ``block_size``: the
-    largest size of a decompressed chunk. ``size``: the size of the PostScript itself, including the byte after it that
-    gives this size."""
+    """Lengths are in bytes. ``version``: the version in the file. If it is absent, it is (), and the file has version
+    0.11. ``block_size``: the largest size of a decompressed chunk. ``size``: the size of the PostScript, including the
+    last byte of the file, which contains the PostScript's length."""
 
     footer_length: int
     compression: CompressionKind
@@ -238,15 +239,17 @@ class FileTail:
 
     @cached_property
     def stripe_statistics(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Where the ColumnStatistics of each stripe are in ``raw_metadata``: bounds, starts, stops. Stripe i has the
-        messages bounds[i]..bounds[i + 1], by column id. There may be fewer of them than stripes or columns."""
+        """The positions of the ColumnStatistics in ``raw_metadata``, as the arrays bounds, starts and stops. The
+        messages of stripe i are those from bounds[i] to bounds[i + 1], by column id. There may be fewer of them than
+        stripes or columns."""
         with located(file=self.name):
             return split_nested_messages(self.raw_metadata, 1, 1, "Metadata", self.limits.metadata_items)
 
 
 def _is_hybrid(footer: Footer) -> bool:
-    """Whether days before 1582-10-15 are Julian. In the field 1 means hybrid and 2 means proleptic. Without this field,
-    Java assumes hybrid. The other writers never wrote the field, and always counted proleptic days."""
+    """Whether days before 1582-10-15 are Julian. The footer's ``calendar`` field is 1 for the hybrid and 2 for the
+    proleptic calendar. If it is absent, a file of ORC Java has the hybrid calendar. Other writers never wrote the
+    field, and always counted proleptic days."""
     if footer.calendar in (1, 2):
         return footer.calendar == 1
     return footer.writer == WriterKind.JAVA
@@ -257,7 +260,7 @@ OWN_SOFTWARE = "orcidx "
 
 def is_own(software_version: str) -> bool:
     """Whether orcidx wrote a file. The format has no writer number for orcidx, so orcidx uses the number of ORC C++
-    (decision 0041). But orcidx has none of the defects for which that writer is distrusted."""
+    (decision 0041). Some files of ORC C++ are not trusted, but orcidx has none of the defects that are the reason."""
     return software_version.startswith(OWN_SOFTWARE)
 
 
@@ -266,8 +269,8 @@ def unframe(
 ) -> bytes:
     """The bytes of a footer or an index stream, decompressed and without chunk headers.
 
-    ``most``: the most bytes. By default ``limits`` (or the default limits) give this number for the stored bytes.
-    Raises ``Unsupported`` for more.
+    ``most``: the largest size of the result in bytes. By default ``limits`` (or the default limits) determine it from
+    the number of stored bytes. Raises ``Unsupported`` if the result is larger.
     """
     if postscript.compression is CompressionKind.NONE or not len(memoryview(buffer)):
         return bytes(buffer)
@@ -283,9 +286,10 @@ def read_tail(
     limits: MetadataLimits | None = None,
     is_sound: Callable[[Footer], bool] | None = None,
 ) -> FileTail:
-    """Reads and checks the tail by one request of ``TAIL_REQUEST`` bytes, and one more if the footers are larger.
+    """Reads and checks the tail. Makes one request of ``TAIL_REQUEST`` bytes, and a second request if the footers are
+    larger.
 
-    ``is_sound``: says whether the types of a footer were checked before.
+    ``is_sound``: a function that returns True if the same types were checked before. They are then not checked again.
 
     Raises ``CorruptFile`` for bytes that violate the format. Raises ``Unsupported`` for codecs and types of later
     versions, and for more metadata than ``limits`` (or the default limits) allow.
@@ -320,7 +324,7 @@ def _head(reader: TailReader, last: memoryview, size: int) -> bytes:
 
 
 def _read_unmarked(reader: TailReader, last: memoryview, size: int, whole: Callable[[], FileTail]) -> FileTail:
-    """Reads a file whose PostScript does not say ORC. It is a file of Hive 0.11.0, which wrote "ORC" only at the
+    """Reads a file whose PostScript does not contain "ORC". Either Hive 0.11.0 wrote the file, with "ORC" only at the
     beginning, or it is not an ORC file."""
     head = _head(reader, last, size)
     if not head.startswith(MAGIC):
@@ -440,7 +444,7 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
 
 
 def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[StripeInformation, ...], int]:
-    """The stripes of a footer, and the sum of their rows. ``limits`` say how many stripes and columns are allowed."""
+    """The stripes of a footer, and the sum of their rows. ``limits``: how many stripes and columns are allowed."""
     limits.check_columns(parts.types - 1)  # the root is not counted as a column
     limits.check_stripes(len(parts.stripes))
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
@@ -457,7 +461,7 @@ def user_metadata(items: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def software_name(software: bytes | None) -> str:
-    """The name that the writer gave itself. "" if none."""
+    """The name of the software that wrote the file, as text. "" if the file does not have it."""
     return (software or b"").decode("utf-8", "replace")
 
 

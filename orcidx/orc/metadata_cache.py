@@ -42,7 +42,7 @@ it."""
 
 def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
     """The tail of a file, and its tree of types. They come from the cache if the same version of the same object was
-    read before within the same limits. The storage tells the version."""
+    read before with the same limits. The storage reports the version."""
     identity = storage.identity
     key = None if identity is None else (identity, limits.key)
     known = _TAILS.get(key)

@@ -21,8 +21,8 @@ _NESTED = frozenset({TypeKind.STRUCT, TypeKind.UNION, *_CHILDREN})
 
 
 def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
-    """Checks that the types are one tree in pre-order: every id is the next id of a depth-first walk. Then each type
-    except the first has exactly one parent, and there are no cycles (ORC-317, ORC-581).
+    """Checks that the types are one tree in pre-order: every id is the next id of a depth-first walk. In such a tree
+    each type except the first has exactly one parent, and there are no cycles (ORC-317, ORC-581).
 
     Also checks that the names in all paths together do not take more bytes than the limits allow. A path has the names
     of a column and of the columns around it. An Arrow type of nested structs repeats these names at each level.
@@ -53,8 +53,8 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
 
 
 def _is_flat(types: Sequence[TypeRecord]) -> bool:
-    """Whether the tree is one struct of columns without children. This check takes a tenth of the time of walking the
-    tree."""
+    """Whether the tree is one struct whose columns have no children. This check takes a tenth of the time of walking
+    the tree."""
     root, count = types[0], len(types) - 1
     if root.kind is not TypeKind.STRUCT or root.subtypes != tuple(range(1, count + 1)):
         return False

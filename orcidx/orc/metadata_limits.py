@@ -1,4 +1,5 @@
-"""Limits on the metadata that is read from a file. With them a small file cannot take seconds and gigabytes.
+"""Limits on the metadata that is read from a file. Without them, reading a small file could take seconds, and gigabytes
+of memory.
 
 Compression can make a message a thousand times smaller, and a message of two bytes may become an object of hundreds of
 bytes. Each limit has a minimum for every file, and it grows with the stored bytes, so large files need no option.
@@ -27,7 +28,7 @@ real writers have more bytes for each of these."""
 
 @dataclass(frozen=True, slots=True)
 class MetadataLimits:
-    """The options with the same names. ``for_file`` adds what the size of a file allows."""
+    """Limits with the names and values of the options. ``for_file`` makes them larger for larger files."""
 
     metadata_bytes: int = 32 << 20
     metadata_items: int = 250_000
@@ -84,8 +85,8 @@ class MetadataLimits:
             raise _too_many(f"a file of {count} stripes", self.metadata_stripes, "metadata_stripes")
 
     def check_names(self, letters: int) -> None:
-        """Raises ``Unsupported`` if the names of all columns together have more letters than the limits allow. The name
-        of a column includes the names of the structs that contain it."""
+        """Raises ``Unsupported`` if the names of all columns together have more characters than the limits allow. The
+        name of a column includes the names of the structs that contain it."""
         if letters > self.metadata_bytes:
             raise _too_many(f"column names of {letters} letters in all", self.metadata_bytes, "metadata_bytes")
 

@@ -53,7 +53,7 @@ def _below(node: OrcType, route: Sequence[int]) -> OrcType:
 
 
 def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -> list[list[int]]:
-    """The ways to the columns of a path, as indexes of children."""
+    """The columns that a path matches, each as the indexes of the children that lead to it."""
     for exact in (True,) if case_sensitive else (True, False):
         if routes := _match(root, path if isinstance(path, str) else tuple(path), exact):
             return routes
@@ -67,8 +67,8 @@ def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -
 
 
 def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
-    """The ways down from ``node`` that match ``path``. If a path can be split in several ways, the longest first name
-    is used."""
+    """The columns below ``node`` that match ``path``, each as indexes of children. If a path can be split in several
+    ways, the longest first name is used."""
     if node.kind is TypeKind.UNION:
         return []
     if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
@@ -82,7 +82,7 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
 
 
 def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
-    """The indexes of the children with which the path can begin, each with the rest of the path."""
+    """The indexes of the children with whose names the path can begin, each with the rest of the path."""
     if exact:
         for name, rest in _heads(path):
             for place in node.places.get(name, ()):
@@ -107,8 +107,8 @@ def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
 
 
 def _after(name: str, path: str | Path) -> str | Path | None:
-    """The rest of the path after the name, which is compared without regard to case. None if the path does not begin
-    with the name."""
+    """The rest of the path after ``name``. Names are compared without regard to case. None if the path does not begin
+    with ``name``."""
     if isinstance(path, tuple):
         return path[1:] if path and _same(path[0], name) else None
     if _same(path, name):
@@ -122,7 +122,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, case_sensitive: bool = True) -> Projection:
-    """The part of the tree that ``columns`` requests. None requests everything, and an empty list no column.
+    """The part of the tree that ``columns`` requests. None requests all columns. An empty list requests no columns.
 
     At every level, fields are in the order in which they are first requested. A struct that is requested completely
     keeps its own order. A name that repeats in the file gives every column with that name. A column that is requested

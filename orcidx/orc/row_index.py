@@ -1,10 +1,10 @@
-"""The row index of a stripe. It says where each row group starts in each stream, and has the statistics of the row
-groups.
+"""The row index of a stripe. It gives the position of each row group in each stream, and the statistics of each row
+group.
 
 A ROW_INDEX stream has one entry for each row group of its column, with positions and statistics. Group g has the rows g
-* stride to (g + 1) * stride of the stripe. Columns below lists, maps and unions also have one entry for each row group
-of the file, however many of their own rows it has. A damaged index does not raise an error here. It is reported as a
-reason, and it rules out no rows.
+* stride to (g + 1) * stride of the stripe. A column below a list, map or union also has one entry for each row group of
+the file. Such a row group may have any number of the column's own rows. A damaged index does not raise an error here.
+The reason is recorded, and the index is not used to skip rows.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def group_count(rows: int, stride: int) -> int:
 
 
 def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int64s:
-    """The bounds of the row groups of a stripe whose index was not read. They follow from the file's stride, for at
-    most ``most`` row groups."""
+    """The bounds of the row groups of a stripe whose index was not read. They are computed from the file's row index
+    stride. A stripe with more than ``most`` row groups counts as one row group."""
     rows, stride = tail.footer.stripes[stripe].rows, tail.facts.row_index_stride
     groups = group_count(rows, stride)
     if groups > min(most, MOST_GROUPS):
@@ -68,8 +68,8 @@ class StreamPositions:
     """Where each row group starts in one stream, as int64 arrays with an entry for each row group.
 
     ``offsets``: bytes from the start of the stream. In a compressed file this is the position of a chunk's header.
-    ``within``: bytes into the decompressed chunk, None in an uncompressed file. ``mid_run``: whether values of the run
-    at this position, or bits of the byte, belong to earlier groups.
+    ``within``: the offset in the decompressed chunk. It is None in an uncompressed file. ``mid_run``: whether the run
+    or the byte at this position begins with values of earlier groups.
     """
 
     offsets: Int64s
@@ -81,7 +81,7 @@ class StreamPositions:
 class PositionTable:
     """The positions of one column. Those of group g are ``values[bounds[g]:bounds[g + 1]]``.
 
-    ``streams``: the positions by stream, for the streams that have any.
+    ``streams``: the positions in each stream that has positions.
     """
 
     bounds: Int64s
@@ -92,7 +92,8 @@ class PositionTable:
         return len(self.bounds) - 1
 
     def iterator(self, group: int) -> PositionIterator:
-        """The positions of a row group. The streams of the column take them in order."""
+        """The positions of a row group, as an iterator. Each stream of the column takes its own numbers from the
+        iterator."""
         values = self.values[self.bounds[group] : self.bounds[group + 1]].tolist()
         return PositionIterator(values) if values or group else PositionIterator.start()
 
@@ -114,7 +115,8 @@ class ColumnIndex:
 
 @dataclass(frozen=True, eq=False)
 class RowIndex:
-    """The decoded indexes of a stripe, by column id, and the reasons why missing indexes cannot be used."""
+    """The decoded indexes of a stripe, by column id. ``untrusted``: the reasons why indexes of other columns cannot be
+    used."""
 
     stripe: int
     bounds: Int64s
@@ -162,11 +164,11 @@ def build_row_index(
     *,
     only_seek: bool = False,
 ) -> RowIndex:
-    """Decodes ROW_INDEX streams of some columns. ``buffers``: the streams as they are in the file, by column id.
+    """Decodes ROW_INDEX streams of some columns. ``buffers``: the bytes of these streams in the file, by column id.
 
-    A stream that is damaged, or that does not have an entry for each row group of the stripe, is left out, with a
-    reason in ``untrusted``. A column without a stream is left out without a reason. ``only_seek``: the statistics are
-    not needed.
+    If a stream is damaged, or does not have an entry for each row group of the stripe, the index is left out, and
+    ``untrusted`` has the reason. A column without a stream is left out without a reason. ``only_seek``: the statistics
+    are not needed, and are not checked.
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)
@@ -211,8 +213,8 @@ def _stored(buffer: Buffer) -> int:
 
 
 def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:
-    """The bounds of the row groups. It is called only for a number of groups that an index has confirmed. That number
-    is in proportion to the file's size."""
+    """The bounds of the row groups. Before the call, an index must have confirmed the number ``groups``. The size of
+    the array is then in proportion to the size of the file."""
     return np.append(np.arange(groups, dtype=np.int64) * min(stride, rows), rows)
 
 
@@ -223,7 +225,7 @@ def _position_table(
     table: StreamTable,
     positions: tuple[Int64s, Int64s],
 ) -> tuple[PositionTable, str | None]:
-    """The positions of a column, and the reason why they cannot be used. ``table``: the stripe's streams."""
+    """The positions of a column, and the reason why they cannot be used, or None. ``table``: the stripe's streams."""
     layout = stream_layout(node, encoding.kind, decimal64=facts.decimal64)
     present = (node.id, StreamKind.PRESENT) in table
     width = position_count(layout, has_present=present, compressed=facts.compressed)
@@ -238,7 +240,8 @@ def _position_table(
 
 
 def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s, str | None]:
-    """The positions as an array (groups, width). An empty first entry means the start of every stream (ORC-569)."""
+    """The positions as an array of shape (groups, width), and the reason why they cannot be used, or None. If the first
+    entry is empty, every stream begins at its start (ORC-569)."""
     groups = len(bounds) - 1
     counts = np.diff(bounds)
     if groups and counts[0] == 0:
@@ -256,8 +259,8 @@ def _stream_positions(numbers: Int64s, facts: FileFacts) -> StreamPositions:
 
 
 def _check_starts(kind: StreamKind, numbers: Int64s, facts: FileFacts, length: int) -> str | None:
-    """Why the positions of a stream cannot be right. The very end of a stream, the very end of a chunk, and eight bits
-    of a byte are allowed, because the rest of the stripe may be null (ORC-1304)."""
+    """The reason why the positions of a stream are wrong, or None. A position may also be the very end of a stream, of
+    a chunk, or of a byte (8 bits), because the rest of the stripe may be null (ORC-1304)."""
     offsets = numbers[:, 0]
     if (offsets > length).any():
         return f"the row index points beyond the {length} bytes of stream {kind.name}"

@@ -1,8 +1,9 @@
-"""Parses the tail of a small file of a known kind, and creates as few objects as possible.
+"""Parses the tail of a small file that is similar to a file opened before. Creates as few objects as possible.
 
-Files of a directory differ little. The first file is opened with all checks and objects. Its ``Likeness`` is
-remembered. Each further file is read by one call, and only the parts that may differ are examined. ``split_small``
-returns None for anything unusual and for every error. ``OrcReader`` then opens the file and raises its errors.
+The files of a directory are usually similar. The first file is opened with all checks and objects, and its ``Likeness``
+is stored. Each further file is read by one call, and only the parts that may differ are examined. ``split_small``
+returns None for every error, and for a file with any unusual part. ``OrcReader`` then opens the file and raises the
+error, if there is one.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ __all__ = ["FileKind", "Likeness", "SmallFile", "likeness_of", "split_small"]
 
 
 class Likeness(NamedTuple):
-    """Everything that determines how a file is read, except its stripes and statistics. The values are those of
-    PostScript and Footer."""
+    """Everything that determines how a file is read, except its stripes and statistics. The values come from the
+    PostScript and the Footer."""
 
     type_bytes: bytes
     compression: int
@@ -110,8 +111,8 @@ class SmallFile:
 def split_small(
     data: bytes, size: int, limits: MetadataLimits, kind_of: Callable[[Likeness], FileKind | None]
 ) -> SmallFile | None:
-    """The file that ends with ``data``. None for anything unusual, for every error, and for an unknown ``Likeness``.
-    ``size``: the bytes of the file."""
+    """The parts of a file whose last bytes are ``data``. None for every error, for a file with any unusual part, and
+    for an unknown ``Likeness``. ``size``: the size of the file in bytes."""
     length = data[-1]
     if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
         return None

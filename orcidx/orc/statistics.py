@@ -1,5 +1,4 @@
-"""Column statistics of a file, its stripes and its row groups. The same code decodes all of them into columns of
-arrays.
+"""Column statistics of a file, its stripes and its row groups. All of them are decoded by the same code, into arrays.
 
 ``RawStatistics`` has the statistics of one column's units. A unit is the file, a stripe or a row group.
 ``unit_statistics`` makes a Python object for one unit, and ``units_table`` makes an Arrow table for many. ``bounds``
@@ -81,11 +80,12 @@ one column are always kept."""
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RawStatistics:
-    """Statistics of one column for n units. ``rows``: the rows of each unit. ``arrays``: the arrays of
-    ``wire.read_statistics``, with spans in ``buffer``. A unit without statistics has count -1, has_null -1 and no
-    fields.
+    """Statistics of one column for n units. ``rows``: the number of rows of each unit. ``arrays``: the arrays of
+    ``wire.read_statistics``. Spans in these arrays are positions in ``buffer``. A unit without statistics has count -1,
+    has_null -1 and no fields.
 
-    Cached metadata keeps these objects, so values that are computed from them (``derived``) are cached, too."""
+    These objects are kept in the cache of metadata. So values that are computed from them (``derived``) are cached as
+    well."""
 
     node: OrcType
     level: Level
@@ -101,8 +101,8 @@ class RawStatistics:
         return len(self.rows)
 
     def derived(self, what: str, asked: tuple[Any, ...], make: Callable[..., T]) -> T:
-        """The result of ``make`` for these statistics and ``asked``. The result of the last call is reused if its
-        arguments were the same objects. The caller must not change the result."""
+        """The result of ``make`` for these statistics and the arguments ``asked``. If the arguments are the same
+        objects as in the last call, the last result is returned. The caller must not change the result."""
         known = self._derived.get(what)
         if known is None or not all(map(is_, known[0], asked)):
             known = self._derived[what] = asked, make(self, *asked)
@@ -110,13 +110,13 @@ class RawStatistics:
         return found
 
     def has(self, *fields: int) -> npt.NDArray[np.bool_]:
-        """A bool for each unit: whether its typed part has all these fields."""
+        """For each unit, whether its typed part has all these fields."""
         bits = np.uint32(sum(1 << number for number in fields))
         found: npt.NDArray[np.bool_] = (self.arrays["fields"] & bits) == bits
         return found
 
     def text(self, number: int, unit: int) -> bytes | None:
-        """A bytes field of one unit's typed part."""
+        """The value of a bytes field in the typed part of one unit."""
         if not self.arrays["fields"][unit] >> np.uint32(number) & 1:
             return None
         start, stop = self.arrays["spans"][number - 1, unit]
@@ -144,7 +144,8 @@ def decode_statistics(
 
 
 def file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
-    """Statistics of a column for the whole file, which is one unit. They are kept with the tail for a few columns."""
+    """Statistics of a column for the whole file, which is one unit. The statistics of a few columns are cached with the
+    tail."""
     return _kept(tail, node, "file", _file_statistics)
 
 
@@ -172,9 +173,10 @@ def _file_statistics(tail: FileTail, node: OrcType) -> RawStatistics:
 
 
 def stripe_statistics(tail: FileTail, node: OrcType, *, stripes: Sequence[int] | None = None) -> RawStatistics:
-    """Statistics of a column for each stripe, or for these stripes. Stripes that are not in the Metadata have none.
+    """Statistics of a column for each of the ``stripes``, or for all stripes by default. A stripe that is missing in
+    the Metadata has no statistics.
 
-    The statistics for each stripe are kept with the tail for a few columns.
+    Statistics for all stripes are cached with the tail, for a few columns.
     """
     if stripes is not None:
         return _stripe_statistics(tail, node, stripes)
@@ -195,12 +197,12 @@ def _stripe_statistics(tail: FileTail, node: OrcType, stripes: Sequence[int] | N
 
 
 def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
-    """Timestamps as pairs (milliseconds, nanoseconds) of int64 arrays, for the minimum and the maximum, and which units
-    have them in UTC (ORC-135).
+    """The minima and the maxima of timestamps, each as a pair (milliseconds, nanoseconds) of int64 arrays. The third
+    result says which units have them in UTC (ORC-135).
 
     Stored nanoseconds are one too large. If they are absent, they are 0 for the minimum and 999999 for the maximum.
-    Arrow's C++ writer has negative nanoseconds before the epoch. If nanoseconds are outside a millisecond, the least or
-    the greatest nanosecond of the millisecond is used.
+    Arrow's C++ writer has negative nanoseconds before the epoch. If the absolute value is more than 999999, -999999 is
+    used for the minimum and 999999 for the maximum.
     """
     integers = raw.arrays["integers"]
     utc = raw.has(3, 4)
@@ -305,7 +307,7 @@ def _known(value: Any) -> int | None:
 
 
 def _typed(raw: RawStatistics, unit: int, hybrid: bool) -> dict[str, Any]:
-    """The fields that come from the typed part."""
+    """The fields that are read from the typed part of the statistics message."""
     kind = raw.node.kind
     part = PARTS.get(kind, TypedPart.NOTHING)
     if part == TypedPart.STRING:

@@ -21,7 +21,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class UnitText:
-    """The statistics, as text, of the units that have some given rows."""
+    """For each given row, a text with the statistics of the unit that contains the row."""
 
     column: StatisticsColumn
     leaf: BoundLeaf

@@ -1,7 +1,7 @@
 """Finds the statistics that are exact: counts, sums, minima and maxima that equal those of the rows as they are read.
 
-A bound that is right for pruning need not be a value of the column, and a recorded sum need not be the sum of the
-stored values. For each unit ``stored_totals`` gives only totals that are proved:
+A bound that is right for pruning may not be a value of the column. A recorded sum may not be the sum of the stored
+values. For each unit ``stored_totals`` gives only totals that are proved:
 
 * a count, if ``bounds`` trusts it;
 * a sum of integers, if both bounds are in the range of the type, no intermediate sum can have overflowed, and the sum
@@ -14,7 +14,8 @@ stored values. For each unit ``stored_totals`` gives only totals that are proved
   strings. Those of timestamps are not used, because they are truncated to milliseconds, moved by zones, and not exact
   in files of orcidx. Those of CHAR (padded) and VARCHAR (may be truncated) are not used either.
 
-Only files of ORC Java and ORC C++ are trusted. orcidx uses the writer number of ORC C++.
+Only files of ORC Java and ORC C++ are trusted. Files of orcidx have the writer number of ORC C++, so they are trusted
+as well.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ _EXACT = Context(prec=200)
 
 @dataclass(frozen=True, eq=False)
 class Proved:
-    """One value for each of n units: int64, double, or Python objects. ``known``: units for which the value equals that
-    of the rows."""
+    """One value for each of n units: int64, double, or Python objects. ``known``: the units whose value certainly
+    equals the value computed from the rows."""
 
     values: npt.NDArray[Any]
     known: Bools
@@ -72,7 +73,7 @@ class Proved:
         return cls(made, np.array([value is not None for value in values], np.bool_))
 
     def of_units(self, units: Bools) -> npt.NDArray[Any]:
-        """The values of some units. They must be known for these units."""
+        """The values of those of the ``units`` whose value is known."""
         return self.values[units & self.known]
 
 
@@ -80,8 +81,8 @@ class Proved:
 class StoredTotals:
     """The totals that are proved for one column in each of n units.
 
-    ``count``: the number of values that are not null, -1 if unknown. ``sums``: integers, which for decimals are in
-    units of their scale. ``minima``, ``maxima``: int, float, Decimal or bytes.
+    ``count``: the number of values that are not null, -1 if unknown. ``sums``: integers. The sum of decimals is in
+    units of 10**-scale. ``minima``, ``maxima``: int, float, Decimal or bytes.
     """
 
     rows: Int64s
@@ -101,8 +102,8 @@ class StoredTotals:
 
 
 def stored_totals(raw: RawStatistics, facts: FileFacts, options: ValueOptions, *, ends: bool = True) -> StoredTotals:
-    """The totals that the statistics of a column prove. ``ends``: the minima and maxima are requested. Raises
-    ``CorruptFile`` for damaged statistics."""
+    """The totals that the statistics of a column prove. ``ends``: whether the caller needs the minima and maxima.
+    Raises ``CorruptFile`` for damaged statistics."""
     return raw.derived("totals", (facts, options, ends), _stored)
 
 
@@ -128,7 +129,7 @@ def _stored(raw: RawStatistics, facts: FileFacts, options: ValueOptions, ends: b
 def _attained(
     raw: RawStatistics, column: StatisticsColumn, facts: FileFacts, options: ValueOptions
 ) -> tuple[Proved, Proved]:
-    """The least and the greatest value of each unit, if some value certainly equals it."""
+    """The least and the greatest value of each unit. They are known only where some row certainly has this value."""
     kind = raw.node.kind
     if not (
         kind in _INTEGERS
@@ -146,7 +147,7 @@ def _attained(
 
 
 def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
-    """The bounds in the form in which they are compared: zeros are positive, and decimals are Decimal."""
+    """The bounds in the form in which values are compared. A zero is positive, and decimals are ``Decimal`` objects."""
     if isinstance(bounds, NumberBounds) and not bounds.scale:
         return bounds.values + 0.0 if bounds.values.dtype == np.float64 else bounds.values
     found = np.empty(len(known), object)
@@ -155,7 +156,8 @@ def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
 
 
 def _is_utf8(value: bytes | None) -> bool:
-    """Whether a bound is UTF-8. Reading text that is not UTF-8 raises an error, so such a bound is not a value."""
+    """Whether a bound is valid UTF-8. Reading text that is not UTF-8 raises an error, so an invalid bound is never the
+    value of a row."""
     if value is None:
         return False
     try:
@@ -213,7 +215,8 @@ def _ends(column: StatisticsColumn, unit: int) -> tuple[Any, Any]:
 
 
 def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> Bools:
-    """Whether 64-bit sums are possible for this many values, so that additions cannot have overflowed in any order."""
+    """Whether the sums agree with the counts, minima and maxima, and whether a 64-bit addition of that many values
+    cannot overflow in any order."""
     values = np.maximum(count, 1)
     farthest = np.maximum(np.abs(low).view(np.uint64), np.abs(high).view(np.uint64))  # -2**63 becomes 2**63
     fits = farthest <= _LARGEST // values.view(np.uint64)
@@ -222,7 +225,7 @@ def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> B
 
 
 def _unscaled(value: Decimal | int | None, scale: int) -> int | None:
-    """A decimal in units of 10**-scale. None if it has more fraction digits."""
+    """A decimal in units of 10**-scale. None if it has more than ``scale`` fraction digits."""
     if value is None:
         return None
     number = Decimal(value)

@@ -2,7 +2,7 @@
 
 A table (``kinds.LAYOUTS``) gives the value streams for each type and encoding, their order, and what each contains.
 PRESENT comes before all of them, if the stripe has one for the column (ORC-1130). A row-index entry is a flat list of
-numbers, which the streams take in that order:
+numbers. It has the numbers of one stream after the other, in the order of the streams:
 
     bytes       offset                          uncompressed: offset in the stream
                 chunk, within                   compressed: offset of the chunk's header, offset in it decompressed
@@ -49,7 +49,8 @@ def rle_version(encoding: EncodingKind) -> int:
 
 
 def is_decimal64(column: OrcType, *, decimal64: bool) -> bool:
-    """Whether a column is one stream of unscaled signed RLEv2 integers. For ``decimal64`` see ``FileFacts``."""
+    """Whether a column is stored as one stream of unscaled signed RLEv2 integers. For ``decimal64`` see
+    ``FileFacts``."""
     return decimal64 and column.kind is TypeKind.DECIMAL and 0 < column.precision <= DECIMAL64_DIGITS
 
 
@@ -70,7 +71,8 @@ def stream_layout(column: OrcType, encoding: EncodingKind, *, decimal64: bool) -
 def position_offsets(
     layout: Sequence[StreamSpec], *, has_present: bool, compressed: bool
 ) -> dict[StreamKind, tuple[int, StreamSpec]]:
-    """For each stream with positions: the index of its first number in an entry, and the stream itself."""
+    """The streams that have positions. For each of them: the index of its first number in a row-index entry, and its
+    ``StreamSpec``."""
     offsets: dict[StreamKind, tuple[int, StreamSpec]] = {}
     at = 0
     for spec in (PRESENT, *layout) if has_present else layout:
@@ -87,13 +89,14 @@ def position_count(layout: Sequence[StreamSpec], *, has_present: bool, compresse
 
 
 class PositionIterator:
-    """The numbers of one index entry of one column. The column's streams take them in order."""
+    """The numbers of one index entry of one column. Each stream of the column takes its own numbers, in the order of
+    the streams."""
 
     __slots__ = ("_at", "_values")
 
     def __init__(self, values: Sequence[int] | None) -> None:
-        """``values`` None means the start of every stream. An empty entry of the first row group means the same,
-        because Java wrote such entries before ORC-569 and ORC-621."""
+        """If ``values`` is None, every stream begins at its start. An empty entry of the first row group means the
+        same. Java wrote such entries before ORC-569 and ORC-621."""
         self._values = values
         self._at = 0
 

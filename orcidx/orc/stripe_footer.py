@@ -38,7 +38,7 @@ _PLAIN = tuple(map(ColumnEncoding, EncodingKind))
 
 
 class Encodings:
-    """The encodings of a stripe, by column id. ``table`` has them as numbers."""
+    """The encodings of a stripe, by column id. ``table`` stores them as numbers."""
 
     __slots__ = ("table",)
 
@@ -65,7 +65,7 @@ class StripeFooter:
 
 
 def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFooter:
-    """Parses a stripe footer from its bytes in the file. ``stripe``: the number of the stripe, for errors.
+    """Parses a stripe footer from its bytes in the file. ``stripe``: the number of the stripe, for error messages.
 
     Raises ``CorruptFile`` if the footer does not have exactly one encoding for each column of the file, if a stream
     extends past the stripe's data, or if a column has two streams of one kind.
@@ -83,8 +83,8 @@ def check_not_zeros(stored: Buffer) -> None:
 
 
 def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:
-    """Makes a stripe footer from its message, for a file with ``columns`` column ids. Raises the errors of
-    ``parse_stripe_footer``."""
+    """Makes a stripe footer from the decompressed message ``raw``. The file has ``columns`` column ids. Raises the
+    errors of ``parse_stripe_footer``."""
     streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
     if len(streams) > MOST_STREAMS * columns:
         raise CorruptFile(f"the stripe's footer has {len(streams)} streams for {columns} columns")
@@ -99,8 +99,8 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
 
 
 def _locate(table: StreamTable, stripe: StripeInformation) -> None:
-    """Finds where each stream is. Only the cumulative lengths count. Streams of kinds of later versions, and
-    placeholders for encrypted streams, are counted like other streams."""
+    """Computes the offset of each stream by adding the lengths of the streams before it. Streams of unknown kinds, and
+    placeholders for encrypted streams, are added like other streams."""
     wrong = table.locate(stripe.offset, stripe.footer_offset, _KNOWN, _PLACEHOLDERS)
     if wrong is not None:
         number, at = wrong

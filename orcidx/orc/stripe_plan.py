@@ -1,9 +1,9 @@
 """Plans which bytes of a stripe a selection of row groups needs, without I/O or decoding.
 
-A row group's values start where its row-index entry points. They end where the next entry points, or a little later.
-Two groups may share the run at their boundary (at most 4,356 bytes for RLEv2 patched base, 1,281 for RLEv1), or the
-chunk. Such a run may end in the next chunk. The planned end is not extended for it. A reader that needs the run fetches
-the rest on demand.
+The values of a row group start at the position that its row-index entry gives. They end at the position of the next
+entry, or a little later. Two groups may share the run at their boundary (at most 4,356 bytes for RLEv2 patched base,
+1,281 for RLEv1), or the chunk. A shared run may end in the next chunk. The planned range does not include that chunk. A
+reader that needs the rest of the run fetches it on demand.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def group_ranges(
     on_demand: bool = False,
     runs: Int64s | None = None,
 ) -> list[tuple[int, int]]:
-    """Byte ranges of one stream, relative to its start, that have the wanted row groups.
+    """Byte ranges of one stream that contain the wanted row groups. They are relative to the start of the stream.
 
-    ``positions``: None if the stream has none (dictionaries, or no row index). Then the whole stream is needed. Offsets
-    must have been checked to be within ``length``. ``on_demand``: leaves out the last chunk of a range, because only
-    the header of the chunk gives its end. It is for storage where one more small read takes little time. ``runs``:
-    those of ``groups``, if they are known.
+    ``positions``: None if the stream has no positions (dictionaries, or no row index). Then the whole stream is needed.
+    The offsets must be at most ``length``. The caller must have checked this. ``on_demand``: whether to leave out the
+    last chunk of a range, because only the header of the chunk gives its end. This is for storage where one more small
+    read takes little time. ``runs``: the result of ``group_runs(groups)``, if it is known.
     """
     runs = group_runs(groups) if runs is None else runs
     if length == 0 or not len(runs):
@@ -73,8 +73,8 @@ def group_ranges(
 
 
 def _ends(positions: StreamPositions, groups: Int64s, *, length: int, block_size: int, on_demand: bool) -> Int64s:
-    """For each of these groups, where the bytes end that the previous groups need. All are computed at once, because
-    there may be thousands."""
+    """For each of these groups, the offset at which the bytes of the previous group end. All offsets are computed at
+    once, because there may be thousands."""
     offsets = positions.offsets[groups]
     shares_run = positions.mid_run[groups]
     if positions.within is None:

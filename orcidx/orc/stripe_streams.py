@@ -1,9 +1,9 @@
-"""The bytes of a stripe's streams. They are fetched by a plan and held in pieces.
+"""Fetches the bytes of a stripe's streams according to a plan, and holds them in pieces.
 
-A ``PlannedStream`` knows which byte ranges of its stream will be needed, and loads them piece by piece. At any time it
-holds at most one piece (``read_ahead`` bytes) and the previous piece, whatever the size of the stripe. ``StripeBytes``
-opens the streams of one stripe and fetches the first pieces of many streams by one request. So a small stripe, or a few
-row groups of a large stripe, take a single round trip.
+A ``PlannedStream`` has a list of the byte ranges of its stream that will be needed, and loads them piece by piece. At
+any time it holds at most one piece (``read_ahead`` bytes) and the previous piece, whatever the size of the stripe.
+``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many streams by one request. So a small
+stripe, or a few row groups of a large stripe, need only one round trip.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class _Piece:
 
 
 class Ahead:
-    """Starts requests for the next pieces of a stripe's streams. At most ``most`` of their bytes may be unused.
+    """Starts requests for the next pieces of a stripe's streams. At any time at most ``most`` requested bytes are not
+    used yet.
 
-    ``start``: a function from (offset, length) pairs to a future of their buffers.
+    ``start``: a function that requests a list of (offset, length) pairs and returns a future of the buffers.
     """
 
     def __init__(self, start: Callable[[Sequence[Range]], Task[Any]], *, most: int) -> None:
@@ -54,8 +55,8 @@ class Ahead:
         self._asked = Tally()
 
     def start(self, offset: int, length: int) -> Task[Any] | None:
-        """Starts a request for ``length`` bytes. None if the limit does not permit it. Call ``take`` when the result is
-        used or dropped."""
+        """Starts a request for ``length`` bytes. Returns None if the limit does not permit the request. Call ``take``
+        when the bytes are used or dropped."""
         if self._asked.add(length) > self._most:
             self._asked.add(-length)
             return None
@@ -68,10 +69,10 @@ class Ahead:
 class PlannedStream:
     """One stream of a stripe as a source for a ``Window``. Offsets count from the start of the stream.
 
-    ``framed``: the stream has compression chunks, and plans end where a chunk begins. Bytes beyond the plan are then
-    read chunk by chunk, with the length from the header. Otherwise they are read ``demand`` bytes at a time.
-    ``read_into`` and ``local_file`` are given together, for a local file. ``ahead`` is given for any other storage.
-    After the reader had to wait for a piece, each next piece is requested together with the previous one.
+    ``framed``: the stream has compression chunks, and each planned range ends where a chunk begins. Bytes after the
+    range are then read one chunk at a time, and the chunk's header gives the length. In an uncompressed stream they are
+    read ``demand`` bytes at a time. ``read_into`` and ``local_file`` are both given for a local file. ``ahead`` is
+    given for any other storage. After a piece was read, ``ahead`` requests the next piece, before the piece is needed.
     """
 
     def __init__(
@@ -131,11 +132,11 @@ class PlannedStream:
         return [first] if first else []
 
     def absolute(self, piece: Range) -> Range:
-        """A (start, stop) of the stream as (offset, length) in the file."""
+        """Converts a range (start, stop) of the stream to (offset, length) in the file."""
         return self._offset + piece[0], piece[1] - piece[0]
 
     def put(self, start: int, data: object) -> None:
-        """Passes to the stream bytes that were fetched for it."""
+        """Stores bytes of the stream that were fetched."""
         view = memoryview(data).cast("B")  # type: ignore[arg-type]
         self._pieces.append(_Piece(start, view))
         if self.run is not None:
@@ -151,7 +152,8 @@ class PlannedStream:
         return sum(len(piece.data) for piece in self._pieces) + (0 if self.run is None else self.run.held)
 
     def fetch(self, offset: int) -> memoryview:
-        """Contiguous bytes from ``offset``, at least one. b"" only at the end of the stream.
+        """Contiguous bytes from ``offset``. At the end of the stream they are b"". Otherwise there is at least one
+        byte.
 
         They are valid until the next call.
         """
@@ -173,8 +175,8 @@ class PlannedStream:
         return self._pieces[-1].data[offset - start :]
 
     def _arrived(self, offset: int) -> tuple[int, Any]:
-        """The piece that was requested ahead, and its start, if it contains ``offset``. Otherwise the request is
-        dropped."""
+        """The start and the bytes of the piece that was requested ahead, if the piece contains ``offset``. Otherwise
+        cancels the request, and returns None for the bytes."""
         if self._coming is None or self._ahead is None:
             return offset, None
         (start, stop), future = self._coming
@@ -186,7 +188,7 @@ class PlannedStream:
         return start, future.result()[0]
 
     def _ask_ahead(self, after: int) -> None:
-        """Requests the piece that is planned after ``after``, unless it was already read."""
+        """Requests the next planned piece from offset ``after`` on, unless it was already read."""
         if self._ahead is None or self._coming is not None:
             return
         start, stop = next(((max(a, after), b) for a, b in self._plan if after < b), (0, 0))
@@ -206,8 +208,8 @@ class PlannedStream:
             self._ahead.take(stop - start)
 
     def _from_room(self, offset: int, run: PieceRun, read_into: ReadInto) -> memoryview:
-        """The bytes in the buffer, or a piece that is read into it. The buffer's memory is still in the processor's
-        cache."""
+        """The bytes from ``offset`` in the reused buffer. If the buffer does not have them, first reads a piece into
+        it. The buffer is reused because its memory is still in the processor's cache."""
         if run.at <= offset < run.at + run.held:
             return self._room[offset - run.at : run.held]
         self._pieces.clear()
@@ -225,8 +227,8 @@ class PlannedStream:
     def read_into(self, offset: int, parts: Sequence[memoryview]) -> int:
         """Fills ``parts`` one after the other from ``offset``, without keeping the bytes.
 
-        Returns their size. Returns 0 if the storage does not support this, or if a piece already has the bytes. The
-        bytes must be in the stream.
+        Returns the number of bytes that were read. Returns 0 if the storage does not support such reads, or if a held
+        piece already has the bytes. All of the bytes must be inside the stream.
         """
         size = sum(map(len, parts))
         if self._read_into is None or any(piece.stop >= offset + size for piece in self._pieces):
@@ -248,8 +250,8 @@ class PlannedStream:
         return min([end, *later])
 
     def _chunk_bytes(self, offset: int) -> int:
-        """The bytes of the chunk whose header is at ``offset``. They include the header, which has 3 bytes with twice
-        the length and a flag."""
+        """The size of the chunk whose header is at ``offset``, including the header. The header has 3 bytes. They
+        contain a flag, and the length of the rest of the chunk times 2."""
         if self.length - offset < CHUNK_HEADER:
             return CHUNK_HEADER
         header: Any = bytearray(CHUNK_HEADER)
@@ -262,9 +264,9 @@ class PlannedStream:
 class StripeBytes:
     """The streams of one stripe by (column id, stream kind).
 
-    ``extents``: absolute offset and length of each existing stream. ``read_into(offset, parts)``: fills buffers, one
-    after the other, from the file, if this takes little time. ``local_file``: the same for readers in C. ``ahead``:
-    starts requests to a remote file.
+    ``extents``: absolute offset and length of each existing stream. ``read_into(offset, parts)`` fills buffers, one
+    after the other, from the file. It is given only for storage where a small read takes little time. ``local_file``:
+    the same file for readers in C. ``ahead``: starts requests to a remote file before the bytes are needed.
     """
 
     read_ranges: ReadRanges
@@ -293,7 +295,7 @@ class StripeBytes:
 
 
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
-    """The requests for all streams before decoding starts, so that this takes one round trip.
+    """The byte ranges of all streams that are fetched before decoding starts. All of them together take one round trip.
 
     Everything is fetched if it fits into ``budget`` bytes. Otherwise each stream gets an equal share of these bytes.
     """
