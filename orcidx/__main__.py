@@ -10,7 +10,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Runs the command line and exits with its code."""
-    # If the parent process ignores SIGINT, as nohup does, it stays ignored.
+    # If the parent process made this process ignore SIGINT, as a shell does for a job in the background, SIGINT stays
+    # ignored.
     raises = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     interrupted = signal.signal(signal.SIGINT, signal.SIG_DFL) if raises else None
     from orcidx.cli import main as run

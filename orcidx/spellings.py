@@ -203,7 +203,8 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
     known = sorted(known)
     if name in elsewhere:
         return InvalidQuery(f"unknown option {name!r}: {elsewhere[name]}")
-    # Options of other functions are suggested, too: "colums" may mean "columns" of this function or of another one.
+    # The suggestions include options of other functions. For example, "colums" may mean "columns" of this function or
+    # of another one.
     belong = {other for other, text in elsewhere.items() if text.startswith("it belongs")}
     near = difflib.get_close_matches(name.lower(), sorted({*known, *elsewhere}), 3, 0.65)
     own = belong.union(known)

@@ -129,7 +129,7 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
         wrong.show()
         return 2
     except _PipeClosed:
-        # The reader closed the pipe, so the rest of the buffer cannot be written.
+        # The process that reads the pipe has closed it, so the rest of the buffer cannot be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OrcidxError, OSError) as error:

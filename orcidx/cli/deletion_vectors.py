@@ -71,7 +71,7 @@ def show(path: str, offset: int | None, length: int | None, as_json: bool, stora
     positions."""
     rows = []
     for at, vector in read_vectors(path, offset, length, storage_options):
-        # not ``vector.positions``, because half a megabyte of runs can contain billions of positions
+        # ``vector.positions`` is not used, because half a megabyte of runs can contain billions of positions.
         positions = vector.bitmap
         rows.append(
             {

@@ -181,7 +181,7 @@ def _simple(array: pa.Array) -> pa.Array | None:
     micros = pc.fill_null(pc.cast(array, pa.int64()), 0).to_numpy(zero_copy_only=False)
     whole = micros % 1_000_000 == 0
     clock = array.cast(pa.timestamp("us"))
-    # the text of the date has 10 characters, because years have four digits
+    # All years have four digits here, so the text of the date has 10 characters.
     texts = pc.binary_replace_slice(pc.cast(clock, pa.string()), 10, 11, "T")
     if whole.any():
         texts = pc.if_else(pa.array(whole), pc.utf8_slice_codeunits(texts, 0, 19), texts)

@@ -49,7 +49,7 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
     sys.stdout.flush()
     out = sys.stdout.buffer
     write = json_lines if as_json else tab_lines
-    # no bar if the rows are printed on the same terminal
+    # No progress bar is shown if the rows are printed on the same terminal.
     with progress("rows", None, shown=not sys.stdout.isatty()) as advance:
         for batch in chain([first], batches):
             for lines in write(batch):

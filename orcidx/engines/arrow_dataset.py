@@ -267,7 +267,8 @@ class _Scans:
         return self.scanner(columns=[], filter=filter, **options).count_rows()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        # pyarrow.dataset.write_dataset uses this method if the object has it, and the missing C++ object otherwise.
+        # pyarrow.dataset.write_dataset calls this method if the object has it. Without this method, write_dataset would
+        # use the C++ object, which does not exist.
         return self.scanner().__arrow_c_stream__(requested_schema)
 
 

@@ -75,7 +75,7 @@ def register_duckdb(
         connection.register(name, rows)
         return
     scan = rows._scan
-    # reads the footer of each stripe, so only for local files
+    # This option makes the scan read the footer of each stripe, so it is set only for local files.
     if not {"options", "strings"} & scan_options.keys() and is_local(scan):
         options = scan.options.override(strings="dictionary")
         rows = OrcDataset(replace(scan, request=replace(scan.request, options=options)))
@@ -117,7 +117,7 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
             return self._worth[text]
 
         def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-            # ``register`` raises an error for an object without this method.
+            # DuckDB's ``register`` raises an error for an object without this method.
             return self.obj.__arrow_c_stream__(requested_schema)
 
     return OrcSource

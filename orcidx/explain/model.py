@@ -255,7 +255,7 @@ def _reason_dicts(reasons: tuple[Reason, ...]) -> tuple[dict[str, str], ...]:
 
 
 def _report(module: str = "render") -> Any:
-    # Rendering is a layer above the data, so its module is imported only when it is called.
+    # The modules that render reports import this module. So they are imported only when they are needed.
     return importlib.import_module(f"orcidx.explain.{module}")
 
 

@@ -30,7 +30,8 @@ __all__ = [
     "stages",
 ]
 
-# Kinds of evidence by a part of their name: the letter in the text map, and the colour in the drawn map.
+# For each kind of evidence, the letter in the text map and the colour in the drawn map. The key is a part of the kind's
+# name.
 _LOOKS = {
     "constant": ("c", "#7f8c8d"),
     "file statistics": ("f", "#274c77"),

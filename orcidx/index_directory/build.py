@@ -184,8 +184,8 @@ def _build(
             builder.add(batch)
         data = builder.finish().to_bytes()
     if len(data) > spec.embedded_bytes:
-        # Only readers of the file may read the index, because the index has values of the file. An existing index is
-        # written again, too. It is then young, and ``clean`` keeps it.
+        # Only users who can read the file may read the index, because the index contains values of the file. An
+        # existing index is written again, so that its modification time is new and ``clean`` keeps it.
         folder.put(name, data, made_of=[source])
     entries = read_container(Body.of(data)).entries
     row["indexes"] = [

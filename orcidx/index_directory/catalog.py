@@ -316,7 +316,7 @@ class Catalog:
             keys.append({"column": key.column, "type": key.type})
         described = {"version": VERSION, "spec": self.spec, "spec_key": self.spec_key, "statistics": keys}
         described |= {"whole": whole, "made": time.time(), "listed": listed}
-        # The random value ensures that no two writers write the same bytes (see Folder.publish).
+        # The random value ensures that two writers never write the same bytes (see Folder.publish).
         described["written"] = uuid.uuid4().hex
         return written_catalog(pa.table(columns), described)
 
@@ -345,8 +345,8 @@ class Catalog:
             found = file.read(names, lacking=TAIL_FIELDS)
             found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
             _check_places(found)
-            # The columns are read one after the other, because a column is in memory twice while its batches are joined
-            # into one array.
+            # While the batches of a column are joined into one array, the column is in memory twice. So the columns are
+            # read one after the other.
             statistics = {key: _array_of(file.read([name]), key.storage) for name, key in chosen.items()}
             made = float(described.get("made", 0))
             listed = None if described.get("listed") is None else float(described["listed"])

@@ -101,7 +101,7 @@ def clean_indexes(
         raise InvalidQuery(f"older_than is {older_than!r}, but an age cannot be negative")
     root = describe_source(path, storage_options=storage_options)
     folder = Folder.of(root, FOLDER)
-    # the folder is listed before the catalog is read, so files written later are not in the listing
+    # The folder is listed before the catalog is read. So files that are written later are not in the listing.
     stored = folder.list()
     if not stored:
         list_sources(path, storage_options=storage_options)  # raises FileNotFoundError if there is no such directory

@@ -312,7 +312,8 @@ class DirectoryIndexes:
         found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
             return KnownTotals(jobs, notes=found.notes)
-        # This is rare. The totals are then computed without the catalog.
+        # In rare cases, one of these files has changed since it was listed. The totals are then computed without the
+        # catalog.
         if any(_was_replaced(jobs[one].source) for one in found.totalled):
             found = self._asked(jobs, request, totalled=tuple(columns))
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
@@ -323,7 +324,8 @@ class DirectoryIndexes:
         if request.match != "name":
             return ListingPlan(everything)
         sources = [job.source for job in jobs]
-        # Only the partition columns of the scan are used, in its types. Keys of other directories rule out no file.
+        # The schema has only the partition columns of the scan, in the scan's types. Other keys in directory names
+        # exclude no file.
         values = jobs[0].constants if jobs else {}
         schema = pa.schema([(name, value.type) for name, value in values.items()])
         try:

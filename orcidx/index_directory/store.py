@@ -142,7 +142,8 @@ class IndexStore:
         times of the listing are rounded down."""
         known = self.catalogs.listing.files
         versions = known.select(["size", "mtime", "etag"])
-        # Both are sorted, so this comparison takes a third of the time of looking up each path.
+        # Both tables are sorted by path. So comparing the two columns takes a third of the time of looking up each
+        # path.
         if listing["path"].equals(known["path"]):
             entry = np.arange(len(listing), dtype=np.int64)
             return Match(entry, states(listing, versions, entry >= 0, unit=unit))

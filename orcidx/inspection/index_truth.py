@@ -43,7 +43,8 @@ def statistics_problems(
 ) -> Iterator[tuple[int, str]]:
     """Pairs (unit, problem) for each unit in which the statistics of a column contradict its values. ``measured`` has
     the measures of each unit's values. ``zone`` is the time zone in which the statistics store local times."""
-    # Inside lists there are more values than rows, which must not be reported as damage.
+    # A column inside lists can have more values than the stripe has rows. This is not damage, so the number of values
+    # is not limited here.
     unlimited = replace(raw, rows=np.full(len(raw), _NO_LIMIT, np.int64))
     bounds = bound_statistics(unlimited, reader.facts, options, zone=zone)
     starts, stops = raw.extents

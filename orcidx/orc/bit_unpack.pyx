@@ -275,7 +275,7 @@ cdef extern from *:
                                           int64_t n) noexcept nogil
     int has_avx2 "orcidx_has_avx2"() noexcept nogil
 
-# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
+# If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
 
 

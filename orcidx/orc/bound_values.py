@@ -141,8 +141,8 @@ class BytesBounds:
 
     def at(self, units: Int64s) -> list[bytes | None]:
         """The bounds of some units. None for those that are not valid."""
-        # Two lists of numbers are used instead of one list of pairs, because the garbage collector would have to
-        # examine tens of thousands of lists.
+        # ``spans.tolist()`` would make one short list for each unit, and the garbage collector would have to examine
+        # tens of thousands of lists. So two long lists of numbers are used.
         spans, valid = self.spans[units], self.valid[units]
         starts, stops = spans[:, 0].tolist(), spans[:, 1].tolist()
         if valid.all():

@@ -114,8 +114,8 @@ def nest_bits(const uint8_t[::1] dense not None, const uint8_t[::1] parent not N
 
 
 cdef void spread_word(word_t* values, uint64_t word, int64_t start, int64_t stop, int64_t left) noexcept nogil:
-    # A value is read for an unset bit, too, and then masked to zero. So there is no branch that the processor could
-    # predict wrongly. The read is safe, because its address is inside the buffer.
+    # A value is read even if its bit is not set, and is then masked to zero. This avoids a branch that the processor
+    # could predict wrongly. The address that is read is always inside the buffer.
     cdef int64_t i
     cdef word_t bit
     for i in range(stop - 1, start - 1, -1):

@@ -43,7 +43,7 @@ cdef int64_t count_set_bits(const uint8_t* p, int64_t n) noexcept nogil:
 
 
 cdef uint64_t or_of_bytes(const uint8_t* p, int64_t n) noexcept nogil:
-    # Computes the bitwise or of all words, and so of all bytes.
+    # Computes the bitwise OR of all bytes, word by word.
     cdef int64_t i
     cdef uint64_t word = 0, seen = 0
     for i in range(n // 8):
@@ -55,7 +55,7 @@ cdef uint64_t or_of_bytes(const uint8_t* p, int64_t n) noexcept nogil:
 
 
 cdef void put_bits(uint8_t* out, int64_t offset, uint64_t bits, int n) noexcept nogil:
-    # Writes up to 8 bits, lowest first, to bit `offset` of a bitmap.
+    # Writes n bits (n is at most 8) to a bitmap, from bit `offset` on. The lowest bit comes first.
     cdef int shift = offset & 7
     cdef int mask = ((1 << n) - 1) << shift
     cdef int value = <int> bits << shift
@@ -66,7 +66,8 @@ cdef void put_bits(uint8_t* out, int64_t offset, uint64_t bits, int n) noexcept 
 
 
 cdef void put_bytes(uint8_t* out, int64_t offset, const uint8_t* block, int64_t n) noexcept nogil:
-    # Writes n whole bytes of bits (already least significant first) to bit `offset` of a bitmap.
+    # Writes the bits of n bytes to a bitmap, from bit `offset` on. In each byte of the block, the first bit is the
+    # least significant one.
     cdef int shift = offset & 7
     cdef int64_t i
     cdef int keep
@@ -84,7 +85,7 @@ cdef void put_bytes(uint8_t* out, int64_t offset, const uint8_t* block, int64_t 
 
 
 cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
-    # Rounds n up to whole words. The block must be large enough for them.
+    # Reverses the bits in n bytes. n is rounded up to whole words, and the block must be large enough for these words.
     cdef int64_t i
     cdef uint64_t word
     for i in range((n + 7) // 8):

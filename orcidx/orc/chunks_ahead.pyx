@@ -67,8 +67,8 @@ cdef enum:
     LEFT = 4                # the thread that uses the slot frees it
 
 
-# Memory of rings for two blocks each, which later rings reuse. Mapping and clearing new memory for each stripe takes
-# longer than decompressing a column of integers (decision 0060).
+# Memory of former slots, each with room for two blocks. Later rings reuse this memory. Mapping and clearing new memory
+# for each stripe takes longer than decompressing a column of integers (decision 0060).
 cdef void* SPARE[32]
 
 
@@ -166,7 +166,8 @@ cdef class ChunksAhead:
             self.leave(&self.slots[self.first % self.room])
 
     cdef void leave(self, Slot* slot) noexcept nogil:
-        # The first chunk leaves the ring. If another thread is using its memory, that thread frees the memory later.
+        # Removes the first chunk from the ring. If another thread is using the chunk's memory, that thread frees the
+        # memory later.
         if self.begin(slot) or not orcidx_change(&slot.state, BUSY, LEFT):
             orcidx_store(&slot.state, FREE)
         orcidx_store(&self.first, self.first + 1)
@@ -219,7 +220,8 @@ cdef class ChunksAhead:
                 orcidx_store(&self.last, self.last + 1)
 
     cdef bint take_header(self, Slot* slot, const uint8_t* header, int64_t n) noexcept nogil:
-        # Whether a compressed chunk follows. The window handles everything else, including a header in two pieces.
+        # Returns whether the header is complete and is the header of a compressed chunk. The window handles all other
+        # cases, including a header in two pieces.
         cdef int64_t length
         if n < HEADER_BYTES or header[0] & 1:
             return False
@@ -266,8 +268,8 @@ cdef class ChunksAhead:
     # --- anybody's ----------------------------------------------------------------------------------------------------
 
     cdef bint work(self, int first, int distance) noexcept nogil:
-        # Decompresses one chunk. It takes the next chunk at least CHUNKS_APART after the first one. If there is none,
-        # it takes the last of the other chunks.
+        # Decompresses one chunk. The first choice is the next chunk at a distance of at least `distance` from the first
+        # chunk. If there is none, the last of the chunks before it is taken.
         cdef int number, last = orcidx_load(&self.last)
         for number in range(first + distance, last):
             if self.work_at(&self.slots[number % self.room]):

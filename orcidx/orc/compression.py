@@ -385,8 +385,8 @@ def _lz4(native: bool) -> Codec:
 
     def into(chunk: memoryview, out: memoryview) -> int:
         try:
-            # Without a length, the library reads the chunk's first four bytes as the length whenever it fits into
-            # ``out``.
+            # Without output_len, the library reads the chunk's first four bytes as a length. It uses this length
+            # whenever the length fits into ``out``.
             return int(cramjam.lz4.decompress_block_into(chunk, out, output_len=len(out)))
         except cramjam.DecompressionError as error:
             raise ValueError(str(error)) from error
@@ -398,7 +398,8 @@ def _lzo(native: bool) -> Codec:
     lzallright = _library("lzallright", "lzallright", "LZO")
 
     def into(chunk: memoryview, out: memoryview) -> int:
-        # The library writes as many bytes as the chunk requires, so these are counted first.
+        # The library writes as many bytes as the chunk requires, even if ``out`` is smaller. So the bytes are counted
+        # first.
         if not 0 <= lzo_size(chunk) <= len(out):
             raise ValueError("the chunk is damaged or declares more")
         try:

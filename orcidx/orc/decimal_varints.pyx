@@ -309,7 +309,7 @@ cdef extern from *:
     int64_t c_drop "orcidx_drop_varints"(const uint8_t** at, const uint8_t* end, int64_t count) noexcept nogil
     bint c_is_fast "orcidx_is_fast"() noexcept nogil
 
-# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
+# If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 cdef bint fast = c_is_fast() and os.environ.get("ORCIDX_SIMD") != "none"
 
 

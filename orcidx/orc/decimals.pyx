@@ -246,9 +246,9 @@ cdef extern from *:
     uint64_t all_bits "orcidx_all_bits"(const int64_t* values, int64_t count) nogil
     int portable "orcidx_portable"
 
-# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
+# If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 portable = os.environ.get("ORCIDX_SIMD") == "none"
-# ORCIDX_RUNS=none decodes all scales, for tests and comparisons
+# If ORCIDX_RUNS=none is set (in tests and comparisons), all scales are decoded.
 cdef bint by_runs = os.environ.get("ORCIDX_RUNS") != "none"
 
 _ROUNDINGS = {"half_up": 0, "truncate": 1, "error": 2}
@@ -271,8 +271,8 @@ cdef int check(uint8_t[::1] out, int64_t count, int scale, int precision) except
 
 
 cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* most) except -1 nogil:
-    # Reads up to count unscaled values, and stops before the first value whose code has more than 62 bits. Returns
-    # their number.
+    # Reads up to `count` unscaled values. Stops before the first value whose code has more than 62 bits. Returns the
+    # number of values.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     while True:
@@ -287,7 +287,7 @@ cdef int64_t read_small(Window values, int64_t* block, int64_t count, uint64_t* 
 
 
 cdef int read_large(Window values, uint8_t* out, int64_t count, uint64_t* most) except -1 nogil:
-    # Reads count unscaled values of any size to out. Returns a status.
+    # Reads `count` unscaled values of any size to `out`. Returns a status.
     cdef const uint8_t* at = NULL
     cdef int64_t done = 0
     cdef int status = 0
@@ -304,7 +304,7 @@ cdef int read_large(Window values, uint8_t* out, int64_t count, uint64_t* most) 
 
 cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, int scale, int precision,
                     int rounding) except -1 nogil:
-    # Reads up to BLOCK decimals to out, at the scale. Returns a status.
+    # Reads up to BLOCK decimals to `out`, and converts them to the wanted scale. Returns a status.
     cdef int64_t block[BLOCK]
     cdef int64_t scale_block[BLOCK]
     cdef int status = 0
@@ -324,15 +324,15 @@ cdef int read_block(Window values, IntRle scales, uint8_t* out, int64_t count, i
 
 
 cdef int read_same(Window values, uint8_t* out, int64_t count, int precision) except -1 nogil:
-    # Reads count decimals that have the wanted scale to out. Returns a status.
+    # Reads `count` decimals to `out`. They must have the wanted scale. Returns a status.
     cdef uint64_t most = 0
     cdef int status = read_large(values, out, count, &most)
     return status if status else count_digits(out, count, precision, most)
 
 
 cdef int read_same_narrow(Window values, int64_t* out, int64_t count, int precision) except -1 nogil:
-    # Writes decimals of at most 18 digits to out, with 8 bytes for each, if they are stored with the wanted scale.
-    # Returns a status. A small value may be stored in more bytes than it needs. Java and C++ also accept this.
+    # Reads decimals of at most 18 digits to `out`, with 8 bytes for each. They must be stored with the wanted scale.
+    # Returns a status. A small value may be stored in more bytes than it needs. ORC Java and C++ also accept this.
     cdef uint8_t wide[16]
     cdef uint64_t most = 0
     cdef int64_t done = 0

@@ -196,7 +196,7 @@ def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool
     fetched."""
     if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
-    # The values of a widened column have other hashes in the filter than values of the wider type.
+    # A filter contains hashes of values of the narrow type. Equal values of the wider type have other hashes.
     return not (node.kind in _INTEGERS and leaf.domain in (Domain.DECIMAL, Domain.FLOAT))
 
 

@@ -120,7 +120,7 @@ def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
 
 
 cdef void fill_types(Cursor cursor, uint8_t* types) noexcept:
-    # The message was checked, and the size was counted. The bytes object is new, so it may still be changed.
+    # The caller has checked the message and counted its types. The bytes object is new, so it may still be changed.
     cdef Field field
     cdef Py_ssize_t before = cursor.at
     while cursor.at < cursor.end and read_field(&cursor, &field):
@@ -148,8 +148,8 @@ def integer_extremes(const uint8_t[::1] data not None, Py_ssize_t column):
 
 
 cdef bint read_extremes(Cursor cursor, uint64_t* count, int64_t* ends, int* seen) noexcept nogil:
-    # `seen` has bit 0 for the count, bits 1 and 2 for the minimum and the maximum. Returns False if the bytes are not a
-    # message.
+    # Bit 0 of `seen` is set for a count, bit 1 for a minimum, and bit 2 for a maximum. Returns False if the bytes are
+    # not a message.
     cdef Field field
     cdef Cursor inner
     while cursor.at < cursor.end:
@@ -332,8 +332,8 @@ def split_stripe_footer(const uint8_t[::1] data not None, Py_ssize_t most):
 
 
 cdef int fill_numbers(Cursor cursor, uint32_t number, str name, uint64_t* out, size_t step) except -1:
-    # Reads three numbers from each message of one field, and writes them `step` bytes apart. The outer message was
-    # checked.
+    # Reads three numbers from each message of one field, and writes them `step` bytes apart. The caller has checked the
+    # outer message.
     cdef Field field, value
     cdef Cursor inner
     cdef Py_ssize_t before

@@ -54,7 +54,8 @@ cdef inline int64_t many_runs(IntRle self, out_t* out, int64_t n) noexcept nogil
 
 
 cdef int64_t some(IntRle self, out_t* out, int64_t n) except -1 nogil:
-    # Reads up to n (at least 1) values, but at most to the end of the run. 0: call again.
+    # Reads up to n values (n is at least 1), but stops at the end of the run. If the result is 0, the caller must call
+    # again.
     cdef int64_t size, step = min(n, <int64_t> (self.end_value - self.next_value))
     cdef int count = 0
     if step:
@@ -95,7 +96,8 @@ cdef int fill_far(IntRle self, out_t* out, int64_t n) except -1 nogil:
 
 
 cdef int64_t some_near(IntRle self, out_t* block, int64_t n) except -1 nogil:
-    # Reads up to n (at least 1) values to a block of size BLOCK, as many as fit in whole runs. Returns their number.
+    # Reads up to n values (n is at least 1) to a block of size BLOCK. Stops earlier if the next run might not fit into
+    # the block. Returns the number of values.
     cdef int64_t done = 0, most = min(n, <int64_t> BLOCK)
     while done < most and (done <= BLOCK - RUN_VALUES - SPARE_VALUES):
         done += some(self, block + done, most - done)
@@ -299,7 +301,7 @@ cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil:
 
 
 cdef bint repeats(IntRle self, int64_t size, int64_t value) except -1 nogil:
-    # Whether the header of the current run, which has `size` bytes, says that all values of the run equal this value.
+    # Whether the header of the current run says that all its values equal `value`. The header has `size` bytes.
     cdef const uint8_t* p = self.window.p
     cdef bint short_one = self.version == 2 and p[0] >> 6 == 0
     cdef bint long_one = p[0] < 128 if self.version == 1 else p[0] >> 6 == 3 and p[0] >> 1 & 31 == 0

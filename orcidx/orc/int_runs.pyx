@@ -32,7 +32,7 @@ cdef inline uint64_t unzigzag(uint64_t v) noexcept nogil:
 
 
 cdef inline int width_of(int code) noexcept nogil:
-    # The 5-bit width codes: 1..24, 26, 28, 30, 32, 40, 48, 56, 64.
+    # The 5-bit codes stand for the widths 1..24, 26, 28, 30, 32, 40, 48, 56 and 64.
     if code < 24:
         return code + 1
     if code < 28:
@@ -41,7 +41,7 @@ cdef inline int width_of(int code) noexcept nogil:
 
 
 cdef inline int width_up(int bits) noexcept nogil:
-    # The smallest width of the format that holds this many bits (at most 64).
+    # Returns the smallest width of the format that has at least this many bits (at most 64).
     if bits <= 24:
         return bits
     if bits <= 32:
@@ -65,7 +65,8 @@ cdef inline int varint_size(const uint8_t* p, const uint8_t* end) noexcept nogil
 
 
 cdef inline int read_varint(const uint8_t* p, uint64_t* value) noexcept nogil:
-    # Reads a varint that is known to end within the window. Returns its size, or LONG_VARINT. Loads up to 10 bytes.
+    # Reads a varint that ends within the window. Returns its size, or LONG_VARINT. Up to 10 bytes are loaded from
+    # memory.
     cdef uint64_t word = load_little(p)
     cdef uint64_t stops = ~word & HIGH_BITS
     if stops == 0:
@@ -89,7 +90,7 @@ cdef inline uint64_t squeeze(uint64_t x) noexcept nogil:
 
 
 cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogil:
-    # Computes value, value + step, ... by additions, because some processors have no 64-bit vector multiplication.
+    # Computes value, value + step, ... with additions. Some processors have no 64-bit vector multiplication.
     cdef int i
     for i in range(n):
         out[i] = <int64_t> value
@@ -97,7 +98,7 @@ cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogi
 
 
 cdef void add_up(int64_t* out, uint64_t value, int n, bint down) noexcept nogil:
-    # Turns magnitudes into running sums, upwards or downwards from `value`.
+    # Replaces the magnitudes by running sums that begin at `value`. If `down` is set, the magnitudes are subtracted.
     cdef int i
     if down:
         for i in range(n):
@@ -140,7 +141,7 @@ cdef int v1_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
 
 
 cdef int v1_decode(const uint8_t* p, bint zigzag, int64_t* out) noexcept nogil:
-    # The run must be complete in memory. Returns 1, or a negative code.
+    # Decodes one run, which must be complete in memory. Returns 1, or a negative error code.
     cdef uint64_t value = 0
     cdef int i, n, count
     if p[0] < 128:
@@ -200,7 +201,7 @@ cdef int v2_size(const uint8_t* p, const uint8_t* end, int* count) noexcept nogi
 
 
 cdef int v2_decode(const uint8_t* p, bint zigzag, int count, int64_t* out) noexcept nogil:
-    # The run must be complete in memory. Returns 1, or a negative code.
+    # Decodes one run, which must be complete in memory. Returns 1, or a negative error code.
     cdef int kind = p[0] >> 6
     cdef int i, width
     cdef uint64_t value

@@ -21,7 +21,7 @@ cdef enum:
 
 
 ctypedef struct Kept:
-    # A buffer for kept 64-bit decimals. It has `waiting` of them.
+    # A buffer for 64-bit decimals that are kept. `waiting` is the number of decimals in the buffer.
     int64_t near[BLOCK + LINE + 1]
     int64_t waiting
     uint8_t* out
@@ -40,8 +40,8 @@ cdef int64_t begin(Kept* to, uint8_t[::1] out, const uint8_t[::1] mask, int64_t 
 
 
 cdef int put(const int64_t* block, const uint8_t* mask, int64_t step, Kept* to) noexcept nogil:
-    # Stores the kept values of up to BLOCK values, widened. If they are stored past the caches, only whole lines are
-    # stored.
+    # Stores the kept values of a block of up to BLOCK values, widened to 128 bits. Streaming stores write only whole
+    # cache lines.
     cdef int64_t whole
     to.waiting += keep_block(block, 8, mask, step, to.near + to.waiting)
     if not to.streaming:

@@ -60,7 +60,7 @@ LARGEST_BLOCK_SIZE = 1 << 23
 MOST_ROWS = (1 << 63) - 1
 
 
-# An unknown value must not become 0, as it does in proto2 libraries.
+# In proto2 libraries an unknown value becomes 0. This must not happen here.
 _COMPRESSION_KINDS = {int(kind): kind for kind in CompressionKind}
 _TYPE_KINDS = {int(kind): kind for kind in TypeKind}
 _WRITER_KINDS = {int(kind): kind for kind in WriterKind}

@@ -59,7 +59,8 @@ cdef class NativeCodec:
             written = (<zstd_t> self.call)(context, out, capacity, chunk, length)
             failed = (<is_error_t> self.is_error)(written) != 0
         else:
-            # Passing variables for both sizes permits trailing bytes and a shorter output.
+            # With variables for both sizes, the library accepts trailing bytes and an output that is shorter than its
+            # buffer.
             failed = (<deflate_t> self.call)(context, chunk, length, out, capacity, &consumed, &written) != 0
         context = put_context(self.slots, context)
         if context != NULL:
@@ -106,8 +107,8 @@ cdef class NativeCodec:
 
 
 cdef int64_t lzo_length(const uint8_t** p, const uint8_t* end, int64_t length, int bits) noexcept nogil:
-    # Reads a length of `bits` bits. If these bits are 0, the length is their largest value, plus 255 for every
-    # following zero byte, plus the byte after the zero bytes.
+    # Reads a length of `bits` bits. If these bits are 0, more bytes follow. The length is then the largest value of
+    # `bits` bits, plus 255 for every zero byte, plus the byte after the zero bytes.
     if length:
         return length
     length = (1 << bits) - 1

@@ -65,7 +65,8 @@ cdef class HeldStream:
     cdef int64_t offset
     cdef readonly int64_t length
 
-    # A window looks up these attributes. They are None, because each failed lookup would create an exception.
+    # A window looks up these attributes. They exist and are None, because a failed lookup would create an exception
+    # each time.
     read_into = None
     run = None
 
@@ -210,12 +211,12 @@ cdef class Stripe:
     cdef EncodingTable encodings
     cdef bint checked, shifted
     cdef int64_t chunks, plain_bytes
-    # For the current column: its windows, and which rows are valid.
+    # These describe the current column: its windows, and which of its rows are valid.
     cdef list windows
     cdef int64_t count
     cdef object bits
-    # Memory of the windows of the previous columns. New memory for a block takes longer than decompressing a small
-    # block.
+    # Memory of the windows of previous columns. It is reused, because allocating memory for a block takes longer than
+    # decompressing a small block.
     cdef uint8_t* rooms[MOST_ROOMS]
     cdef int64_t sizes[MOST_ROOMS]
     cdef int free_rooms

@@ -46,7 +46,7 @@ cdef class StoredStream:
         return 0
 
     cdef void lose_piece(self) noexcept nogil:
-        # Drops the piece. Its bytes must not be read any more.
+        # Drops the piece. After this, its bytes must not be read any more.
         pass
 
     cdef int fail_chunk(self, str message) except -1 with gil:
@@ -58,7 +58,7 @@ cdef class StoredStream:
         return self.piece.held and self.piece.start <= offset < self.piece.start + self.piece.length
 
     cdef int fetch_piece(self, int64_t offset) except -1 with gil:
-        # Gets the piece that has the byte at `offset`. It is kept until another piece is needed.
+        # Gets the piece that contains the byte at `offset`. The piece is kept until another piece is needed.
         cdef int64_t n = 0
         if self.holds(offset):
             return 0
@@ -83,7 +83,7 @@ cdef class StoredStream:
         return 0
 
     cdef int gather(self, int64_t offset, uint8_t* out, int64_t n) except -1 nogil:
-        # Copies stored bytes from all pieces that have them. The caller has checked that the bytes are in the stream.
+        # Copies n stored bytes. They may be in several pieces. The caller has checked that the bytes are in the stream.
         cdef int64_t step
         while n:
             if not self.holds(offset):
@@ -114,8 +114,8 @@ cdef class StoredStream:
         return 0
 
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil:
-        # Decompresses the stored chunk of `length` bytes at `start` to `out`. Memory after a block is used as scratch
-        # memory.
+        # Decompresses the stored chunk of `length` bytes at `start` to `out`. The memory after a block is used as
+        # scratch memory.
         cdef const uint8_t* chunk
         cdef int64_t written = NO_CHUNK if self.ahead is None else self.take_ahead(start, length, out, room)
         if written == NO_CHUNK:
@@ -139,9 +139,9 @@ cdef class StoredStream:
         return written
 
     cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil:
-        # Lets other threads decompress a chunk and the next ones, and takes it. Returns NO_CHUNK if this is not
-        # possible. The staged bytes of the piece are not needed any more. If a chunk could not be taken, it is
-        # requested again in its turn.
+        # Gives this chunk and the next chunks to other threads, and then reads this chunk from the ring. Returns
+        # NO_CHUNK if this is not possible. The stored bytes of the piece are then no longer needed. A chunk that does
+        # not fit into the ring is given to the threads later.
         cdef bint needed = not self.ahead.goes_to(start, length)
         cdef int64_t offset = self.ahead.wants()
         while offset >= 0:
@@ -166,7 +166,7 @@ cdef class StoredStream:
         return True
 
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil:
-        # Copies a chunk that is in several pieces to `scratch`.
+        # Copies a chunk to `scratch`. Parts of the chunk are in several pieces.
         if length > self.scratch_capacity:
             free(self.scratch)
             self.scratch_capacity = 0
@@ -192,16 +192,16 @@ cdef class StoredStream:
     # --- directly to the destination ----------------------------------------------------------------------------------
 
     cdef int64_t take_plain(self, uint8_t* out, int64_t n) except -1 with gil:
-        # Reads up to n bytes of a stream without chunks.
+        # Reads up to n bytes of a stream that has no chunks.
         cdef int64_t done
         done = fill_parts(self.read_stored, self.next_chunk, [PyMemoryView_FromMemory(<char*> out, n, PyBUF_WRITE)])
         self.next_chunk += done
         return done
 
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil:
-        # Reads a series of uncompressed chunks, on the assumption that each is as long as the last one was. The chunks
-        # are put one after the other, and their headers into `headers`. Everything after the first chunk of a different
-        # kind is dropped.
+        # Reads several uncompressed chunks at once. The size of each chunk is assumed to be the size of the last chunk.
+        # The data goes to `out` without gaps, and the headers go to `headers`. If a chunk has another size or is
+        # compressed, everything after it is dropped.
         cdef uint8_t headers[3 * STORED_RUN]
         cdef int64_t size = self.stored_length, left = self.length - self.next_chunk, length, done = 0
         cdef int i, count = <int> min(<int64_t> self.stored_run, n // size, left // (size + 3))
@@ -223,7 +223,7 @@ cdef class StoredStream:
         return done
 
     cdef int64_t take_chunk(self, uint8_t* out, int64_t n) except -1 nogil:
-        # Decompresses the next chunk to `out`, which has n bytes. Returns 0 for a chunk that is not compressed.
+        # Decompresses the next chunk to `out`, which has n bytes. Returns 0 if the chunk is not compressed.
         cdef int64_t length, written, start = self.next_chunk + 3
         cdef bint original
         self.read_header(&length, &original)

@@ -89,8 +89,8 @@ class PlannedStream:
         ahead: Ahead | None = None,
     ) -> None:
         self.length = length
-        # A local file's pieces are read into one buffer (`room`). The window refills the buffer by itself within the
-        # planned run.
+        # The pieces of a local file are read into one buffer. Within the planned run, the window itself reads the next
+        # piece into this buffer.
         self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
         self._framed = framed
         self._demand = demand

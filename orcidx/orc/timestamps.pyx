@@ -25,7 +25,7 @@ cdef extern from *:
     #include <string.h>
 
     #define ORCIDX_SECOND 1000000000ll
-    #define ORCIDX_LATEST ((int64_t)1 << 61)  /* seconds: 70 thousand million years, so that nothing below overflows */
+    #define ORCIDX_LATEST ((int64_t)1 << 61)  /* 70 billion years in seconds: no sum below overflows */
 
     static const int64_t orcidx_zeros[8] = {1, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
@@ -121,7 +121,7 @@ cdef extern from *:
                                           uint8_t* out) nogil
     int portable "orcidx_portable"
 
-# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
+# If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
 _BEYOND = "a date is millions of years away, beyond the 32 bits of days of date32"

@@ -270,8 +270,8 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
     raw = [struct.unpack_from(">lBB", data, type_start + 6 * kind) for kind in range(types)]
     offset_of = np.array([offset for offset, _, _ in raw], np.int64)
     footer = data[start + _block_size(counts, 8) :].strip(b"\n").decode("ascii")
-    # Before the first transition the first standard time applies, not the local mean time before it. ORC C++ and Java
-    # do the same.
+    # Before the first transition, the first standard time of the zone applies. The local mean time is not used. ORC C++
+    # and Java do the same.
     ancient = next((kind for kind in kinds.tolist() if not raw[kind][1]), 0)
     offsets = np.concatenate(([offset_of[ancient]], offset_of[kinds]))
     rule = _parse_rule(footer) if footer else None

@@ -127,7 +127,7 @@ class OrcType:
     @cached_property
     def places(self) -> dict[str, Sequence[int]]:
         """The indexes in ``children`` of each name. A name may occur several times."""
-        # zip makes the dict without a Python loop over the children, of which there may be many.
+        # A type may have many children. zip makes the dict without a Python loop over the children.
         found: dict[str, Sequence[int]] = dict(zip(self.names, zip(range(len(self.names)))))
         if len(found) == len(self.names):
             return found

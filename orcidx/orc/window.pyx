@@ -43,7 +43,7 @@ cdef class PlainStream(StoredStream):
             self.extent_length = self.extent_given = 0
 
     cdef int reserve(self, int64_t n) except -1 nogil:
-        # Makes room for n bytes after the first CARRY bytes, whose contents are kept.
+        # Makes room for n bytes after the first CARRY bytes. The first CARRY bytes are kept.
         cdef uint8_t* memory
         if self.framed and n < self.block_size:
             n = self.block_size
@@ -63,8 +63,8 @@ cdef class PlainStream(StoredStream):
         return 0
 
     cdef int load_chunk(self) except -1 nogil:
-        # Makes the chunk at next_chunk the extent. None of it has been given to the decoder. The unread tail must be in
-        # the first CARRY bytes.
+        # Loads the chunk at next_chunk as the current extent. The decoder has not read any of its bytes yet. The unread
+        # tail of the previous extent must be in the first CARRY bytes of the buffer.
         cdef int64_t length, start = self.next_chunk + 3
         cdef bint original
         if not self.framed:
@@ -84,7 +84,7 @@ cdef class PlainStream(StoredStream):
         return 0
 
     cdef int load_piece(self) except -1 nogil:
-        # With codec NONE, the rest of the piece from next_chunk on becomes the extent.
+        # Without a codec, the rest of the piece from next_chunk on becomes the extent.
         cdef int64_t skipped = self.next_chunk - self.piece.start
         self.extent = <const uint8_t*> self.piece.view.buf + skipped
         self.extent_length = self.piece.length - skipped
@@ -223,7 +223,8 @@ cdef class Window(PlainStream):
         return 1
 
     cdef bint give(self, int64_t tail) noexcept nogil:
-        # Gives the decoder more of an extent in the piece without copying, if the unread tail is in the piece, too.
+        # Gives the decoder more bytes of an extent in the piece, without copying them. This is only possible if the
+        # unread tail is in the piece, too.
         if tail > self.extent_given or self.extent_given >= self.extent_direct:
             return False
         self.p = self.extent + self.extent_given - tail
@@ -251,8 +252,8 @@ cdef class Window(PlainStream):
         return step
 
     cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil:
-        # Reads bytes directly to `out`, and returns their number. Returns 0 if they must be read in the usual way.
-        # There must be no unread bytes.
+        # Reads bytes directly to `out`, and returns their number. Returns 0 if the bytes must be read through the
+        # buffer. When this is called, there must be no unread bytes.
         if self.chunk_start >= 0 and self.extent_given < self.extent_length:
             return 0
         cdef int64_t step = 0
@@ -313,7 +314,7 @@ cdef class Window(PlainStream):
         elif chunk != self.chunk_start or not self.framed:
             self.forget()
             self.next_chunk = chunk
-            # At the end of the stream no chunk can be loaded. A read at this position fails (ORC-1304, ORC-1711).
+            # At the end of the stream there is no chunk to load. A read at this position fails (ORC-1304, ORC-1711).
             if within == 0 or chunk == self.length:
                 return 0
             self.load_chunk()

@@ -151,8 +151,8 @@ cdef class Message:
             raise CorruptFile(f"a name in the {self.name} is not UTF-8: {error.reason}") from error
 
 
-# Decoding into columns. Extents are (start, stop) byte offsets into the buffer that was read. Nothing is copied from
-# it.
+# The following functions decode messages into columns. Extents are (start, stop) byte offsets into the buffer that was
+# read. No bytes of this buffer are copied.
 
 
 cdef object corrupt(str name, Py_ssize_t at):
@@ -230,8 +230,8 @@ def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ss
     return bounds, starts, stops
 
 
-# The most numbers in an entry of a row index, on average. A column has at most four streams with at most four numbers
-# each.
+# The largest mean count of positions in the entries of a row index. A column has at most four streams, and each stream
+# has at most four positions.
 cdef Py_ssize_t MOST_POSITIONS = 64
 
 
@@ -324,7 +324,7 @@ cdef struct Columns:
     Py_ssize_t entries
 
 
-# For each typed part, the highest field number of its integers, doubles and byte spans.
+# For each typed part: the highest field number of its integers, of its doubles, and of its byte spans.
 _ROWS = {
     TypedPart.NOTHING: (0, 0, 0),
     TypedPart.INTEGER: (3, 0, 0),

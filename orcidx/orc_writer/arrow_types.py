@@ -102,7 +102,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
         )
     metadata = field.metadata or {}
     is_ntz = pa.types.is_timestamp(field.type) and metadata.get(SPARK_TYPE.encode()) == b"timestamp_ntz"
-    # Spark stores timestamp_ntz as a bigint in ORC. It could not read the column as a timestamp.
+    # Spark stores timestamp_ntz as a bigint in ORC. Spark could not read an ORC timestamp as timestamp_ntz.
     node = _of_type(field.type, path, replace(options, spark=True) if is_ntz else options)
     sized = options.types.get(".".join(path)) or metadata.get(SIZED_TYPE.encode(), b"").decode("utf-8", "replace")
     if sized:

@@ -87,7 +87,7 @@ cdef class ChunkedStream:
         cdef size_t capacity
         cdef void* grown
         if needed > self.raw_capacity:
-            # Large buffers grow only by a small share, because a wide table has thousands of streams.
+            # Large buffers grow only by an eighth, because a wide table has thousands of streams.
             capacity = max(needed, self.raw_capacity + (self.raw_capacity >> (3 if needed > 1 << 15 else 1)),
                            <size_t>FIRST_ROOM)
             grown = realloc(self.raw, capacity)
@@ -295,8 +295,8 @@ cdef class ChunkedStream:
         cdef Py_ssize_t i
         if self.compressor is None:
             # Row groups without values at the end of a stripe would begin at the end of the stream. Java cannot seek to
-            # this position, because it has read no bytes there. So these row groups begin at the last byte, from which
-            # nothing is read.
+            # this position if it has not read bytes of the stream. So these row groups begin at the last byte, although
+            # nothing is read from it.
             return [np.minimum(offsets, max(0, self.total - 1))]
         starts = np.empty(self.chunks, np.int64)
         cdef int64_t[::1] out = starts

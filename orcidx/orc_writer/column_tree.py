@@ -218,7 +218,8 @@ class _TextWriter(ColumnWriter):
             super()._write(array, pieces)
             return
         dictionary = array.dictionary
-        # If an entry is null, every row with that entry is null. Values of a fixed size have no offsets.
+        # A dictionary with a null entry is decoded first, because every row with this entry is null. A dictionary of
+        # fixed-size values is decoded first, because it has no offsets.
         if dictionary.null_count or pa.types.is_fixed_size_binary(dictionary.type):
             super()._write(array.dictionary_decode(), pieces)
             return
@@ -229,7 +230,8 @@ class _TextWriter(ColumnWriter):
         source = Source(array.indices)
         gathered = GatheredTexts()
         for piece in pieces:
-            # In the first row group of a stripe no entry is known yet, and many entries are far apart in memory.
+            # In the first row group of a stripe, no entry is known yet. If the dictionary is large, its entries are far
+            # apart in memory, so they are gathered first.
             if not self.column.is_dictionary:
                 self.column.write_entries(source, entries, piece.start, piece.stop)
             elif len(dictionary) < FEW_ENTRIES or self.column.knows_entries:

@@ -107,8 +107,8 @@ cdef class Column:
         self._open_group()
         self._end_runs()
         self.group_is_open = False
-        # If statistics have neither a value nor a null, Java assumes that nothing in the row group can match
-        # (ORC-1553).
+        # If the statistics of a row group have neither a value nor a null, Java assumes that no row of the group can
+        # match (ORC-1553).
         has_null = bool(self.group_nulls or self.null_parents or not count)
         statistics = self._take_statistics(count)
         self.group_rows = 0

@@ -86,8 +86,8 @@ cdef class Compressor:
             if context == NULL:
                 with gil:
                     raise MemoryError
-        # The output has room for one byte less than the input. If a library needs more, it fails, and the chunk is
-        # stored uncompressed.
+        # The output has room for one byte less than the input. If a library needs more room, it fails. The chunk is
+        # then stored uncompressed.
         if self.is_zstd:
             if self.min_match:
                 (<parameter_t> self.set_parameter)(context, MIN_MATCH, self.min_match if length >= LONG_CHUNK else 0)

@@ -168,8 +168,8 @@ cdef class DecimalColumn(Column):
             value = <int64_t>values[i].low
             out += decimal_varint((<uint64_t>value << 1) ^ <uint64_t>(value >> 63), out)
         self.data.advance(out - start)
-        # Here 2**63 was added to the values, but the sums need 2**127. The difference is a multiple of 2**63, which is
-        # added to the sums.
+        # The sums need each value plus 2**127, but only 2**63 was added above. So the difference of 2**127 - 2**63 for
+        # each value is added here.
         self.sums[0] += low
         self.sums[1] += high
         self.sums[2] += <uint64_t>n * 0xFFFFFFFFU
@@ -263,7 +263,7 @@ cdef int plain_text(decimal_t value, int scale, uint8_t* end) noexcept nogil:
         part = high // 10
         rest = high % 10
         high = part
-        # (rest * 2**64 + low) / 10, in two steps of 32 bits
+        # Divides rest * 2**64 + low by 10, in two steps of 32 bits.
         part = (rest << 32) | (low >> 32)
         rest = part % 10
         part = part // 10

@@ -353,7 +353,7 @@ cdef extern from *:
     uint8_t* runs_constant(int64_t value, int n, int is_signed, uint8_t* p) noexcept nogil
     uint8_t* runs_even(int64_t first, int64_t step, int n, int is_signed, uint8_t* p) noexcept nogil
 
-# ORCIDX_SIMD=none uses only portable code, for tests and comparisons
+# If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 runs_set_avx2(os.environ.get("ORCIDX_SIMD") != "none")
 runs_fill_weights()
 
@@ -374,7 +374,8 @@ cdef class IntRuns:
         self.signed = signed
         self.flags = signed
         if stream.compressor is not None and stream.compressor.name in ("ZSTD", "ZLIB"):
-            # These codecs find repetitions in values of 16 bits, but not of 15 bits. Dates become 10 % smaller.
+            # ZSTD and ZLIB find repetitions in values of 16 bits, but not in values of 15 bits. With 16 bits, dates
+            # become 10 % smaller.
             self.flags |= 4
             if stream.compressor.for_numbers is not None:
                 stream.compressor = stream.compressor.for_numbers

@@ -51,7 +51,8 @@ class WriterMemory:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_BYTES:
             raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes of at least {LEAST_BYTES}")
         self.limit = limit
-        # Keyed by the identities of writers, so each change is atomic for other threads.
+        # The keys are the identities of writers. Each change of the dict is atomic, so other threads never see a
+        # partial change.
         self._held: dict[int, tuple[weakref.ref[Holder], int]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:

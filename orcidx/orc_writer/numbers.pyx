@@ -210,9 +210,9 @@ cdef class FloatColumn(Column):
         if not count:
             return None
         if totals.has_nan:
-            # All current readers understand these statistics, and skip no row that may match (decision 0041).
+            # All current readers understand these statistics. They skip no row that may match (decision 0041).
             return (totals.least if totals.least < INFINITY else -INFINITY), INFINITY, NAN
-        # In Java -0.0 is less than 0.0, so a bound of zero must include both.
+        # In Java -0.0 is less than 0.0. So if a bound is zero, the statistics must include both zeros.
         return (
             -0.0 if totals.least == 0 else totals.least,
             0.0 if totals.greatest == 0 else totals.greatest,

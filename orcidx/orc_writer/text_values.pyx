@@ -237,8 +237,8 @@ cdef class EntryValues(TextValues):
         cdef bint knows
         self._open_group()
         group = <uint32_t>len(self.group_starts)
-        # The first row group may be the last one with a dictionary. From the second row group on, entries are known
-        # again.
+        # After the first row group, the column may stop using a dictionary. So codes of known entries are kept only
+        # from the second row group on.
         knows = group > 1 and values.length <= 4 * source.length
         if knows and (self.known is None or not self.known.are_of(values)):
             self.known = KnownEntries(values)

@@ -167,7 +167,7 @@ class _Layout1(_Layout):
         found = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
         self._entries: Entries = found[0]
         self.first_bitmap = at + int(found[1])
-        # The entries can have any order. A bitmap ends where the next bitmap begins.
+        # The entries can be in any order. A bitmap ends where the next bitmap begins.
         self._by_key = dict(zip(_listed(self._entries.keys), self._entries.offsets))
         if len(self._by_key) != values:
             raise CorruptFile("a value occurs twice")

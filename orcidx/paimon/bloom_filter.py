@@ -35,8 +35,8 @@ KIND = "bloom-filter"
 DEFAULT_ITEMS = 1_000_000
 DEFAULT_FPP = 0.1
 LARGEST_BITS = (1 << 31) - 1
-# fpp is a double, so -ln(fpp) is below 745. That is 1550 bits and 1075 hash functions per item. One item has 8 bits
-# more.
+# fpp is a double, so -ln(fpp) is below 745. So a filter has at most 1550 bits and 1075 hash functions for each item,
+# and up to 8 bits more in all.
 MOST_FUNCTIONS = 1_100
 
 _REFUSED = ("BOOLEAN", "DECIMAL")
@@ -160,7 +160,7 @@ class BloomFilterIndex(BodyIndex):
         if not isinstance(question, Points) or question.negated:
             return Verdict.remain()
         contents = self.contents()
-        # Values of integer types fit 64 bits, so a literal outside of 64 bits cannot match.
+        # Values of integer types fit in 64 bits. So a literal that does not fit cannot match.
         keys = (key for key in question.keys if isinstance(key, bytes) or -(1 << 63) <= key < 1 << 63)
         hashes = (hash_of(key, self.key_type) for key in keys)
         present = any(may_hold(contents.bits, contents.functions, value_hash) for value_hash in hashes)

@@ -166,7 +166,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
     if not len(rows):
         return FLAG.pack(False)
     largest = int(numbers.max())
-    # The minimum in Java's writer starts at 0, so every file has 0.
+    # In Java's writer the minimum begins at 0, so every file of Java has the minimum 0. The same is written here.
     return _written(0, largest, BitMap(rows), write_slices(numbers, rows, largest.bit_length()))
 
 

@@ -82,7 +82,7 @@ class FileIndex:
         self._source = source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The whole container is pickled, because another process may not be able to read its source.
+        # The whole container is pickled. The source is not pickled, because another process may not be able to read it.
         return _from_bytes, (self.to_bytes(), self._types, self.strict, self.rows)
 
     @property
@@ -251,7 +251,7 @@ class FileIndex:
         return Answer(verdict, tuple(parts), tuple(notes))
 
     def _is_fatal(self, kind: str, error: OrcidxError) -> bool:
-        # An unknown kind of index is not damage. A later version of Paimon wrote it.
+        # An unknown kind of index is not damage. A later version of Paimon may have written it.
         return self.strict and not (isinstance(error, Unsupported) and kind not in FORMATS)
 
     def _note(self, column: str, kind: str, error: OrcidxError) -> str:
@@ -420,8 +420,8 @@ def read_file_index(
     known = source.size if isinstance(source, Source) else None
     at_once = known is not None and known <= _READ_AT_ONCE
     if isinstance(source, Source) and known is not None and at_once and source.kind != "path":
-        # The size is known, so the store is not asked for it. The version is not needed, because there is one request.
-        # With several requests, the versions of the responses would have to be equal.
+        # The size is known, so it is not requested from the store. The version is not needed either. Versions are only
+        # compared between the responses of several requests, and here there is only one request.
         reader = source.open(expected=Fingerprint(known))
     else:
         reader = open_reader(source, storage_options=storage_options, filesystem=filesystem)

@@ -90,7 +90,8 @@ class FileIndexOptions:
         spec = _declared(options)
         for name, value in options.items():
             parts = name.removeprefix(_PREFIX).split(".")
-            # A dot in a column name makes more parts. Paimon ignores such options too.
+            # If a column name contains a dot, the option's name has more than three parts. Paimon ignores such options,
+            # too.
             if not name.startswith(_PREFIX) or len(parts) != 3:
                 continue
             kind, column, option = parts
@@ -102,7 +103,8 @@ class FileIndexOptions:
         return cls(MappingProxyType(frozen), threshold, _flag(options.get(_PREFIX + _READ, "true")))
 
 
-# For each kind and column: the options, and whether each was given for the column itself, not for its map.
+# For each kind and column: the options, and whether each option was given for the column itself (True) or for its map
+# (False).
 _Columns = dict[str, dict[str, tuple[Any, bool]]]
 _Spec = dict[str, _Columns]
 

@@ -319,7 +319,8 @@ def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
 
 class _RangeTotals(IndexTotals):
     def __init__(self, index: RangeBitmapIndex) -> None:
-        # "a " has a larger code than "a\0", but is the smaller CHAR: codes are ordered by bytes, including the spaces.
+        # Codes are ordered by bytes, including trailing spaces. CHAR values are compared without them. For example, "a
+        # " has a larger code than "a\0", but is the smaller CHAR value.
         self.has_ends = index.data_type.root in _ORDERED and index.data_type.root != "CHAR"
         self._existence = index.numbers.existence
         self._nan = BitMap()

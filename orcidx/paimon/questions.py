@@ -160,8 +160,8 @@ class _Translator:
             return _any(self._points(), Alternatives((NullTest(),)))
         if op is Op.IS_NAN:
             return Alternatives((Points((self.kind.nan,), True) if self.kind.floating else NullTest(True),))
-        # No comparison with NaN is true, except > and >= with nan="largest". So the negations of the others are true
-        # for NaN, whose key is above all others.
+        # No comparison with NaN is true, except > and >= with nan="largest". So the negations of all other comparisons
+        # are true for NaN. The key of NaN is above all other keys.
         if op in (Op.LT, Op.LE):
             return self._from(leaf.literals[0], open_end=op is Op.LE, nan=True)
         if op in (Op.GT, Op.GE):
@@ -181,8 +181,8 @@ class _Translator:
         keys: set[Any] = set()
         for literal in self.leaf.literals:
             if self.is_char:
-                # CHAR(n) compares without trailing spaces, but the index has the value with the spaces that were
-                # written.
+                # A comparison of CHAR(n) ignores trailing spaces, but the index contains each value with the trailing
+                # spaces that were written. So the literal is looked up with each possible number of spaces.
                 spaces = (self.leaf.char_length or 0) - len(literal.decode(errors="replace"))
                 if spaces > _MOST_SPACES and not negated:
                     return None
@@ -234,9 +234,9 @@ class _Translator:
 
 
 def _char_from(literal: bytes, open_end: bool) -> Alternatives | None:
-    # A value is its trimmed form with spaces. Trimmed and untrimmed values are on the same side of the literal, unless
-    # the literal has a byte below the space. Only the literal with added spaces is above the literal and yet equal to
-    # it.
+    # A stored CHAR value is its trimmed form, followed by spaces. The stored value and the trimmed form are on the same
+    # side of the literal, unless the literal has a byte below the space. There is one exception: the literal with added
+    # spaces sorts after the literal, but is equal to it.
     if literal and min(literal) < 0x20:
         return None
     return Alternatives((Span(literal, None, low_open=open_end),), not open_end)

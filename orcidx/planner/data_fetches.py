@@ -89,8 +89,8 @@ class DataFetches:
 
     def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> Steps:
         """Fetches the planned ranges, in at most ``most`` requests or in all remaining ones."""
-        # A local file is read piece by piece into memory that stays in the cache. For remote files, fewer round trips
-        # save more time.
+        # A local file is read piece by piece, because a small piece stays in the processor's cache. A remote file is
+        # read in few requests, because fewer round trips save more time.
         if self.stripe.is_local:
             return
         needed = self.stripe.planned_bytes(streams)
@@ -103,8 +103,9 @@ class DataFetches:
         if self.requests is not None:
             most = min(most or self.requests, self.requests) or 1
             self.requests = max(0, self.requests - most)
-        # If only the first piece of each stream is fetched now, the bytes between the pieces are needed later. A limit
-        # on the number of requests would fetch these bytes now, drop them, and fetch them again. So there is no limit.
+        # If the budget is too small, only the first piece of each stream is fetched now. A limit on the number of
+        # requests would also fetch the bytes between these pieces. These bytes would be dropped now and fetched again
+        # later. So there is no limit in this case.
         limit = None if self.requests is None or needed > budget else most
         buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)
         assert buffers is not None

@@ -73,7 +73,7 @@ class ScanRequest:
 
     def as_table(self, rows: int) -> ScanRequest:
         """The same request for one table. The batch size becomes ``rows`` if it is smaller."""
-        # dataclasses.replace takes as long as decoding a column of a small file.
+        # dataclasses.replace is not used here. It takes as long as decoding a column of a small file.
         request = object.__new__(ScanRequest)
         request.__dict__.update(self.__dict__, options=self._options_with(rows), for_table=True)
         return request

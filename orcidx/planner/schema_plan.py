@@ -63,8 +63,8 @@ def schema_plan(
     # arrays cannot be converted to bool
     chosen = any(one is not None for one in (job.selection, job.deleted, job.row_range))
     leaves_rows = options.strings == "view" and chosen
-    # Predicates and schemas are compared by identity, and the plan keeps them alive. If they were compared by value, 1,
-    # 1.0 and True would be equal, although they have different meanings.
+    # The key contains the identities of predicates and schemas, and the plan keeps these objects alive. A comparison by
+    # value would treat 1, 1.0 and True as equal, although they have different meanings.
     key: Hashable = (
         schema_key,
         id(request.schema),
@@ -315,7 +315,7 @@ class SchemaPlan:
             output=tuple(output),
             output_options=tuple(decoding),
             predicate=tuple(predicate),
-            # Literals are compared in the file's own precision and in the proleptic calendar.
+            # Literals are compared with values in the file's own precision and in the proleptic calendar.
             predicate_options=(exact_options,) * len(predicate),
             predicate_names=tuple(name for name, _ in self.predicate),
             exact_times=exact,

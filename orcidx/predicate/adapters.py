@@ -138,7 +138,7 @@ def from_spark(filters: Iterable[Any]) -> Predicate:
 def _spark(one: Any) -> Predicate:
     kind = type(one).__name__
     if kind == "Not":
-        # NOT of an unknown condition is unknown, not False.
+        # The negation of an unknown condition is unknown as well. It is not False.
         child = _spark(one.child)
         return child if isinstance(child, Constant) else ~child
     if kind in _SPARK_OPS:

@@ -43,7 +43,8 @@ def from_expression(expression: pc.Expression) -> External:
     try:
         root = _read(expression)
     except (pa.ArrowException, InvalidQuery, LookupError, ValueError):
-        # The expression cannot be serialised (it names a field by number), or its form is from an unknown version.
+        # Either the expression cannot be serialised because it names a field by number, or its serialised form is from
+        # an unknown version.
         return External(expression, Constant(True), Constant(True))
     may, exact = _translate(root, negated=False)
     may_not, not_exact = _translate(root, negated=True)
@@ -213,9 +214,11 @@ def _join(node: _Call, negated: bool, *, both: bool, kleene: bool) -> _Translati
     parts = [_translate(argument, negated=negated) for argument in node.arguments]
     exact = all(part[1] for part in parts)
     if both is not negated:
-        # The result is TRUE when both sides are TRUE. The plain and_ and or_ need no further condition.
+        # The result is TRUE only if both sides are TRUE. This is the same for the plain functions (and_, or_) and the
+        # Kleene functions.
         return all_of(*(part[0] for part in parts)), exact
-    # The plain forms are null if one side is null, so one TRUE side does not suffice.
+    # The plain functions return null if one side is null. So one TRUE side is not enough, and the translation is exact
+    # only for the Kleene functions.
     return any_of(*(part[0] for part in parts)), exact and kleene
 
 
@@ -266,7 +269,7 @@ def _text(node: _Call, negated: bool) -> _Translation:
         return _UNKNOWN
     path, pattern = node.arguments[0].path, options["pattern"]
     if node.function == "match_like":
-        # Only patterns that mean the same in every dialect of LIKE are translated.
+        # A pattern is translated only if it means the same in every dialect of LIKE.
         return _UNKNOWN if "\\" in pattern else (Leaf(path, Op.LIKE, (pattern, "\\"), negated), True)
     return Leaf(path, _TEXT[node.function], (pattern,), negated), True
 

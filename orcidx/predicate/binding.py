@@ -196,7 +196,8 @@ class _Binder:
         try:
             relaxed = self.relaxed.relax(leaf, kind, path in self.char_lengths)
             return relaxed if isinstance(relaxed, Constant) else replace(column, leaf=relaxed).bind()
-        # pyarrow compares the two by its own rules, or raises an error when it evaluates the comparison
+        # pyarrow compares such types by its own rules, or raises an error when it evaluates the comparison. So the
+        # result here excludes no row.
         except InvalidQuery:
             self.relaxed.changed = True
             return Constant(True)
@@ -210,7 +211,7 @@ class _Binder:
             for name in dict.fromkeys(path[0] for path in node.columns):
                 if self.schema.get_field_index(name) < 0:
                     nested.append((name, *resolve_column((name,), self.schema)))
-        # pyarrow compares NaN by IEEE 754, independently of the option.
+        # pyarrow compares NaN by IEEE 754 rules, whatever the option ``nan`` is.
         largest = None
         if self.nan == "largest" and node.comparisons is not None:
             fields = [pa.field(name, kind) for name, _, kind in nested]
@@ -363,8 +364,8 @@ class _Column:
     def _between(self) -> Bound:
         low, high = self.leaf.literals
         if low is None or high is None:
-            # SQL defines BETWEEN as x >= low AND x <= high. The half with NULL is NULL, so the whole is never TRUE, but
-            # its negation may be TRUE.
+            # SQL defines BETWEEN as x >= low AND x <= high. A comparison with NULL is NULL, so this BETWEEN is never
+            # TRUE. But its negation may be TRUE.
             parts = [Leaf(self.leaf.path, op, (value,)) for op, value in ((Op.GE, low), (Op.LE, high))]
             halves = [replace(self, leaf=~part if self.leaf.negated else part).bind() for part in parts]
             return self.join(Op.BETWEEN, *halves)

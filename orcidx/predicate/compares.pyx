@@ -190,7 +190,7 @@ cdef extern from *:
     static inline int64_t orcidx_find(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) {
         const uint8_t* found;
         if (length > size) return -1;
-    #if !defined(_WIN32)                                    /* which has no memmem */
+    #if !defined(_WIN32)                                    /* Windows has no memmem */
         if (!orcidx_portable) {
             found = (const uint8_t*)memmem(p, (size_t)size, needle, (size_t)length);
             return found ? found - p : -1;
@@ -233,7 +233,7 @@ cdef extern from *:
     int has_avx2 "orcidx_compares_by_avx2"() nogil
     int64_t find "orcidx_find"(const uint8_t* p, int64_t size, const uint8_t* needle, int64_t length) nogil
 
-# With ORCIDX_SIMD=none only portable code is used, for tests and comparisons.
+# If ORCIDX_SIMD=none is set (in tests and comparisons), only portable code is used.
 cdef bint use_avx2 = has_avx2() and os.environ.get("ORCIDX_SIMD") != "none"
 portable = os.environ.get("ORCIDX_SIMD") == "none"
 
@@ -396,7 +396,7 @@ def between(const offset_t[::1] offsets not None, const uint8_t[::1] data not No
     cdef Py_ssize_t rows = out.shape[0]
     cdef bytes low_bytes = b"" if low is None else low, high_bytes = b"" if high is None else high
     cdef text_ends ends
-    # an offset must not be added to NULL
+    # `bytes_` must not be NULL, because an offset must not be added to NULL.
     cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else <const uint8_t*> low_bytes
     _check(offsets, data, out)
     ends.low, ends.low_size = low_bytes, -1 if low is None else len(low_bytes)

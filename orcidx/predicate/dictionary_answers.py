@@ -38,8 +38,8 @@ class DictionaryAnswers:
 
     def of(self, leaf: BoundLeaf, dictionary: pa.Array, ask: Callable[[], BoolArray]) -> DictionaryAnswer:
         """The result of the leaf for each entry. ``ask`` computes the result if it is not cached."""
-        # pyarrow makes a new dictionary object at each access, so the leaf and the addresses of the buffers are the
-        # key. The cache keeps the buffers alive, so an address is not reused.
+        # pyarrow makes a new dictionary object at each access. So the key contains the leaf and the addresses of the
+        # dictionary's buffers. The cache keeps these buffers alive, so no other buffer can get the same address.
         places = tuple(0 if buffer is None else buffer.address for buffer in dictionary.buffers())
         key = id(leaf), dictionary.type, dictionary.offset, len(dictionary), places
         kept = self._kept.get(key)
@@ -81,7 +81,7 @@ class DictionaryAnswer:
 
 
 def _within(codes: Codes, start: int, stop: int, entries: int) -> BoolArray:
-    # The number of entries itself may be too large for the type of the codes.
+    # If ``stop`` is the number of entries, it may be too large for the type of the codes. So it is not compared.
     kind = codes.dtype.type
     if stop == start + 1:
         return compared(np.equal, codes, kind(start))

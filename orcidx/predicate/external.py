@@ -145,7 +145,7 @@ def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -
     """The values of the expression, which pyarrow computes over columns of ``rows`` rows."""
     from pyarrow import acero
 
-    # A table without columns would have no rows, so a spare column is added.
+    # A table without columns would have no rows. So a column of nulls is added.
     spare = max(arrays, key=len, default="") + "_"
     table = pa.table({**arrays, spare: pa.nulls(rows)})
     try:
@@ -175,7 +175,7 @@ def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        # Only the used fields of a struct are read.
+        # Only the used fields of a struct are read, so other fields are left out of its type.
         fields = [kind.field(i) for i in range(kind.num_fields) if array.type.get_field_index(kind.field(i).name) >= 0]
         children = [_as_declared(array.field(field.name), field.type) for field in fields]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())

@@ -160,7 +160,7 @@ class _Pruning(TreeTranslator):
         path = path_of(inputs[0])
         present = tuple(value for value in self.members(inputs) if value is not None)
         leaf = self._leaf(path, Op.IN, present, negated)
-        # Versions of Polars differ in whether null matches a list, so rows with null are kept.
+        # In some versions of Polars, null can match a list. So rows with null are kept.
         return any_of(leaf, Leaf(path, Op.IS_NULL))
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:

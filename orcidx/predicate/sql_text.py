@@ -162,7 +162,7 @@ class _Translator:
 
     def condition(self, node: exp.Expr) -> Predicate:
         result: Predicate = self._condition(node)
-        # In some versions sqlglot wraps "NOT LIKE" in Not; in others it sets a flag in the node itself.
+        # Some versions of sqlglot wrap "NOT LIKE" in a Not node. Other versions set a flag in the node itself.
         return ~result if node.args.get("negate") else result
 
     def _condition(self, node: exp.Expr) -> Predicate:

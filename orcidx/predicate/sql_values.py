@@ -81,7 +81,7 @@ def value_of(
         return Computed(pc.field(*column(node)))
     if not is_computed(node):
         found = literal(node)
-        # the arithmetic uses doubles, as most columns do
+        # Arithmetic is done with doubles, because most columns in such expressions are doubles.
         return float(found) if isinstance(found, Decimal) else found
     if isinstance(node, exp.Neg):
         return -value(node.this)

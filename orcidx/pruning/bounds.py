@@ -214,7 +214,8 @@ class _Values:
             empty = np.full(self.units, not literals[0])
             return np.ones_like(empty), empty
         can, every = self._compared(op, literals[0])
-        # If NaN is the largest value, it is above every number. Otherwise every comparison with it is false.
+        # If NaN is the largest value, NaN > literal and NaN >= literal are true. In all other cases a comparison with
+        # NaN is false.
         if op in (Op.GT, Op.GE) and self.leaf.nan == "largest":
             return can | self.nan, every
         return can, every & ~self.nan

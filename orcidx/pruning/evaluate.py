@@ -103,7 +103,8 @@ class Verdict:
         if self.kind == "skip" or other.kind == "skip":
             return Verdict.skip()
         if self.rows is None or other.rows is None:
-            # One side has no result, so the rows of the other side are kept, but they are no longer exact.
+            # If one side has no result, the rows of the other side are kept. They may include rows that do not match,
+            # so they are not exact.
             rows = other.rows if self.rows is None else self.rows
             return Verdict.remain() if rows is None else Verdict.of(rows)
         return Verdict.of(self.rows & other.rows, self.exact and other.exact)

@@ -201,8 +201,8 @@ class _Blame:
             after = narrowed.count_in(self._bounds)
             groups = np.flatnonzero(after < counts)
             if len(groups):
-                # A result that leaves no row of a group is the group's only reason, even if earlier results ruled out
-                # some of its rows.
+                # If a result leaves no row of a group, this result is the group's only reason. Reasons of earlier
+                # results, which ruled out some rows of the group, are removed.
                 emptied = (after == 0) & (counts > 0)
                 answers = [answer.only(~emptied) for answer in answers]
                 answers.append(_Answer(groups, _first_rows(left - narrowed, self._bounds, groups), text, finding))

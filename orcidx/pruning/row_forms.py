@@ -17,7 +17,7 @@ __all__ = ["NO_RUNS", "BoolArray", "Int64Array", "RowForms", "joined_runs", "run
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-# A bitmap is converted to runs window by window, so that a nearly full bitmap never becomes a list of all its rows.
+# A bitmap is converted to runs window by window. So a nearly full bitmap is never expanded to an array of all its rows.
 _WINDOW_ROWS = 1 << 20
 """The number of rows of such a window. An array of them takes 8 MiB."""
 SHORT_RUN = 4
@@ -49,7 +49,8 @@ class RowForms:
     _count: int | None
 
     def __init__(self, length: int, runs: Int64Array | None, bitmap: Any = None) -> None:
-        # Accepts canonical runs or a bitmap within the span. Callers outside this module use the constructors below.
+        # ``runs`` must be ascending and must not touch each other. Runs and bitmaps must be within the span. Callers
+        # outside this module use the constructors below.
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "_runs", None if runs is None else _frozen(runs))
         object.__setattr__(self, "_bitmap", bitmap)
@@ -179,7 +180,8 @@ class RowForms:
             return self._bitmap
         runs = self.runs()
         kind = self._kind
-        # Short runs are added as one array, and long runs as ranges, which roaring stores as runs of containers.
+        # All short runs are added together as one array of positions. Each long run is added as a range, because
+        # roaring stores ranges in run containers.
         lengths = runs[:, 1] - runs[:, 0]
         short = lengths < SHORT_RUN
         dtype = np.uint32 if kind is BitMap else np.uint64

@@ -136,7 +136,7 @@ def _through_duckdb(
     with needed("duckdb"):
         import duckdb
     kinds = [crossing_type(field.type, field.name) for field in schema]
-    # two names of columns may differ in case only, and DuckDB ignores case
+    # The names of two columns may differ only in case, and DuckDB ignores case. So numbers are used as names.
     names = [str(number) for number in range(len(schema))]
     fields = [
         *map(pa.field, names, kinds),
@@ -156,7 +156,7 @@ def _through_duckdb(
     given = pa.RecordBatchReader.from_batches(pa.schema(fields), crossing())
     by = ", ".join([f'"{_KEY}"'] if curve else [_order_term(key, schema) for key in order.keys])
     chosen = ", ".join(f'"{name}"' for name in names)
-    # DuckDB would choose a directory below the working directory, which may not be writable.
+    # By default DuckDB uses a directory below the working directory, which may not be writable.
     with tempfile.TemporaryDirectory(prefix="orcidx-") as spill:
         limit = f"{max(order.memory, 64 << 20)}B"
         connection = duckdb.connect(config={"memory_limit": limit, "temp_directory": spill})

@@ -98,7 +98,8 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
     metadata, notes = _user_metadata(inputs, request)
     existing = frozenset().union(*(bloom_columns_of(one.reader, one.stripes[:1]) for one in inputs))
     nodes = {node.id: node for node in inputs[0].reader.root.walk()}
-    # Other writers also make filters for booleans and nested columns. No reader uses these, so they are dropped.
+    # Other writers also make bloom filters for boolean and nested columns. No reader uses these filters, so they are
+    # dropped.
     existing = frozenset(id for id in existing if id not in nodes or nodes[id].kind in FILTERED)
     blooms = existing | {node.id for node in asked}
     plan = RewritePlan(

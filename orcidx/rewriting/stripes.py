@@ -111,7 +111,7 @@ class StoredStripe:
                 streams.append(StreamData(column, kind, framing.frame(moved)))
             elif kind in BLOOM_KINDS:
                 streams.append(StreamData(column, kind, framing.frame(self.unframed((column, kind)))))
-        # The bytes are copied, because a view would become invalid with its stream.
+        # The bytes are copied, because a view becomes invalid when its stream is deleted.
         streams += [StreamData(column, kind, bytes(out.stream.finish())) for (column, kind), out in outs.items()]
         return replace(self.data(), streams=streams, statistics=self._resized(streams))
 

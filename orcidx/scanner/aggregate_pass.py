@@ -156,7 +156,7 @@ def aggregate_files(
     for unit in known.units:
         _add_unit(unit, jobs[unit.example].constants, plan, totals)
         origins.rows["catalog"] += unit.rows
-    # For other sources this is checked when the jobs are made.
+    # Other sources are checked when their jobs are made.
     _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)
     if opened is not None and len(known.jobs) == 1 and known.jobs[0] is opened.scan.job:
         with opened:

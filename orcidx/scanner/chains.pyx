@@ -224,8 +224,8 @@ cdef class Chains:
         self.rounds = []
 
     cdef Py_ssize_t pick(self, Round one) except -2:
-        # Returns the position of a task of the round that may start, and marks the task as started. Returns -1 if there
-        # is none.
+        # Finds a task of the round that may start, and marks the task as started. Returns its position, or -1 if there
+        # is no such task.
         cdef Py_ssize_t at, place, chain
         for at in range(len(one.begin)):
             place = one.begin[at]

@@ -219,7 +219,8 @@ def _read(
             return [[next(arrays) for _ in one.cursors] for one in groups]
         if found is not None:
             return found
-    # Reads in order, also after a failure in a thread. So the error that comes first in this order is raised.
+    # The columns are read in order, even after a failure in a thread. So the error of the first failing column is
+    # raised.
     claims = Claims()
     return [one.read_in_order(rows, batch_bytes, claims) for one in groups]
 

@@ -241,7 +241,7 @@ class FileScan:
         """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
         use. None means all of it. ``count``: receives numbers of rows instead of batches, for a request without
         columns."""
-        # Without a pruner the decision was made without a fetcher, and nothing was fetched for it.
+        # If there is no pruner, the decision was made without a fetcher. So nothing was fetched for the decision.
         pruner: FilePruner | None = self.__dict__.get("pruner")
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
         if decision.rows.may.is_empty:

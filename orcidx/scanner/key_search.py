@@ -368,7 +368,7 @@ class _Search:
     def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
         """Searches the evidence of a stripe for the wanted keys."""
         reader, node = self._scan.reader, self._statistics.node
-        # The leaf is bound again, because the writer's zone is known now.
+        # The writer's time zone is known only now, so the leaf is bound again.
         if self._options.row_index and node.kind is TypeKind.TIMESTAMP:
             column = self._statistics.of_stripe(stripe)
             if column is not None:

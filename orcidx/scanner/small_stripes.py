@@ -155,7 +155,7 @@ def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found |
             open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)
             for place in wanted.recipe.others
         ]
-    # The normal reader of the stripe raises the error, or reads fewer rows at once.
+    # The stripe is then read by the normal reader. That reader raises the error again, or reads fewer rows at once.
     except (OrcidxError, BatchTooLarge):
         return None
     windows = stripe.windows

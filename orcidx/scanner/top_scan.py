@@ -202,7 +202,8 @@ class TopPass:
     ) -> None:
         self._jobs = tuple(jobs)
         self._order = tuple(order)
-        # Arrow can neither sort nor take views, so views are made only from the few remaining rows.
+        # Arrow can neither sort nor take string views. So strings are read as plain strings, and only the few remaining
+        # rows are converted to views.
         self._options = (
             request.options.override(strings="string") if request.options.strings == "view" else request.options
         )
@@ -319,7 +320,7 @@ class TopPass:
         ``rows``: the only rows of the file to examine. ``first_row``: the first of these rows."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
-            # The file's wanted rows already contain the caller's choice of rows.
+            # ``wanted_rows`` already contains the caller's selection, deleted rows and range of rows.
             job = replace(job, selection=rows & file.scan.wanted_rows, deleted=None, row_range=None)
         bound = self._found.bound(stripe.file, first_row)
         request = self._request

@@ -230,7 +230,8 @@ def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen:
     pruned = replace(query, where=chosen.where, columns=chosen.needed)
     try:
         rows = _planned(spark, pruned, facts, chosen.choice.reason)
-    # e.g. for months, and for directories whose values are decimals in Spark and text in orcidx
+    # This happens for months, for example. It also happens for directories whose values are decimals in Spark and text
+    # in orcidx.
     except (Unsupported, InvalidQuery):
         if chosen.instead is None:
             raise
@@ -444,7 +445,8 @@ def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             number_of = {job.source: number for job, number in zip(rows.jobs, numbers)}
             try:
                 parts = split_orc(rows, target)
-            # returned as a row, because Spark would report an exception with the tracebacks of two languages
+            # The error is returned as a row. If the error were raised, Spark would show it with the tracebacks of two
+            # languages.
             except OrcidxError as error:
                 order, pickled = pa.array([_FAILED_PART], pa.int64()), pa.array([pickle.dumps(error)], pa.binary())
             else:

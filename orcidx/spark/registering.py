@@ -75,8 +75,8 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
         "infer_partitions": facts.infers_partitions,
     }
     known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
-    # A class that is made here is pickled by value, with attributes that the planning process cannot look up. Its base
-    # class is pickled by name.
+    # A class that is created here is pickled by value. So its attributes are pickled, too, because the planning process
+    # cannot look them up. The base class is pickled by name.
     spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
     if pushdown:
         spark.conf.set(PUSHDOWN, "true")

@@ -335,7 +335,7 @@ def _answer_of(scan: _Scan, files: SparkFiles, found: SurvivingFiles) -> KeptAns
         files_left=int(kept.sum()),
         bytes=int(files.sizes.sum()),
         bytes_left=int(files.sizes[kept].sum()),
-        # The counts are only about these files. Partitions that Spark itself skips are not included.
+        # The counts refer only to these files. Files in partitions that Spark itself skips are not counted.
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
         notes=found.notes,
     )

@@ -58,7 +58,8 @@ class ArrowBackend(ThreadBackend):
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        # The open file, under key 0. A dictionary is used because changing it is atomic between threads.
+        # The open file is stored under the key 0 of a dictionary, because changing a dictionary is atomic between
+        # threads.
         self._files: dict[int, Any] = {}
         self._opened: Fingerprint | None = None
         self.storage = f"pyarrow {filesystem.type_name}"

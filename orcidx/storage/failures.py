@@ -51,8 +51,8 @@ _TRANSIENT_ERRNO = frozenset(
     for name in ("EAGAIN", "EBUSY", "EHOSTUNREACH", "ENETRESET", "ENETUNREACH", "EREMOTEIO", "ETIMEDOUT")
     if hasattr(errno, name)
 )
-# Base classes of broken connections and bodies in aiohttp (whose payload and connection errors need not be OSError),
-# botocore and the http module.
+# Names of base classes of errors for broken connections and incomplete bodies. They are from aiohttp, botocore and the
+# http module. Payload and connection errors of aiohttp need not be OSError.
 _TRANSIENT_KINDS = frozenset(
     {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
 )
@@ -82,7 +82,8 @@ class Retries:
 
 
 OURS = Retries()
-# For libraries that retry by themselves. When such a library raises an error, it has already tried several times.
+# This is for libraries that retry by themselves. When such a library raises an error, it has already tried several
+# times.
 AFTER_THEIRS = Retries(attempts=2)
 
 

@@ -103,8 +103,8 @@ def mtime_of(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value * _NANOS_PER_SECOND
     if isinstance(value, float) and math.isfinite(value):
-        # A float of a current time is exact to microseconds. fsspec gives the same time both as a float and as a
-        # datetime.
+        # A float of the current time is exact only to microseconds, so it is rounded to microseconds. fsspec gives the
+        # same time both as a float and as a datetime.
         return round(value * 1_000_000) * 1000
     return None
 

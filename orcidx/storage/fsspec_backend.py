@@ -125,7 +125,7 @@ class BlockingBackend(ThreadBackend):
         self._file: Any = None
         self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
         # The cat_file of the base class opens a file with a read-ahead cache for every call. So orcidx keeps one open
-        # file without a cache instead.
+        # file without a cache, and does not call cat_file of the base class.
         self._has_cat_file = type(filesystem).cat_file is not AbstractFileSystem.cat_file
 
     def close(self) -> None:
@@ -258,7 +258,8 @@ class FsspecStore:
         return create(path, data)
 
     def _pipe_new(self, path: str, data: bytes) -> bool:
-        # A cached listing may show a name as free although another writer has taken it.
+        # A cached listing may not contain an object that another writer has created since. So the cache is cleared
+        # first.
         self._filesystem.invalidate_cache(path)
         try:
             self._filesystem.pipe_file(path, data, mode="create")
@@ -300,8 +301,8 @@ class FsspecStore:
         return bool(self._filesystem.exists(path))
 
     def read(self, path: str) -> bytes:
-        # s3fs since 2026.6 takes an object's size from a cached listing. Another writer may have changed the object
-        # since.
+        # s3fs since 2026.6 takes the size of an object from a cached listing. Another writer may have changed the
+        # object since the listing.
         self._filesystem.invalidate_cache(path)
         return bytes(self._filesystem.cat_file(path))
 
@@ -388,7 +389,7 @@ class FsspecSink:
         self.name = name
         self._filesystem, self._path = filesystem, path
         whole = not _protocols_of(filesystem).isdisjoint(_OBJECT_STORES)
-        # fsspec's memory file system shows a file as soon as it is opened, with any options.
+        # A file in fsspec's memory file system is visible as soon as it is opened. No option changes this.
         self._renames = not whole or isinstance(filesystem, MemoryFileSystem)
         self._place = temporary_name(self._path) if self._renames else self._path
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}

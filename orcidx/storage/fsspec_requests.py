@@ -18,7 +18,8 @@ from orcidx.storage.remote import StoreAnswer
 
 __all__ = ["HttpBackend", "S3Backend"]
 
-# A server without range requests sends the whole object. An object of up to this size is accepted and kept in memory.
+# A server that does not support range requests sends the whole object. An object of up to this size is accepted and
+# kept in memory.
 _LARGEST_WHOLE = 64 << 20
 
 

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["STORE", "LocalReader", "LocalSink", "LocalStore", "local_path_of", "local_source"]
 
 _LOCAL_URL = re.compile(r"(file|local):(//)?", re.IGNORECASE)
-# Linux reads at most 0x7ffff000 bytes in one call. With this limit each read is one call on every system.
+# Linux reads at most 0x7ffff000 bytes in one call. With this limit, each read is one call on every system.
 _LARGEST_READ = 1 << 30
 """The most bytes of one read. It is below the limit of one call on Linux."""
 _NANOS_PER_SECOND = 1_000_000_000
 SMALL_FILE = 256 << 10
 """A file of at most this many bytes is read completely together with its tail. All later reads then use memory."""
 _HAS_PREADV = hasattr(os, "preadv")
-# O_NONBLOCK: opening a named pipe must not wait for a writer. The flag has no effect on a regular file.
+# O_NONBLOCK is set because opening a named pipe must not wait for a writer. The flag has no effect on a regular file.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -90,7 +90,8 @@ class LocalReader(ReaderAtHand):
         """Device, inode, size and times. ``None`` if the file was changed a moment ago, because another change might
         leave all of these equal."""
         status = self._status
-        # Times advance in steps of some milliseconds, and on some file systems in steps of one or two seconds.
+        # The times of a file advance in steps of some milliseconds, and on some file systems in steps of one or two
+        # seconds.
         step = 2 * _NANOS_PER_SECOND if status.st_mtime_ns % _NANOS_PER_SECOND == 0 else _NANOS_PER_SECOND // 10
         if self._opened - max(status.st_mtime_ns, status.st_ctime_ns) < step:
             return None
@@ -109,7 +110,7 @@ class LocalReader(ReaderAtHand):
             self._verify()  # the map of a file that became shorter must not be accessed
             return memoryview(self._map)[offset : offset + length]
         fd = self._open_fd()
-        # pyarrow's pool reuses memory. In new memory the page faults take longer than the copy itself.
+        # pyarrow's pool reuses memory. With new memory, the page faults would take longer than the copy itself.
         data = memoryview(pa.allocate_buffer(length)).cast("B")
         self._fill(fd, [data], offset, length)
         return data.toreadonly()
@@ -118,7 +119,7 @@ class LocalReader(ReaderAtHand):
         """All bytes of a small file, which are read at the first call. None for a larger file or a mapped file."""
         if self._whole is None and self._size <= SMALL_FILE and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
-            # this call checks whether the file has changed
+            # ``read`` also checks whether the file has changed.
             if self._local_file is not None and self._local_file.read(0, data):
                 self._whole = data.toreadonly()
                 return self._whole
@@ -286,7 +287,7 @@ class LocalStore:
             found = settled_listing(list_once, self.read, source.name, exists=self.exists)
             kept = [one for one in found if is_visible(one.path.replace(os.sep, "/"), base, path)]
             return _sorted(kept, base)
-        # The FileNotFoundError is raised here, not in the middle of the scan.
+        # If the path does not exist, FileNotFoundError is raised here, before the scan starts.
         return _sorted(settled_listing(lambda: _walk(path), self.read, source.name), path)
 
     def put(self, path: str, data: bytes) -> None:

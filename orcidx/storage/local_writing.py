@@ -98,7 +98,7 @@ def give_name(temporary: str, place: Place, name: str) -> None:
     """Gives a finished file the mode and owner of its target, renames it over the target, and syncs the file and the
     directory to disk."""
     try:
-        # the target's mode may have changed since it was first read
+        # The target's mode may have changed since it was first read.
         replaced: os.stat_result | None = os.stat(place.path)
     except FileNotFoundError:
         replaced = place.replaced
@@ -238,7 +238,8 @@ class LocalSink:
         self._place = Place.of(path, name)
         self._temporary = temporary_name(self._place.path)
         opened: list[Any] = []
-        # Registered before the file exists, because an interrupt may come directly after the file is created.
+        # The finalizer is registered before the file exists, because an interrupt may come directly after the file is
+        # created.
         self._drop = weakref.finalize(self, _discard, opened, self._temporary, os.getpid())
 
         def descriptor(path: str, _: int) -> int:

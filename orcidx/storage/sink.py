@@ -121,7 +121,8 @@ class _FileObjectSink:
         while len(view):
             with translating(self.name):
                 written = self._file.write(view)
-            # Buffered files return how many bytes they took. Some other files return None.
+            # write() of a buffered file returns the number of bytes that were written. write() of some other files
+            # returns None.
             if written is None or written >= len(view):
                 return
             if written <= 0:

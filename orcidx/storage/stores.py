@@ -343,7 +343,8 @@ has."""
 _OF_KIND = {kind: line.module for line in STORES for kind in line.kinds}
 _OF_SCHEME = {scheme: line.module for line in STORES for scheme in line.schemes}
 
-# A scheme has at least two letters, because one letter is a Windows drive. "::" chains fsspec file systems.
+# A scheme has at least two letters, because a single letter is a Windows drive. "::" joins several fsspec file systems
+# into one URL.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)(?:://|::)|(file|local):", re.IGNORECASE)
 
 

@@ -141,7 +141,7 @@ def _replaced(
             final = base + swap.final
             if final in found or (exists is not None and exists(final)):
                 there = {path: (found[path].version, version) for path, version in old.items() if path in found}
-                # a new file of the same name has another version
+                # A new file with the same name has another version, so it is not hidden.
                 those = {path for path, (now, then) in there.items() if now is None or then.matches(now)}
                 hidden |= those
                 kept |= those if kept_until > time.time() else set()

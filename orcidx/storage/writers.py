@@ -85,7 +85,7 @@ def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete
     finally:
         try:
             delete(name)
-        # A writer that may not delete objects may still commit. ``clean`` removes such names.
+        # A writer that has no permission to delete objects may still commit. ``clean`` removes the test object later.
         except Exception as error:
             if classify(error) not in ("denied", "missing"):
                 raise

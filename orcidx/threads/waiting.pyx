@@ -32,14 +32,15 @@ cdef extern from "Python.h":
     int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr_flag) nogil
 
 
-# us between two checks for signals. A signal that another thread receives does not end the wait of the main thread.
+# The number of microseconds between two checks for signals. A signal that another thread receives does not end the wait
+# of the main thread.
 cdef long long SLICE = 100_000
 cdef long FORKS = 0
 
 
 cdef long forks() noexcept:
-    # The number of forks between the first process and this process. Locks that a thread of the parent process held are
-    # ignored in the child.
+    # The number of forks between the first process and this process. After a fork, the child ignores locks that a
+    # thread of the parent process held.
     return FORKS
 
 

@@ -52,7 +52,8 @@ class Dates(Integers):
         change."""
         if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
-            # This cannot overflow. The oldest days become later, and no day becomes earlier by more than ten.
+            # The conversion cannot overflow. It makes the oldest days later, and it makes no day earlier by more than
+            # ten days.
             days[:] = proleptic_days(days)
 
 

@@ -33,7 +33,7 @@ cdef enum:  # outcomes
     WRONG = 2
     TOO_MUCH = 3
 
-# Sizes of objects of CPython 3.11 in bytes. Each value is counted with at least the size of a pointer.
+# Sizes of objects of CPython 3.11 in bytes. Each value counts at least as much as a pointer.
 cdef enum:
     POINTER = 8
     NUMBER = 32

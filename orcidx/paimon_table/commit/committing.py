@@ -115,7 +115,8 @@ class Committer:
         number = 0
         while True:
             number += 1
-            # also finds a snapshot that another process has created under our name since the last try
+            # ``earlier`` also finds a snapshot that another process has created with the same user and identifier since
+            # the last try.
             if found := self.earlier(kind):
                 return found
             attempt = Attempt(self.state, self.folder, number)

@@ -31,7 +31,8 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     or deleted in the end. ``deadline``: the time at which the wait ends, as ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
-    # a temporary file of orcidx has no dash in its name, and orcidx never replaces a snapshot
+    # The pattern matches no temporary file of orcidx, because these names have no dash. orcidx never replaces a
+    # snapshot.
     temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")
     pause = 0.001
     with suppress(OSError):  # the snapshot is read back later, which reports a failing disk

@@ -193,8 +193,8 @@ class _Parquet:
         fields = [pa.field(f.name, f.type.arrow_type, metadata={"PARQUET:field_id": str(f.id)}) for f in schema.fields]
         self._schema = pa.schema(fields)
         codec = _codec("parquet", schema.options)
-        # Java looks up a wide decimal in a dictionary by bytes of another width and does not find it: no dictionary for
-        # it.
+        # Java looks up a wide decimal in a dictionary by bytes of another width, and does not find it. So wide decimals
+        # get no dictionary.
         wide = [f.name for f in schema.fields if f.type.root == "DECIMAL" and f.type.precision > 18]
         self._writer = pyarrow.parquet.ParquetWriter(
             self._sink,

@@ -125,7 +125,8 @@ def _timestamp(data_type: DataType, nanos: int, legacy: bool) -> str:
     if not legacy:
         digits = digits[: data_type.precision] + digits[data_type.precision :].rstrip("0")
         return f"{day} {minutes}:{second % 60:02d}" + (f".{digits}" if digits else "")
-    # Java's LocalDateTime.toString: seconds only when needed, fractions in groups of three digits.
+    # The text is the same as in Java's LocalDateTime.toString. Seconds are written only if they are needed, and a
+    # fraction has 3, 6 or 9 digits.
     text = f"{day}T{minutes}"
     if second % 60 or fraction:
         text += f":{second % 60:02d}"

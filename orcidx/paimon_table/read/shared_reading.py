@@ -102,7 +102,7 @@ def shared_reading(
     }
     options = scan.options.override(**known)
     reading = SharedReading(where, rest, entries, schema, options, None)
-    # where no column of the files is read, their rows are only counted
+    # If no column of the files is read, their rows are only counted.
     small = small_files(reading, metrics) if is_orc and not scan.top and reading.names else None
     return reading if small is None else replace(reading, small=small)
 

@@ -40,7 +40,8 @@ class TaskRun:
         self.notes = notes
         is_orc = self.file.format == "orc"
         self.moved_by = scan.jvm_zone if task.moves_instants and moves(scan.jvm_zone) else None
-        # The key is valid only within one scan, because the scan's tasks keep the mappings alive.
+        # The scan's tasks keep all mappings alive, so within one scan each mapping has its own id. The key is not used
+        # outside of the scan.
         alike = id(task.mapping), is_orc, self.moved_by
         if alike not in shared:
             moved = self.moved_by is not None

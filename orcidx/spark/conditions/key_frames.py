@@ -124,7 +124,7 @@ def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
     if name not in (*_MEASURED, _STORED, _OF_PYTHON):
         return "", 0, False
     stats = node.stats()
-    # e.g. for a checkpoint, Spark counts the rows
+    # Spark counts the rows of some nodes, for example of a checkpoint.
     is_counted = name in _MEASURED or (name == _OF_PYTHON and stats.rowCount().isDefined())
     return name, int(str(stats.sizeInBytes())), is_counted
 

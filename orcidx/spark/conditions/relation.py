@@ -127,8 +127,8 @@ class Relation:
         unpartitioned = self._location.partitionSchema().isEmpty()
         if self.table is None:
             return self.root is not None or unpartitioned
-        # A partition has the catalog's values, whatever the name of its directory is, and CHAR is padded by the table's
-        # plan.
+        # The values of a partition come from the catalog, and may differ from the name of its directory. CHAR values
+        # are padded by the plan of the table.
         return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
 
     def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> DataFrame:

@@ -165,7 +165,7 @@ def find_survivors(
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
         price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
         left, fell, notes = _asked(known, fresh, plan.kept, question, price)
-    # a catalog may also have a later version, be unreadable without permission, or be out of reach
+    # A catalog may also have a later version, require a missing permission, or be on a store that cannot be reached.
     except (CorruptFile, Unsupported, OSError) as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"

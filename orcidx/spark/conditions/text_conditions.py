@@ -92,7 +92,7 @@ class TextCondition:
 def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Predicate:
     """The whole text as a predicate. Raises ``InvalidQuery`` if orcidx can test only a part of the text."""
     if is_connect(condition.spark):
-        # Spark Connect gives no analysed tree, so texts that Spark may interpret differently are refused
+        # Spark Connect gives no analysed tree. So texts that Spark may interpret differently are refused.
         return parse_text(condition.text)
     found = condition.carried(schema)
     if not found.exact:

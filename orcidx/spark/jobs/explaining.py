@@ -164,7 +164,8 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
     assert request.schema is not None
-    # Times depend on the session's time zone, which a catalog does not know, so they exclude no file here.
+    # Timestamps depend on the session's time zone. A catalog does not know this zone, so timestamps exclude no file
+    # here.
     kinds = pa.schema([one for one in request.schema if not pa.types.is_timestamp(one.type)])
     known = store.known(listing, match, columns=None, schema=kinds)
     plain = replace(known, partitions=replace(known.partitions, values={}))

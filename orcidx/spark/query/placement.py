@@ -42,7 +42,7 @@ def keys_of_partitions(count: int) -> npt.NDArray[np.int32]:
     start, size = 0, 16 * count + 64
     while (keys < 0).any():
         numbers = np.arange(start, start + size, dtype=np.int32)
-        # the remainder has the divisor's sign, as in Spark's pmod
+        # The remainder has the same sign as the divisor, as in Spark's pmod.
         places = _spark_hash(numbers).astype(np.int64) % count
         found, first = np.unique(places, return_index=True)
         fresh = keys[found] < 0

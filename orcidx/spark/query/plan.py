@@ -179,12 +179,12 @@ def _by_directory(rows: Scan) -> Scan:
 def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
     """The files that the catalogs of indexed directories do not exclude, with their indexes. Warns if a catalog is
     damaged."""
-    # Times depend on the session's clock, which a catalog does not know, so they exclude no file.
+    # Timestamps depend on the session's time zone. A catalog does not know this zone, so timestamps exclude no file.
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
     sources = [job.source for job in rows.jobs]
-    # Column names in a catalog have the same case as in the files, so they are compared with case. The session's
-    # spark.sql.caseSensitive may differ.
+    # Column names in a catalog have the same case as in the files. So the comparison is case-sensitive, even if the
+    # session's spark.sql.caseSensitive is false.
     options = rows.options.override(case_sensitive=True)
     found = plan_listing(sources, rows.request.where, schema=schema, options=options)
     for note in found.notes:

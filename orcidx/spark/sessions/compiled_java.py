@@ -22,7 +22,7 @@ def compiled(gateway: JavaObject, name: str) -> JavaObject:
 
     jvm = gateway.jvm
     version = str(jvm.scala.util.Properties.versionNumberString())
-    # In Scala 2.12 Seq is any kind of sequence. In 2.13 it is an immutable sequence.
+    # In Scala 2.12, Seq is any kind of sequence. In Scala 2.13, Seq is an immutable sequence.
     sequence = "Seq" if re.match(r"2\.12\b", version) else "immutable.Seq"
     text = importlib.resources.files("orcidx.spark.sessions").joinpath("java", f"{name}.java").read_text("utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
