@@ -4,9 +4,9 @@ records.
     "Obj\\x01"  metadata map {"avro.schema": JSON, "avro.codec": text}  sync marker 16 bytes
     blocks: record count long, byte length long, bytes (compressed), sync marker
 
-A few bytes of an untrusted file must not cause endless work. So no type of its schema may be recursive, each item of an
-array or map must take at least one byte, and the memory of all values is computed before they are created (``values``).
-Logical types are dropped: values are returned as they are stored.
+A few bytes of an untrusted file must not cause endless work. So the types of its schema must not be recursive, and each
+item of an array or map must take at least one byte. The memory of all values is computed before the values are created
+(``values``). Logical types are dropped: values are returned as they are stored.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def read_avro_file(data: memoryview) -> AvroFile:
 
 
 def parsed_schema(schema_text: bytes) -> Any:
-    """A checked schema for fastavro, without logical types. It must not be changed. Raises ``CorruptFile``. The latest
-    schemas are kept, because all files of one kind from one writer have the same schema."""
+    """A checked schema for fastavro, without logical types. Raises ``CorruptFile``. The schemas that were checked last
+    are cached, because all files of one kind from one writer have the same schema. So the caller must not change the
+    schema."""
     return _understood(schema_text)[0]
 
 

@@ -1,7 +1,7 @@
 """Writes the files of the next snapshot: manifests, manifest lists, the index manifest and the snapshot's JSON.
 
 In a manifest the entry that deletes a file comes right before the entry that adds the file again. Paimon's expiry reads
-entries in order and by path. It would delete a data file whose ADD comes first.
+entries in order and by path. If the ADD came first, the expiry would delete the data file.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def write_candidate(
 
 
 def _kept_statistics(state: TableState) -> str | None:
-    """The table's statistics, if they belong to its newest schema."""
+    """The name of the table's statistics file. None if there is no such file, or if it does not belong to the newest
+    schema."""
     name = (state.document or {}).get("statistics")
     if name is None:
         return None

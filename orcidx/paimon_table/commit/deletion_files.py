@@ -1,7 +1,7 @@
 """Index files of deletion vectors. Merges new positions with existing ones, and makes the new index manifest.
 
-In append tables without buckets, every index file with a vector of a changed data file is replaced, and the other
-vectors in the file are written again. In tables with buckets, each bucket has one index file with all its vectors.
+In append tables without buckets, every index file with a vector of a changed data file is replaced. The new index file
+also gets the other vectors of the old one. In tables with buckets, each bucket has one index file with all its vectors.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
 
 
 def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
-    """Reads an existing vector. A damaged vector is an error, because the deleted rows would come back."""
+    """Reads an existing vector. Raises an error if the vector is damaged, because the deleted rows would come back
+    without it."""
     if entry.external_path is not None:
         raise Unsupported(
             f"index file {entry.name} is outside the table, which orcidx cannot change; delete with Paimon's Java"

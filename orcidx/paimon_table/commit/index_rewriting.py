@@ -1,9 +1,9 @@
 """``Table.rewrite_file_index``: builds file indexes for existing data files and commits them as COMPACT.
 
-Tasks build the indexes. Here they run one after the other; in Spark they run on several machines. Then one commit gives
-every file its new entry. The entry names the same data file, with an index in the manifest or in a sidecar. The
-sidecar's name is computed from its content, so no file is ever overwritten. Files that a compaction or another rewrite
-has replaced in the meantime are left out, and the rest is committed.
+Tasks build the indexes. ``Table.rewrite_file_index`` runs them one after the other, and Spark runs them on several
+machines. Then one commit gives every file its new entry. The entry names the same data file, with an index in the
+manifest or in a sidecar. The sidecar's name is computed from its content, so no file is ever overwritten. Files that a
+compaction or another rewrite has replaced in the meantime are left out, and the rest is committed.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _BATCH_ROWS = 65536
 
 @dataclass(frozen=True)
 class BuiltIndex:
-    """The index of one data file. ``container`` is embedded in the manifest; otherwise ``sidecar`` was written. The
-    index has ``size`` bytes."""
+    """The index of one data file. ``container``: the bytes that are embedded in the manifest. ``sidecar``: the name of
+    the file that was written instead. Only one of the two is set. ``size``: the size of the index in bytes."""
 
     identity: tuple[Any, ...]
     container: bytes | None = field(repr=False)
@@ -276,8 +276,8 @@ def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None])
 
 @contextmanager
 def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
-    """Adds the names of the remaining sidecars to an error. The sidecars are not deleted: their names are computed from
-    their content, so another job may have committed the same sidecars."""
+    """Adds the names of the remaining sidecars to an error. The sidecars are not deleted, because another job may have
+    committed the same sidecars: their names are computed from their content."""
     try:
         yield
     except BaseException as error:
@@ -311,7 +311,7 @@ def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
 
 
 def _sidecars_there(plan: IndexRewritePlan) -> list[str]:
-    """The sidecars of the planned files that the planned snapshot does not name."""
+    """The stored sidecars that belong to planned files, but that the planned snapshot does not name."""
     named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}
     planned = {f"{task.directory}/{task.name}" for task in plan.tasks}
     found = []
@@ -366,7 +366,8 @@ def _place(identity: tuple[Any, ...]) -> tuple[bytes, int, str]:
 def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[dict[str, Any], NewFile | None]:
     """The file's new record, with either an embedded index or a sidecar. Other extra files stay the same.
 
-    An identity that a manifest deletes can never be added again. So an index that the file had before gets a new name.
+    An identity that a manifest deletes can never be added again. If the new record would have such an identity, or the
+    same identity as the old record, the index gets a new name.
     """
     schema = attempt.state.schema
     others = [name for name in old["_FILE"]["_EXTRA_FILES"] if not name.endswith(".index")]

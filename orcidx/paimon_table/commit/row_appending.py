@@ -75,8 +75,8 @@ def _newest_schema(state: TableState) -> bytes:
 
 
 def write_rows(plan: AppendPlan, data: object, files: DataFiles | None) -> tuple[int, list[WrittenFile]]:
-    """Writes rows to data files that no snapshot names yet. If ``files`` is None, it only checks the rows. Returns the
-    number of rows and the files."""
+    """Writes rows to data files that no snapshot names yet. If ``files`` is None, the rows are only checked. Returns
+    the number of rows and the files."""
     given, batches = arrow_batches(data)
     check_columns(given, plan.schema)
     count = 0

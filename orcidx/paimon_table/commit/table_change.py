@@ -64,8 +64,8 @@ def check_own_file(entry: FileEntry) -> None:
 def check_instants(
     schema: TableSchema, columns: Sequence[str], data_format: str, options: CommitOptions, doing: str
 ) -> None:
-    """Raises ``Unsupported`` if ORC files contain instants that depend on a JVM's zone, unless the caller guarantees
-    "UTC" by ``options.jvm_zone``.
+    """Raises ``Unsupported`` if ORC files contain instants that depend on a JVM's zone. It is not raised if the caller
+    guarantees by ``options.jvm_zone`` that the zone is "UTC".
 
     ``schema``: the schema of the files. ``columns``: names in that schema."""
     if data_format != "orc" or options.jvm_zone == "UTC" or not schema.moves_instants:

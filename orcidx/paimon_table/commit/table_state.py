@@ -113,13 +113,14 @@ def read_state(
     admitted: Sequence[str] = (),
     known: TableState | None = None,
 ) -> TableState:
-    """Reads the newest snapshot. Besides reading the hint, it lists the directory. The numbers of snapshots may have a
-    gap, and the hint may name a snapshot before it. The snapshots after the gap would hide a change there.
+    """Reads the newest snapshot. The hint is read, and the directory is listed. If the numbers of the snapshots have a
+    gap, the hint may name a snapshot before the gap. The snapshots after the gap would hide a change of that snapshot.
 
-    ``cache``: manifests that were read before, which never change. Manifests that are read now are added to it.
+    ``cache``: manifests that were read before. They are still valid, because manifests never change. Manifests that are
+    read now are added to the cache.
 
     ``admitted``: names of unknown fields of snapshots and manifests that the caller permits. ``known``: a state that
-    was read before. It is returned if it is still the newest. Raises ``CorruptFile`` and ``Unsupported``.
+    was read before. If it is still the newest state, it is returned. Raises ``CorruptFile`` and ``Unsupported``.
     """
     for _ in range(_MOST_READS):
         latest = files.newest_snapshot()

@@ -68,7 +68,8 @@ class _Translator:
         self.instants_moved = instants_moved
 
     def part(self, node: Part) -> Part | None:
-        """A part of a predicate in the file's names and types. None if it would not have the same meaning there."""
+        """A part of a predicate with the file's names and types. None if that part would have another meaning in the
+        file."""
         if isinstance(node, Leaf):
             return self._leaf(node)
         if isinstance(node, External):
@@ -110,7 +111,8 @@ def _of_null(leaf: Leaf) -> Constant:
 
 
 def _compares_alike(file: DataType, table: DataType) -> bool:
-    """Whether a literal compares the same before and after widening. Only CHAR compares without trailing blanks."""
+    """Whether a comparison with a literal has the same result before and after widening. Only values of CHAR are
+    compared without trailing blanks."""
     return same_type(file, table) or (file.root == "CHAR") == (table.root == "CHAR")
 
 
@@ -151,7 +153,7 @@ def _is_coarser(have: pa.DataType, want: pa.DataType) -> bool:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """A copy of the offsets in a buffer of their own, which ``from_arrays`` needs if it gets a mask."""
+    """A copy of the offsets in a new buffer. ``from_arrays`` needs such a copy if it gets a mask."""
     return pa.array(np.array(array.offsets.to_numpy()))
 
 

@@ -55,8 +55,9 @@ class FilePlaces:
         return TableFile(source, partition, values, entry, entry.embedded_index, index, deletion)
 
     def _directory(self, entry: FileEntry, values: Sequence[Any]) -> str:
-        """The bucket's directory. If the partition's directory name depends on the JVM that wrote it, the table is
-        listed once. The directory is then the one that contains the file, whose name has a UUID."""
+        """The bucket's directory. If the name of the partition's directory depends on the JVM that wrote it, the table
+        is listed once. The directory that contains the file is then the bucket's directory. Each file's name is unique,
+        because it has a UUID."""
         pattern = bucket_pattern(self._schema, entry.bucket, values)
         if pattern is None or entry.external_path is not None:
             return bucket_path(self._schema, entry.bucket, values) if pattern is None else ""

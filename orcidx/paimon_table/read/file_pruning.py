@@ -1,7 +1,7 @@
-"""Finds the data files that can contain a matching row. It uses partition values, minima, maxima and null counts.
+"""Finds the data files that can contain a matching row, by their partition values, minima, maxima and null counts.
 
-The list of files is the span of this evidence, with one "row" per file. So the evidence of each leaf is combined in the
-same way as other evidence."""
+This evidence treats the list of files as if each file were one row. So it is combined for each leaf of a predicate in
+the same way as other evidence."""
 
 from __future__ import annotations
 
@@ -120,10 +120,12 @@ def partition_bounds(fields: Sequence[DataField], values: Sequence[Any], rows: i
 
 
 def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
-    """Bounds in the form that predicates compare. CHAR has no trailing blanks there, but is padded in manifests.
+    """Bounds in the form that predicates compare. In this form CHAR values have no trailing blanks, but in manifests
+    they are padded.
 
-    Without blanks a value is smaller or equal, so the maximum stays valid. The minimum is cut at its first byte that is
-    less than a blank, because "a" sorts before "a\\x01", but "a " sorts after it.
+    A value without its trailing blanks is never larger than the padded value, so the maximum stays valid. The minimum
+    is cut at its first byte that is less than a blank. Otherwise it would not be a bound: "a" sorts before "a\\x01",
+    but "a " sorts after it.
     """
     if data_type.root != "CHAR" or low is None or high is None:
         return low, high

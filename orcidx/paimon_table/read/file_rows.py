@@ -21,7 +21,8 @@ __all__ = ["FileRows"]
 
 @dataclass(frozen=True)
 class FileRows(ABC):
-    """The remaining rows of one file of a scan. ``metrics``: the metrics of the pass over the table."""
+    """The rows of one file of a scan that the evidence does not exclude. ``metrics``: the metrics of the pass over the
+    table."""
 
     kept: RowEvidence
     reading: SharedReading

@@ -1,4 +1,5 @@
-"""The first rows of a table in an order. They are collected from one file after the other, in the table's types."""
+"""The first rows of a table in a given order. The rows are collected from one file after the other, after they have
+been converted to the table's types."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ __all__ = ["FirstOfTable"]
 
 
 class FirstOfTable:
-    """The first rows so far in the order of a scan. CHAR is sorted without trailing blanks, because it compares so."""
+    """The first rows that have been found so far, in the order of a scan. CHAR values are sorted without trailing
+    blanks, because comparisons ignore these blanks."""
 
     def __init__(
         self, schema: pa.Schema, order: Sequence[SortKey], count: int, *, table: TableSchema, options: ReadOptions
@@ -47,8 +49,8 @@ class FirstOfTable:
         return self._rows.table()
 
     def bound(self) -> Predicate | None:
-        """A condition on the rows of the next file: they must sort before the last of the rows that were found so
-        far."""
+        """A condition on the rows of the next file. It excludes rows that sort after the last of the rows that have
+        been found so far."""
         last, key = self._rows.last(), self._order[0]
         if last is None:
             return None

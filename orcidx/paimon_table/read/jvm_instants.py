@@ -1,11 +1,13 @@
-"""TIMESTAMP WITH LOCAL TIME ZONE in ORC files of Paimon's Java, which shifts the instants by its JVM's zone.
+"""Instants (TIMESTAMP WITH LOCAL TIME ZONE) in ORC files of Paimon's Java, which shifts them by the zone of its JVM.
 
-Unless ``orc.timestamp-ltz.legacy.type`` is false, Java reads the instant's UTC time as a local time of its zone when it
-writes. When it reads, it does the reverse:
+If ``orc.timestamp-ltz.legacy.type`` is false, Java does not shift instants. Otherwise, when Java writes an instant, it
+takes the UTC time of the instant as a local time in its own zone. When Java reads, it does the reverse. For example, a
+JVM in New York writes:
 
     true instant     12:00 UTC  →  wall clock 12:00  →  12:00 in New York = 17:00 UTC    in the file
 
-So the true instant has, in UTC, the local time that the stored instant has in the JVM's zone.
+So the true instant is computed in two steps. The stored instant is converted to local time in the JVM's zone. Then this
+local time is taken as UTC.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The rows of an ORC data file of a table. ``OrcFile.scan`` reads them with all its pruning, by the file's names."""
+"""The rows of an ORC data file of a table. ``OrcFile.scan`` reads them with all its pruning. The columns have the names
+that they have in the file."""
 
 from __future__ import annotations
 
@@ -39,12 +40,13 @@ class OrcRows(FileRows):
                 _add(self.metrics, batches.metrics)
 
     def count(self) -> int:
-        """How many rows satisfy the predicate pushed to the file. Metadata and indexes are used where they prove it."""
+        """How many rows satisfy the predicate pushed to the file. Rows are read only where metadata and indexes do not
+        prove the number."""
         with self.scan() as scan:
             return scan.count_rows()
 
     def explain(self) -> FileExplanation:
-        """Explains what is read of the file, and why the rest is not."""
+        """Explains which parts of the file are read, and why the other parts are not read."""
         with self.scan() as scan:
             return scan.explain().files[0]
 
@@ -72,10 +74,11 @@ class OrcRows(FileRows):
 
     @contextmanager
     def scan(self, row_numbers: str | None = None, *, indexed: bool = False) -> Iterator[Scan]:
-        """The scan of an ORC file, by the file's names. The file index stays open as long as it may be used.
+        """The scan of an ORC file. Columns have the names that they have in the file. The file index stays open as long
+        as the scan may use it.
 
-        ``row_numbers``: the name of a column with the rows' positions. ``indexed``: whether the file index may be used
-        even without a predicate."""
+        ``row_numbers``: the name of the added column with the rows' positions. ``indexed``: whether the file index may
+        be used even without a predicate."""
         with self.kept.index() as index, open_file(self.file.source, options=self.reading.options) as opened:
             self._check_rows(opened.num_rows)
             deleted = None if self.file.deletion is None else self.file.deletion.read()
@@ -93,8 +96,7 @@ class OrcRows(FileRows):
             )
 
     def _small(self, files: SmallFiles | None) -> SmallRows | None:
-        """The rows of a small file that can be read without opening an ``OrcFile``. None if the file is not such a
-        file."""
+        """The rows of a small file that can be read without opening an ``OrcFile``. None if the file must be opened."""
         indexed = self.file.embedded_index is not None or self.file.index is not None
         if files is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
             return None
@@ -111,7 +113,8 @@ class OrcRows(FileRows):
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:
-    """Adds the metrics of one file. The pass over the table counts files and returned rows itself."""
+    """Adds the metrics of one file. The numbers of files and of returned rows are left out, because the pass over the
+    table counts them itself."""
     for name in ("requests", "bytes_read", "stripes", "stripes_skipped", "row_groups", "row_groups_kept"):
         setattr(total, name, getattr(total, name) + getattr(part, name))
     for name in ("chunks_decompressed", "bytes_decompressed", "rows_considered"):

@@ -214,9 +214,11 @@ class TablePlan:
 def matching_manifests(
     manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate, *, instants_as_stored: bool = False
 ) -> list[ManifestInfo]:
-    """The manifests with a partition that can match. The entries that add and delete a file have the same partition.
+    """The manifests with a partition that can match. The other manifests can be left out, because the entries that add
+    and delete a file have the same partition.
 
-    ``plan_files`` describes ``instants_as_stored``.
+    ``instants_as_stored``: whether the scan returns instants as they are stored in the files. If so, the partition
+    columns with instants are not used.
     """
     places = {
         field.name: (i, field.type)
@@ -252,7 +254,7 @@ def plan_files(
     *,
     jvm_zone: str | None = None,
 ) -> TablePlan:
-    """Plans a scan of ``files`` into ``schema``. ``schema_of`` returns a file's schema by its number.
+    """Plans a scan that reads ``files`` as rows of ``schema``. ``schema_of`` returns a file's schema by its number.
 
     ``jvm_zone``: the zone of the JVMs that wrote the ORC files, if it is known; see ``jvm_instants``.
 
@@ -305,7 +307,7 @@ class _Planner:
         self._mappings: dict[int, tuple[FieldMapping, ...]] = {}
 
     def mapping(self, file: TableFile) -> tuple[FieldMapping, ...]:
-        """The mapping of a file. All files of one schema share it."""
+        """The mapping of a file's fields. All files of one schema share one mapping."""
         found = self._mappings.get(file.schema_id)
         if found is None:
             with located(file=file.path):
@@ -313,13 +315,14 @@ class _Planner:
         return found
 
     def moves_instants(self, file: TableFile) -> bool:
-        """Whether the file's instants depend on a JVM's zone. The options at the time of writing decide."""
+        """Whether the file's instants depend on a JVM's zone. This follows from the table options when the file was
+        written."""
         with located(file=file.path):
             return file.format == "orc" and self.schema_of(file.schema_id).moves_instants
 
     def _as_stored(self, file: TableFile, column: str) -> bool:
-        """Whether a condition on the column is compared with the file's stored values, which may differ from the values
-        in the table's statistics."""
+        """Whether a condition on the column is compared with the stored values of the file. These may differ from the
+        values in the table's statistics."""
         field = self.schema.by_name.get(column)
         return field is not None and field.type.has_instants and self.jvm_zone is None and self.moves_instants(file)
 

@@ -1,9 +1,9 @@
 """Finds out whether the files of a primary-key table can be read independently, without merging rows of equal keys.
 
-A bucket needs no merging in two cases, if none of its files is on level 0 or has rows that delete keys. In the first
-case, deletion vectors cover the older rows, or the merge engine is first-row. In the second case, all files are of one
-level, where keys never overlap. In all other buckets, no two files may have overlapping keys, and no file may have rows
-that delete keys.
+There are three cases in which a bucket needs no merging. First: no two files have overlapping keys, and no file has
+rows that delete keys. Second: no file is on level 0 or has rows that delete keys, and the older rows are covered by
+deletion vectors or the merge engine is first-row. Third: no file is on level 0 or has rows that delete keys, and all
+files are of one level. Keys of files of one level never overlap.
 """
 
 from __future__ import annotations

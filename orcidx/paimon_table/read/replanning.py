@@ -1,8 +1,8 @@
 """Plans a scan again if a compaction and the expiry of its snapshot have deleted files that the scan needs.
 
-A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If it has not returned rows yet,
-it is planned on the snapshot that is now the newest, and a note says so. Otherwise ``FileGone`` is raised with an
-explanation: if the caller chose the snapshot, if rows have been returned, or if the columns have changed.
+A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If the scan has not returned
+rows yet, it is planned again on the snapshot that is now the newest, and a note reports this. ``FileGone`` is raised
+with an explanation in three cases: the caller chose the snapshot, rows have been returned, or the columns have changed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Newest:
 
 @dataclass(frozen=True)
 class Unpinned:
-    """What a scan that is not bound to a snapshot needs to plan again: its ``plan``, the snapshot of that plan, and a
-    function that makes a plan on the newest snapshot from condition, options and zone. The object belongs to this plan
-    only, because a task of Spark has a part of a plan."""
+    """The data for a new plan of a scan that is not bound to a snapshot: the scan's ``plan``, the snapshot of that
+    plan, and a function that makes a plan on the newest snapshot from a condition, options and a zone. The data are not
+    used for a scan with another plan, such as a task of Spark, which has a part of the plan."""
 
     plan: TablePlan = field(repr=False)
     snapshot_id: int | None

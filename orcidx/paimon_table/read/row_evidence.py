@@ -39,8 +39,8 @@ class RowEvidence:
 
     @contextmanager
     def index(self) -> Iterator[FileIndex | None]:
-        """The file index. None if there is no index or it is damaged. Then every row is kept. A damaged index adds a
-        note."""
+        """The file index. None if there is no index, or if it is damaged. In this case every row is kept. A note
+        reports a damaged index."""
         index = self._open_index()
         try:
             yield index
@@ -71,8 +71,8 @@ class RowEvidence:
         return {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
 
     def _asks_instants(self) -> bool:
-        """Whether the scan compares instants, and the index has other instants than the file. The index was built
-        before the writer's JVM shifted them."""
+        """Whether the scan compares instants that are not the same in the file and in its index. The index was built
+        before the writer's JVM shifted the instants."""
         schema = self.scan.table_schema
         if not self.task.moves_instants or self.scan.jvm_zone == "UTC":
             return False
@@ -96,8 +96,8 @@ class RowEvidence:
         return self._first(index, kept, limit)
 
     def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
-        """The first ``k`` rows by the range-bitmap of the first sort key, and all rows that are equal to the last of
-        these rows."""
+        """The first ``k`` rows according to the range-bitmap of the first sort key, and all further rows whose key
+        equals that of the last of these rows."""
         key = self.scan.top[0]
         entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
         if entry.file_field is None or not entry.is_same or kept.count <= k or entry.field.type.root == "CHAR":
@@ -123,7 +123,8 @@ class RowEvidence:
             return rows if verdict.rows is None else rows & RowSelection.from_bitmap(verdict.rows, self.file.rows)
 
     def bound(self, pushed: Predicate, schema: pa.Schema | None = None) -> BoundPredicate:
-        """Binds the predicate to the file's own columns, in the types that were read."""
+        """Binds the predicate to the file's own columns. ``schema``: the types in which the columns were read. None:
+        the types that follow from the file's schema."""
         fields = [entry.file_field for entry in self.task.mapping if entry.file_field is not None]
         if schema is None:
             schema = pa.schema([arrow_field_of(field) for field in fields if is_carried(field.type)])

@@ -40,8 +40,8 @@ class TableScan(ArrowStream):
     times.
 
     ``plan`` says which files are read, and why the others are skipped. With ``top``, the scan returns the first
-    ``limit`` rows in that order. ``unpinned``: what a scan that is not bound to a snapshot needs to be planned again
-    when files are gone.
+    ``limit`` rows in that order. ``unpinned``: the data for planning the scan again when files are gone. It is set only
+    if the scan is not bound to a snapshot.
     """
 
     plan: TablePlan
@@ -60,7 +60,7 @@ class TableScan(ArrowStream):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the batches. It has the table's types, and timestamps have the unit of their precision."""
+        """The schema of the batches. It has the table's types. The unit of a timestamp follows from its precision."""
         return table_arrow_schema([self.table_schema.by_name[name] for name in self.columns], self.options)
 
     @property
@@ -78,7 +78,8 @@ class TableScan(ArrowStream):
     # ------------------------------------------------------------------ rows
 
     def to_batches(self) -> TableBatches:
-        """An iterator over the batches. It has ``metrics`` and ``notes`` of its own pass, and ``close()``."""
+        """An iterator over the batches of a new pass. It has ``close()``, and the ``metrics`` and ``notes`` of this
+        pass."""
         return TableBatches(self)
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
@@ -140,7 +141,7 @@ def _instant_notes(scan: TableScan) -> list[Note]:
 
 
 def rows_left(task: FileTask) -> int:
-    """The number of rows of a file that are not deleted, by the metadata."""
+    """The number of rows of a file that are not deleted. It is computed from metadata."""
     deletion = task.file.deletion
     if deletion is None:
         return task.file.rows

@@ -27,7 +27,7 @@ _UNITS = ("s", "ms", "us", "ns")
 class SharedReading:
     """``where``: the predicate in the files' names and types. ``rest``: the part that is tested on the table's rows.
     ``entries``: the columns that are read. ``schema``: the schema of these columns. ``options``: the options for
-    reading the files. ``small``: reads files that need not be opened."""
+    reading the files. ``small``: the reader of small files that need not be opened."""
 
     where: FileWhere
     rest: BoundPredicate | None
@@ -38,13 +38,13 @@ class SharedReading:
 
     @property
     def names(self) -> list[tuple[str]]:
-        """The columns of the files that are read."""
+        """The names of the columns that are read from the files."""
         names = [entry.file_field.name for entry in self.entries if entry.file_field is not None]
         return [(name,) for name in dict.fromkeys(names)]
 
 
 class Asked(Protocol):
-    """The attributes of a scan that reading a file needs."""
+    """The attributes of a scan that are needed for reading a file."""
 
     @property
     def table_schema(self) -> TableSchema: ...
@@ -75,7 +75,8 @@ Shared = dict[tuple[Any, ...], SharedReading]
 def shared_reading(
     scan: Asked, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
-    """The values for files with one mapping. ``metrics``: the metrics of the pass, for files that are not opened."""
+    """The values that files with the same mapping share. ``metrics``: the metrics of the pass, to which files that are
+    not opened are added."""
     where = FileWhere(None, None)
     if scan.where is not None:
         where = split_where(

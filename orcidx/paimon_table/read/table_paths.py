@@ -69,7 +69,7 @@ def _within(schema: TableSchema) -> str:
 
 
 def schema_file(root: Source, schema: TableSchema) -> list[Source]:
-    """The file from which new files of a local table copy their mode: the file of its schema."""
+    """The schema file of a table. New files of a local table get the same mode as this file."""
     return [Folder(root).source(f"schema/schema-{schema.id}")]
 
 

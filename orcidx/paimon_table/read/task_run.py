@@ -52,7 +52,7 @@ class TaskRun:
 
     @property
     def whole(self) -> OrcRows | None:
-        """The rows of an ORC file for which the whole predicate can be pushed to the file."""
+        """The file's rows, if it is an ORC file and the whole predicate can be pushed to it. Otherwise None."""
         return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -65,23 +65,23 @@ class TaskRun:
                 yield from self._finished(batch)
 
     def count(self) -> int:
-        """How many rows of the file match. Metadata and indexes are used where they prove it."""
+        """How many rows of the file match. Rows are read only where metadata and indexes do not prove the number."""
         if (orc := self.whole) is not None:
             with in_planned_file(self.file):
                 return orc.count()
         return sum(batch.num_rows for batch in self.batches())
 
     def explain(self) -> FileExplanation:
-        """Explains what is read of the file, and why the rest is not. For a Parquet file, it explains only the row
-        count."""
+        """Explains which parts of the file are read, and why the other parts are not read. For a Parquet file, only the
+        number of rows is explained."""
         with in_planned_file(self.file):
             found = self.rows.explain()
             return replace(found, notes=(*self.notes, *found.notes))
 
     def places(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Positions in the file of the rows that the scan returns. Every row itself is tested. So a wrong index or
-        wrong statistics can hide a row, but cannot make a row match. The test uses the values as stored, like the
-        scan's test. The values that a scan returns may be coarser."""
+        """Positions in the file of the rows that the scan returns. The predicate is tested on each of these rows. So a
+        wrong index or wrong statistics can hide a matching row, but cannot add a row that does not match. Like the
+        scan, this method tests the stored values. The values that a scan returns may be coarser."""
         reading = self.reading
         with in_planned_file(self.file):
             self._check_format()

@@ -1,9 +1,9 @@
-"""Totals of the rows of a table. They come from the statistics of its ORC files where these prove them, and from the
-rows elsewhere.
+"""Totals of the rows of a table. They are taken from the statistics of the ORC files where these prove them. Otherwise
+they are computed from the rows.
 
-The statistics of a file describe the file's own values. They are used if the table has the same values: the column was
-not widened to another kind, no instant is shifted, and the whole condition can be pushed to the file. The rows of any
-other file are decoded and converted as in a scan.
+The statistics of a file describe the values in the file. They are used only if these are also the values of the table:
+the column was not widened to another kind, no instant is shifted, and the whole condition can be pushed to the file.
+The rows of any other file are decoded and converted as in a scan.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _TableTotals:
             add_decoded(run.batches(), self.plan, self.groups, self.origins, char=self._char)
 
     def _count(self, task: FileTask, constants: Mapping[str, pa.Scalar]) -> None:
-        """Adds the number of rows, which the manifests and the deletion vectors give."""
+        """Adds the number of rows of a file, which is computed from the manifests and the deletion vectors."""
         rows = rows_left(task)
         if not rows and self.plan.by:  # a group without rows is left out
             return
@@ -102,7 +102,8 @@ class _TableTotals:
     # ------------------------------------------------------------------ statistics of ORC files
 
     def _add_proved(self, run: TaskRun, constants: Mapping[str, pa.Scalar]) -> bool:
-        """Adds a file by its statistics if its values are the table's values. Returns whether the file was added."""
+        """Adds the totals of a file from its statistics, if the file's values are the table's values. Returns whether
+        the totals were added."""
         orc = run.whole
         paths = None if orc is None else self._paths_in_file(run)
         if orc is None or paths is None:
@@ -117,7 +118,8 @@ class _TableTotals:
         return True
 
     def _paths_in_file(self, run: TaskRun) -> dict[str, tuple[str, ...]] | None:
-        """The columns by the names in the file. None if the file lacks a column or has other values."""
+        """The columns with the names that they have in the file. None if the file lacks a column, or if the file's
+        values differ from the table's values."""
         entries = {entry.field.name: entry for entry in run.task.mapping}
         found = {}
         for name, path in self.plan.paths.items():
