@@ -160,8 +160,8 @@ class ColumnTotals:
         return self.total
 
     def _bound(self, function: str, *, nan_is_largest: bool) -> object:
-        """The minimum or maximum. NaN is the largest value, or is not ordered. If it is not ordered, NaN is the result
-        only if there is no other value."""
+        """The minimum or maximum. With ``nan_is_largest``, NaN is greater than every number. Otherwise NaN is the
+        result only if there is no other value."""
         value = self.minimum if function == "min" else self.maximum
         if self.has_nan and (value is None or (nan_is_largest and function == "max")):
             return NAN

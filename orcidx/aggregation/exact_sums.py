@@ -59,7 +59,7 @@ class FloatSum:
 
     @property
     def special(self) -> float | None:
-        """NaN or an infinity if the values determine that the sum is one of these, and otherwise None."""
+        """NaN or an infinity, if the values have such a sum. Otherwise None."""
         if self.has_nan or (self.has_positive and self.has_negative):
             return math.nan
         if self.has_positive or self.has_negative:
@@ -96,8 +96,8 @@ def _units(values: npt.NDArray[np.float64]) -> int:
 
 
 def integer_parts(values: pa.Array) -> list[tuple[int, Int64s]]:
-    """The parts of values that are not null, as (shift, int64 array). Each value is the sum of its parts, each times
-    2**shift. For decimals the parts are of the unscaled values.
+    """Splits values that are not null into parts (shift, int64 array). Each value is the sum of its parts, each
+    multiplied by 2**shift. Decimals are split by their unscaled values.
 
     Parts have at most 32 bits and a sign, so a sum of 2**31 parts fits into 64 bits.
     """

@@ -49,7 +49,8 @@ class Aggregate:
 
 
 def parse_aggregates(given: Mapping[str, str]) -> tuple[Aggregate, ...]:
-    """Parses aggregates such as ``{"n": "count(*)", "total": "sum(price)"}``. Raises ``InvalidQuery``."""
+    """Parses aggregates such as ``{"n": "count(*)", "total": "sum(price)"}``. Raises ``InvalidQuery`` for anything
+    else."""
     if not isinstance(given, Mapping):
         raise InvalidQuery(f'the aggregates are {given!r:.100}: give a dictionary such as {{"n": "count(*)"}}')
     if not given:
@@ -102,7 +103,8 @@ def _column(text: str, whole: str) -> str:
 
 
 def parse_groups(by: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The columns to group by. If there are none, all rows are one group. Raises ``InvalidQuery``."""
+    """The columns to group by. If there are none, all rows are one group. Raises ``InvalidQuery`` if a name is not
+    text."""
     if by is None:
         return ()
     names = (by,) if isinstance(by, str) else tuple(by)
@@ -125,7 +127,8 @@ def has_order(kind: pa.DataType) -> bool:
 
 
 def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
-    """The type of the result for a column of this type. ``kind`` is None for ``count(*)``. Raises ``InvalidQuery``."""
+    """The type of the result for a column of this type. ``kind`` is None for ``count(*)``. Raises ``InvalidQuery`` if
+    the function does not support the type."""
     function = aggregate.function
     if function == "count" or kind is None:
         return pa.int64()

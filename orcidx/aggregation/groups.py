@@ -149,7 +149,8 @@ def _numbered(keys: Sequence[pa.Array], rows: int) -> tuple[Int64s, list[Key]]:
 
 
 def _compacted(numbers: Int64s, entries: list[list[Any]], found: list[Any]) -> tuple[Int64s, list[list[Any]]]:
-    """Group numbers without gaps. So the product of the numbers of entries of many keys never overflows."""
+    """Group numbers without gaps. Because there are no gaps, the product of the numbers of entries of many keys never
+    overflows."""
     used, numbers = np.unique(numbers, return_inverse=True)
     before, last = np.divmod(used, len(found))
     kept = [[entry[place] for place in before.tolist()] for entry in entries]
@@ -161,7 +162,7 @@ def _key_value(value: Any) -> Any:
 
 
 def _one_nan(values: pa.Array) -> pa.Array:
-    """All NaN values with the same bits, because a dictionary distinguishes values by their bits."""
+    """Gives all NaN values the same bits, because a dictionary distinguishes values by their bits."""
     if not pa.types.is_floating(values.type):
         return values
     return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)

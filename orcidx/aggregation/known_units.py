@@ -1,4 +1,4 @@
-"""Totals of whole files that an index directory has, so the files are not opened: the request and the result."""
+"""The request and the result for totals of whole files that an index directory has. These files are not opened."""
 
 from __future__ import annotations
 

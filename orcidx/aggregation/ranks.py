@@ -1,9 +1,9 @@
 """``Ranks``: the values of one column, to find the value at a position of the sorted order.
 
-If ``n`` values are sorted, ``quantile_disc(c, q)`` is the value at position ``ceil(q * n)``, counted from 1. For
-``q = 0`` it is the first value. The result is always a value of the column. Values are held until the end, as arrays or
-as distinct values with counts. An index finds a position with its bit slices. So values of a single index are not read
-from the index until other rows are added."""
+If ``n`` values are sorted, ``quantile_disc(c, q)`` is the value at position ``ceil(q * n)``, counted from 1. For ``q =
+0`` it is the first value. The result is always a value of the column. Values are held until the end, as arrays or as
+distinct values with counts. If all values come from one index, its bit slices give the value at a position. The values
+are read from the index only if other rows are added."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ class Ranks:
             self.add_index(other._index)
 
     def value(self, share: Fraction, *, nan_is_largest: bool) -> Form:
-        """The quantile, or None if there are no values. NaN is the largest value, or is ignored if there are other
-        values."""
+        """The quantile, or None if there are no values. With ``nan_is_largest``, NaN is greater than every number.
+        Otherwise NaN is ignored if there are other values."""
         index = self._index
         if index is not None and (self._chunks or self._repeated):
             self._index = None

@@ -4,13 +4,12 @@ prunes wrongly.
 Some rules have reasons outside the specification (decision 0041 has the table):
 
 * ``hasNull`` and ``numberOfValues`` are always written, because ORC C++ does not prune without ``hasNull`` (ORC-1813).
-* Java skips everything if the typed part has no bound. So the typed part is either complete or left out, except if a
-unit
-  has no value at all.
+* ORC Java prunes all rows of a unit whose typed part has no bound. So the typed part has all its bounds, or is left
+  out. The only exception is a unit that has no value at all.
 * A least timestamp before 1970 is lowered to the whole second, because ORC C++ divides negative milliseconds towards
-zero. * Bounds of texts are exact up to 1,024 bytes. Longer bounds are truncated and stored as ``lowerBound`` and
-``upperBound``,
-  which Java takes as exclusive.
+  zero.
+* Bounds of texts are exact up to 1,024 bytes. Longer bounds are truncated and stored as ``lowerBound`` and
+  ``upperBound``, which Java takes as exclusive.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class BloomChoice:
     def fetch(
         self, stripe: int, leaves: Iterable[BoundLeaf], may: RowSelection, index: RowIndex
     ) -> Generator[Fetch, Any, BloomEvidence | None]:
-        """The bloom filters that are fetched. They are trusted, small enough, and for leaves that are undecided for
-        some rows of ``may``. None if there are no such filters."""
+        """Fetches the bloom filters that are trusted, small enough, and for leaves that are undecided for some rows of
+        ``may``. Returns None if there are no filters for these leaves."""
         reader, options = self.columns.reader, self.columns.options
         ignored: dict[Path, tuple[NoteKind, str]] = {}
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
@@ -90,8 +90,8 @@ class BloomChoice:
         )
 
     def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
-        """The row groups in which no value wraps around, according to their statistics. If they have none, the
-        statistics of the stripe or the file are used."""
+        """The row groups in which every value fits the column's type, according to their statistics. If the row groups
+        have no statistics, the statistics of the stripe or the file are used."""
         fits = np.zeros(len(index.bounds) - 1, np.bool_)
         if node.id in index.columns:
             fits |= surely_fits(self.columns.bounded(node, index.columns[node.id].statistics))

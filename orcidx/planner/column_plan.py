@@ -20,12 +20,14 @@ __all__ = ["ColumnPlan", "StripeRows"]
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """The columns that a scan decodes. The plan is the same for all stripes of a file and most files of a schema.
+    """The columns that a scan decodes. The plan is the same for all stripes of a file, and for most files with the same
+    schema.
 
     ``output`` has top-level columns in the order of ``schema``, each with its options. ``predicate`` has the columns
-    that the residual filter needs, with their options, their names in the filter, and whether their timestamps are read
-    as exact 128-bit nanoseconds. ``shared[i]`` is the index in ``predicate`` of the array that is also output ``i``, or
-    None. ``row_number`` is the index in ``schema`` of the column of row numbers, or None.
+    that the residual filter needs. Each has its options, its name in the filter, and whether its timestamps are read as
+    exact 128-bit nanoseconds. If output ``i`` has the same array as a column of ``predicate``, ``shared[i]`` is the
+    index of that column. Otherwise it is None. ``row_number`` is the index in ``schema`` of the column of row numbers,
+    or None.
     """
 
     schema: pa.Schema

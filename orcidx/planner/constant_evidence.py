@@ -34,7 +34,7 @@ class ConstantEvidence:
         self._rows = rows
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """The finding has all rows or none; see ``pruning.Evidence``."""
+        """The finding has either all rows or no rows; see ``pruning.Evidence``."""
         source = self._constants.get(leaf.path)
         if source is None:
             return None

@@ -48,9 +48,9 @@ def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
 class DataFetches:
     """Fetches the planned data of one stripe.
 
-    ``requests`` is the number of requests that are left for the stripe; None means no limit. The predicate's columns
-    take some of them, and the other columns take the rest. The last request fetches all data that may still be needed.
-    ``share`` is the share of the bytes that the scan may keep in memory."""
+    ``requests`` is the number of requests that are left for the stripe; None means no limit. Some of them are for the
+    predicate's columns, and the rest are for the other columns. The last request fetches all data that may still be
+    needed. ``share`` is the share of the bytes that the scan may keep in memory."""
 
     stripe: OpenStripe
     options: ReadOptions
@@ -58,9 +58,9 @@ class DataFetches:
     share: Share
 
     def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> Steps:
-        """Fetches the predicate's columns. The other columns, planned by ``others``, are fetched with them if this
-        takes less time than a round trip later, or if this is the last request. If ``others`` is None, there are no
-        other columns."""
+        """Fetches the predicate's columns. The other columns, planned by ``others``, are fetched in the same request in
+        two cases: it takes less time than a later round trip, or this is the last request. If ``others`` is None, there
+        are no other columns."""
         if self.stripe.is_local or others is None:
             yield from self.fetch(first)
             return
@@ -83,7 +83,7 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """The bytes between the planned ranges that are also read if this number of requests is used."""
+        """The bytes between the planned ranges that are also read if the ranges are read by this number of requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 

@@ -2,9 +2,9 @@
 for data is limited.
 
 A round trip takes tens of milliseconds, as long as reading one or two megabytes. A scan with a predicate or a selection
-therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe. One is for its footer and index (shared with
-neighbouring stripes if these are adjacent), one is for other indexes, and the rest are for its data. The storage
-decides how far ranges are joined to keep this limit (``storage.ranges.join_fetches``)."""
+therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe. One request is for its footer and index (shared with
+neighbouring stripes if these are adjacent). Another request is for other indexes, and the remaining requests are for
+its data. The storage decides how far ranges are joined to stay within this number (``storage.ranges.join_fetches``)."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class StripeRequests:
                 self._put_if_sound(one, buffer)
 
     def _with_indexes(self, stripes: list[int], alive: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The stripes whose small index sections fit in the budget, and the stripes whose sections are read. The latter
-        include the stripe after the last footer, because its index is adjacent to that footer."""
+        """Returns the stripes whose small index sections fit in the budget, and the stripes whose sections are read.
+        The second list includes the stripe after the last footer, because its index is adjacent to that footer."""
         if not self._selective:
             return stripes, []
         left = self._options.io_bytes // 4
@@ -127,7 +127,7 @@ class StripeRequests:
             self.spend(one, requests)
 
     def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
-        """Parses the footer of a later stripe. Damage is ignored here, and is found again when the stripe is read."""
+        """Parses the footer of a later stripe. Damage is ignored here. It is found again when the stripe is read."""
         try:
             self._reader.put_footer(stripe, buffer)
         except (CorruptFile, Unsupported):
@@ -136,7 +136,8 @@ class StripeRequests:
     # ------------------------------------------------------------------ what is left to ask
 
     def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], pruner: FilePruner) -> Steps:
-        """The same steps, each with one request. Bloom filters that may be needed are fetched with the row index."""
+        """Runs the steps of pruning a stripe, with one request for each step. Bloom filters that may be needed are
+        fetched together with the row index."""
         most = 1 if self._options.merge_gap is None else None
         held: dict[tuple[int, int], Any] = {}
         asked = False

@@ -1,4 +1,5 @@
-"""The columns of a file that a predicate uses, and the known facts about them before their data is read."""
+"""The columns that a scan reads or that its predicate uses, and the facts about them that are known before their data
+is read."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class PrunedColumns:
     options: ReadOptions
 
     def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        """The evidence of the statistics of a column."""
+        """Evidence from the statistics ``raw`` of a column."""
         repeated = node.id in self.reader.root.repeated_ids
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 

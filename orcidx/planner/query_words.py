@@ -57,7 +57,7 @@ def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
 
 
 def asked_name(given: object, usual: str, what: str) -> str | None:
-    """The name of an added column: True for the usual name, False or None for no column."""
+    """The name of an added column. True means the usual name. False and None mean that no column is added."""
     if not isinstance(given, bool | str | None):
         raise InvalidQuery(f"{what} is {given!r} of type {type(given).__name__}; give True, or a name for the column")
     return usual if given is True else (given or None)

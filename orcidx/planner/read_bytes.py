@@ -3,11 +3,11 @@
 There are three numbers. *Without evidence* counts the data streams of the columns that are read, in every stripe.
 *Planned* counts the parts of these streams with row groups that evidence does not rule out. *Counted*
 (``ScanMetrics.bytes_read``) has all bytes that the storage returned, including tails, footers and indexes. The counted
-bytes of data are at most the planned bytes plus this over-read:
+bytes of data may exceed the planned bytes by at most the following over-read:
 
 * For a local file: ``CHUNK_HEADER`` bytes for each chunk whose end is known only from its header. A stripe of up to
-  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read by one read if all of it is needed. Its indexes, and the
-  dictionaries that were read before, are then counted too.
+  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read in one read if all of it is needed. In this case its
+  indexes are counted too, and so are the dictionaries that were read before.
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
@@ -39,9 +39,9 @@ def data_without_evidence(reader: OrcReader, stripe: int, columns: Iterable[int]
 def data_planned(
     reader: OrcReader, stripe: int, columns: Iterable[int], *, index: RowIndex | None, kept: npt.NDArray[np.bool_]
 ) -> int:
-    """The bytes of these streams that a scan reads if rows of every column are needed. ``index`` is the row index for
-    seeking, or None if the stripe is read completely. ``kept`` says for each row group whether some of its rows
-    remain."""
+    """The bytes that a scan reads from the data streams of ``columns``, if it needs rows of each of them. ``index`` is
+    the row index for seeking, or None if the stripe is read completely. ``kept`` says for each row group whether some
+    of its rows remain."""
     planned, block_size = 0, reader.facts.block_size
     for column, kind, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)

@@ -47,8 +47,8 @@ them anyway. Reading the columns twice, half of the rows each time, would take 1
 @dataclass(frozen=True)
 class ScanRequest:
     """The request of a scan for all files; see ``OrcFile.scan``. ``limit`` is the maximum number of rows to read.
-    ``for_table`` says that the rows are for one table, whose chunks need not be small. ``tests_each`` says that the
-    predicate is evaluated for each returned row, even if statistics or indexes prove it."""
+    ``for_table`` says that the rows are for one table, so its chunks need not be small. ``tests_each`` says that the
+    predicate is evaluated for each returned row, even if statistics or indexes prove that the row matches."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -63,12 +63,12 @@ class ScanRequest:
 
     @property
     def bytes_at_once(self) -> int:
-        """The maximum number of bytes of a stripe of few rows that are decoded in one call."""
+        """The maximum number of bytes that are decoded in one call, for a stripe of few rows."""
         return self.options.batch_bytes * (TABLE_BATCHES if self.for_table else 1)
 
     @property
     def together(self) -> int:
-        """The number of batches of small files that are read together."""
+        """How many batches of small files are read together in one turn."""
         return BATCHES_A_TURN if self.for_table and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
@@ -80,7 +80,8 @@ class ScanRequest:
 
     @property
     def counting(self) -> ScanRequest:
-        """The same request without columns. The column of file names is kept if the condition may use it."""
+        """The same request without columns, for counting rows. The column of file names is kept if the condition may
+        use it."""
         name = None if self.where is None else self.file_path
         return replace(self, columns=(), row_numbers=None, file_path=name)
 
@@ -187,8 +188,8 @@ def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
 
 @dataclass(frozen=True)
 class KnownTotals:
-    """The totals that are known before any file is opened, and the jobs of the other files, as in ``FileIndexes.plan``.
-    ``as_of`` is the time when the files were listed, in seconds since 1970, if they were not listed now."""
+    """The totals that are known before any file is opened, and the jobs of the other files (see ``FileIndexes.plan``).
+    ``as_of`` is the time when the files were listed, in seconds since 1970. It is None if they were listed now."""
 
     jobs: Sequence[FileJob]
     units: tuple[KnownUnit, ...] = ()

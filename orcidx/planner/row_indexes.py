@@ -1,8 +1,8 @@
 """Reads the row indexes of one stripe in two steps: first the indexes of the predicate's columns, then the others.
 
-The first step rules out most stripes. The other indexes of these stripes need not be decoded, and need not be read from
-a local file. From a remote file a second request would take longer than the bytes, so all indexes are read with the
-first request."""
+The first step rules out most stripes. The other indexes of a stripe that is ruled out are not decoded, and are not read
+from a local file. For a remote file, a second request would take longer than reading the additional bytes. Therefore
+all indexes are read with the first request."""
 
 from __future__ import annotations
 

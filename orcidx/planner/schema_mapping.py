@@ -123,8 +123,8 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """The name of a column in the form in which constants are compared with it. The name of a field in a struct never
-    equals the name of a constant."""
+    """The name of a column in the form that is compared with the names of constants, in lower case unless case matters.
+    A path to a field in a struct never equals the name of a constant."""
     return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 

@@ -2,10 +2,10 @@
 with the schema.
 
 A directory may have thousands of files with the same schema. A plan is made for the first of them and kept in a bounded
-cache. Its key has everything on which the plan depends: the types with their attributes, encrypted columns, the
-request, the types of constant columns, and the few properties of a file that change columns (dictionaries, and whether
-rows are left out). Values of constants, the file's name and its time zone are not part of the plan. Errors are not
-cached: each file raises its own error.
+cache. Its key has everything on which the plan depends: the types with their attributes, the encrypted columns, the
+request, the types of constant columns, and a few properties of a file that change columns. These properties are the
+dictionaries, and whether rows are left out. Values of constants, the file's name and its time zone are not part of the
+plan. Errors are not cached: each file raises its own error.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _type_of(value: Any) -> pa.DataType:
 
 @dataclass(frozen=True, eq=False)
 class SchemaColumns:
-    """The meaning of a request for one schema, without its predicate, which is not part of the key.
+    """What a request means for one schema. The predicate is not included, because it is not part of the cache key.
 
     ``root`` is the tree of types. ``constants`` has the types of the columns with one value in a file, by name.
     """
@@ -138,7 +138,8 @@ class SchemaColumns:
 
     @cached_property
     def askable(self) -> dict[str, FieldSource]:
-        """Every column that a predicate may use, by name: the columns of the file, the wanted schema and the job."""
+        """Every column that a predicate may use, by name. These are the columns of the file and of the wanted schema,
+        and the constant columns of the job."""
         exact = self.request.options.override(strings="string", timestamp_unit="ns", calendar="proleptic")
         found: dict[str, FieldSource] = {}
         for source in self._map(None, exact, frozenset()):
@@ -232,7 +233,8 @@ class SchemaPlan:
         )
 
     def _without_missing(self, node: Part, wanted: pa.Schema) -> Any:
-        """A part of the predicate. A leaf on a field that the file's structs lack is replaced by its result."""
+        """The given part of the predicate. A leaf on a field that the file's structs do not have is replaced by the
+        leaf's result for null."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
             column = self.mapped.askable[path[0]].column

@@ -1,9 +1,9 @@
 """Finds which rows of a file may match, from all evidence of the file and its stripes, before any data is read.
 
-Evidence is evaluated in this order. For the whole file: constants (partition columns, columns that the file lacks),
-file statistics, a Paimon file index, stripe statistics. Then for each stripe: row-group statistics, bloom filters for
-rows that are not ruled out yet, and dictionaries. If an index is damaged, not trusted or absent, the rows are kept and
-a note is added.
+Evidence on the whole file is evaluated first, in this order: constants (partition columns, and columns that the file
+does not have), file statistics, a Paimon file index, and stripe statistics. Then the evidence of each stripe is
+evaluated: row-group statistics, bloom filters for the rows that are left, and dictionaries. If an index is damaged, not
+trusted or absent, its rows are kept and a note is added.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class StripeDecision:
 
     @property
     def kept(self) -> npt.NDArray[np.bool_]:
-        """For each row group whether it is read."""
+        """Whether each row group is read."""
         return self.rows.may.any_in(self.rows.bounds)
 
     @property
@@ -74,7 +74,7 @@ class StripeDecision:
         return self.rows.may.count
 
     def reasons(self, row_group: int) -> tuple[str, ...]:
-        """The reasons why a row group is skipped. Empty if it is not skipped."""
+        """The reasons why a row group is skipped. Empty if the row group is not skipped."""
         start, stop = self.rows.bounds[row_group : row_group + 2].tolist()
         if self.outcome is None:
             return () if self.kept[row_group] else ("none of these rows was requested (selection)",)
@@ -221,7 +221,8 @@ class FilePruner:
         return StripeDecision(stripe, rows, None if unseekable else index, outcome, notes)
 
     def _refine(self, stripe: int, outcome: Outcome, index: RowIndex | None) -> Generator[Fetch, Any, Outcome]:
-        """Evaluates the stripe's own evidence. Each kind is used only while some leaf is undecided."""
+        """Evaluates the stripe's own evidence in order. The next kind of evidence is used only if some leaf is still
+        undecided."""
         if index is not None and self.columns.options.row_index:
             outcome = self._hear(outcome, self._statistics.of_groups(stripe, index))
         if outcome.proved:
@@ -244,8 +245,8 @@ class FilePruner:
         return Outcome(heard.root, heard.span, heard.may, heard.must, heard.states, notes)
 
     def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
-        """The places of the bloom filters of a stripe that may be read, if its row groups' statistics leave enough
-        rows."""
+        """The places of the stripe's bloom filters that a scan may read later. It reads them if the statistics of the
+        row groups leave enough rows."""
         return [] if self.where is None else self._blooms.places(stripe, self.where.leaves())
 
     def _open_leaves(self, outcome: Outcome) -> list[BoundLeaf]:

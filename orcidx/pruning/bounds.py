@@ -1,9 +1,9 @@
-"""Compares one leaf with bounds. Only this module says what a minimum and a maximum prove for an operator.
+"""Compares one leaf with bounds. No other module decides what a minimum and a maximum prove for an operator.
 
-A unit is anything that has bounds: a file, a stripe, a row group, a partition, a manifest. The bounds hold for every
-value. Bounds, nulls and NaN decide two questions for each unit: whether the leaf *can* be TRUE for some row, and
-whether it *is* TRUE for every row. A negated leaf asks the opposite question (can it be FALSE?), so nulls and NaN need
-no separate rules.
+A unit is anything that has bounds: a file, a stripe, a row group, a partition or a manifest. The bounds hold for every
+value. Bounds, nulls and NaN give two results for each unit: whether the leaf *can* be TRUE for some row, and
+whether it *is* TRUE for every row. For a negated leaf, the two results of the leaf without its negation are inverted
+and swapped. So nulls and NaN need no separate rules.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UnitBounds(Protocol[_Literal_contra]):
         """The number of units that have a bound."""
 
     def compare(self, literal: _Literal_contra) -> Signs:
-        """The sign of bound - literal for each unit. It is undefined for units that are not valid."""
+        """The sign of ``bound - literal`` for each unit. It is undefined for units that are not valid."""
 
     def plain(self, literal: _Literal_contra) -> Ends | None:
         """The bounds as an array that can be compared with the literal. None if some unit has no bound, or if the
@@ -86,7 +86,7 @@ class ValueBounds:
         return int(np.count_nonzero(self.valid))
 
     def compare(self, literal: Value) -> Signs:
-        """The sign of bound - literal for each unit. It is 0 for units that are not valid."""
+        """The sign of ``bound - literal`` for each unit. It is 0 for units that are not valid."""
         signs = np.zeros(len(self.values), np.int8)
         known, other = self.values[self.valid], np.empty((), object)
         other[()] = literal  # NumPy removes zero bytes at the end of a bytes object, except in an array of objects
@@ -105,8 +105,8 @@ class ValueBounds:
 class ColumnBounds:
     """The known facts about one column in each of n units.
 
-    ``lower`` and ``upper`` hold for every value except NaN. None means that no unit has a bound. ``may_null`` says that
-    a row may be null, ``all_null`` that every row is null, and ``may_nan`` that a value may be NaN.
+    ``lower`` and ``upper`` hold for every value except NaN. None means that no unit has a bound. ``may_null`` says
+    whether a row may be null. ``all_null`` says whether every row is null. ``may_nan`` says whether a value may be NaN.
     """
 
     lower: UnitBounds[Any] | None
@@ -131,12 +131,12 @@ def within_bounds(op: Op, low: Ends, high: Ends, literal: float = 0) -> tuple[Bo
 
 
 def within_bounds(op: Op, low: int | Ends, high: int | Ends, literal: float = 0) -> tuple[bool | Bools, bool | Bools]:
-    """What bounds prove for an operator. Returns for values between the bounds: (some value may satisfy the operator,
-    every value satisfies it).
+    """Compares all values between two bounds with a literal. Returns whether some value may satisfy the operator, and
+    whether every value satisfies it.
 
-    ``low`` and ``high`` are the bounds. They may also be the signs of bound - literal, with 0 as the literal. Both may
-    be numbers or arrays. An unknown bound has the sign -1 for ``low`` and 1 for ``high``, so no literal is outside of
-    it.
+    ``low`` and ``high`` are the two bounds, as numbers or arrays. They may also be the signs of ``bound - literal``;
+    the argument ``literal`` is then 0. If a bound is unknown, its sign is -1 for ``low`` and 1 for ``high``, so the
+    bound rules out no literal.
     """
     if op is Op.LT:
         return low < literal, high < literal
@@ -171,7 +171,8 @@ def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
 
 
 def leaf_in_bounds(leaf: BoundLeaf, known: ColumnBounds) -> tuple[Bools, Bools]:
-    """For each unit: (some row may be TRUE, every row is TRUE), for the leaf including its negation."""
+    """For each unit, whether the leaf may be TRUE for some row, and whether it is TRUE for every row. The negation of
+    the leaf is included."""
     may_null, all_null, negated = known.may_null, known.all_null, leaf.negated
     if leaf.op is Op.IS_NULL:
         return (~all_null, ~may_null) if negated else (may_null, all_null)
@@ -194,8 +195,8 @@ class _Values:
         self.units = len(known.may_null)
 
     def answer(self) -> tuple[Bools, Bools]:
-        """(some value may satisfy the operator, every value satisfies it). The result is (false, true) for a unit
-        without values."""
+        """For each unit, whether some value may satisfy the operator, and whether every value satisfies it. The result
+        is (false, true) for a unit without values."""
         op, literals = self.leaf.op, self.leaf.literals
         if op is Op.IS_NAN:
             return self.nan, np.zeros_like(self.nan)
@@ -272,7 +273,7 @@ class _Values:
 
 
 def _signs(bounds: UnitBounds[Any] | None, literal: Value, unknown: int, units: int) -> Signs:
-    """The signs of bound - literal, with ``unknown`` for units without a bound."""
+    """The sign of ``bound - literal`` for each unit. It is ``unknown`` for units without a bound."""
     known = 0 if bounds is None else bounds.known
     if bounds is None or not known:
         return np.full(units, unknown, np.int8)

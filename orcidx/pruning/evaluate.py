@@ -1,9 +1,10 @@
 """Combines evidence about a predicate. This module also has ``Verdict``, the result of an index for one predicate.
 
 Every result has two parts. Rows outside ``may`` certainly do not match, and rows of ``must`` certainly match. Nothing
-is known about the other rows. Evidence is combined for each leaf before AND and OR. So ``a = 1 OR b = 2`` is pruned
-even if a bitmap has a result only for ``a`` and statistics only for ``b``. Leaves contain NOT, and only TRUE counts.
-Therefore AND is the intersection and OR is the union, for ``may`` and for ``must``.
+is known about the other rows. Evidence is combined for each leaf before AND and OR are applied. So ``a = 1 OR b = 2``
+is pruned even if a bitmap has a result only for ``a`` and statistics have a result only for ``b``. NOT is part of the
+leaves, and a row matches only if the predicate is TRUE for it. Therefore AND is the intersection of results and OR is
+their union, both for ``may`` and for ``must``.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Verdict:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is proved that no row matches. This is so for ``"skip"``, and for ``"rows"`` without a row."""
+        """Whether it is proved that no row matches. True for ``"skip"``, and for ``"rows"`` with an empty bitmap."""
         return self.rows is not None and not self.rows
 
     def __and__(self, other: Verdict) -> Verdict:
@@ -174,13 +175,14 @@ class Outcome:
         return self.slice(start, stop).reasons_in(np.array([0, stop - start]))[0]
 
     def reasons_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """The reasons why rows of each group ``[bounds[g], bounds[g + 1])`` cannot match. Empty if all of them may
-        match. If one piece of evidence ruled out the whole group, it is the only reason. There are several reasons in
-        two cases: the branches of an OR ruled out the group only together, or some rows remain."""
+        """For each group ``[bounds[g], bounds[g + 1])``, the reasons why some of its rows cannot match. Empty if all
+        rows of the group may match. If one piece of evidence ruled out the whole group, it is the only reason. There
+        are several reasons in two cases: the branches of an OR ruled out the group only together, or some rows of the
+        group remain."""
         return reasons_in(self.root, self.states, bounds, span=self.span, may=self.may)
 
     def proofs_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """The evidence that proved that rows of each group match: every finding with such rows, without repetitions."""
+        """For each group, the evidence that proved that some of its rows match. Each finding occurs only once."""
         return proofs_in(self.root, self.states, bounds)
 
 
@@ -190,9 +192,9 @@ def evaluate(
     """Evaluates all evidence for a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
 
     ``evidence`` is ordered from coarse to fine. Each piece of evidence is evaluated for the whole tree, but only for
-    undecided rows. Rows are decided if they are ruled out for the leaf or by a sibling under AND, or if they certainly
-    match under OR. The results for a leaf are intersected. AND intersects results, and OR unites them.
-    ``prior`` has the ``states`` of a coarser outcome over the same rows."""
+    undecided rows. A row is decided for a leaf in three cases: the leaf rules it out, a sibling under AND rules it out,
+    or it certainly matches under OR. All results for one leaf are intersected. AND intersects the results of its
+    children, and OR unites them. ``prior`` has the ``states`` of a coarser outcome over the same rows."""
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
     hearing = _Hearing(states, span)

@@ -20,10 +20,10 @@ __all__ = ["Evidence", "Finding", "LeafState", "Note", "NoteKind"]
 class Finding:
     """The result of one piece of evidence for one leaf over a span of rows.
 
-    ``may`` has every row for which the (possibly negated) leaf is TRUE. For every row of ``must`` the leaf is TRUE.
-    Both are meaningful only for rows of ``alive``; other rows are undefined. ``describe(rows)`` returns the deciding
-    fact, such as ``"max 81.5"``, for each of some rows (int64) that are not in ``may`` or are in ``must``. It is called
-    only for explanations, and can be pickled.
+    If the leaf is TRUE for a row, the row is in ``may``. If a row is in ``must``, the leaf is TRUE for it. The negation
+    of the leaf is included. Both sets are meaningful only for rows of ``alive``. ``describe(rows)`` returns the
+    deciding fact, such as ``"max 81.5"``, for each of the given row numbers (int64). Each given row is outside ``may``
+    or in ``must``. ``describe`` is called only for explanations, and can be pickled.
     """
 
     may: RowSelection
@@ -37,11 +37,12 @@ NoteKind = Literal["absent", "distrusted", "stale", "damaged", "silent", "off", 
 
 @dataclass(frozen=True)
 class Note:
-    """The reason why evidence has no result, or only a part of it. ``kind`` is one of these. ``"absent"``: there is no
-    such evidence. ``"distrusted"``: this writer is known to write it wrongly. ``"stale"``: the data changed after the
-    evidence was made. ``"damaged"``: the evidence violates its format or contradicts other evidence. ``"silent"``: the
-    evidence does not support this condition. ``"off"``: an option turned the evidence off, or it would take too long.
-    ``"gone"``: the file was deleted after it was listed."""
+    """The reason why evidence has no result, or a result for only some rows. ``kind`` has one of the following values.
+    ``"absent"``: there is no such evidence. ``"distrusted"``: the file's writer is known to write this evidence
+    wrongly. ``"stale"``: the data changed after the evidence was made. ``"damaged"``: the evidence violates its format
+    or contradicts other evidence. ``"silent"``: the evidence does not support this condition. ``"off"``: an option
+    turned the evidence off, or evaluating it would take too long. ``"gone"``: the file was deleted after it was
+    listed."""
 
     source: str
     kind: NoteKind

@@ -1,8 +1,8 @@
 """Finds why rows were skipped or kept, for many groups of rows at once.
 
-The tree is walked once for all groups, as in the evaluation. Each result narrows a selection. The number of its rows in
-each group then shows which groups lost rows. Facts are described only after the walk, and all facts of one result
-together."""
+The tree is walked once for all groups, as in the evaluation. Each result narrows a selection. The number of selected
+rows in each group then shows which groups lost rows. Facts are described only after the walk. All facts of one result
+are described together."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _HEARD = (
 
 
 def deciding(reasons: Sequence[Reason]) -> Reason:
-    """The last evaluated of several reasons that ruled rows out only together, as the branches of an OR do. Before it
-    some rows remained, for any order of the branches."""
+    """Returns the reason whose evidence was evaluated last. The given reasons ruled rows out only together, as the
+    branches of an OR do. Some rows remained before the last evidence, whatever the order of the branches."""
     last = reasons[0]
     if len(reasons) > 1:
         latest = _heard(last.source)
@@ -99,7 +99,7 @@ class _Part:
 def reasons_in(
     root: Bound, states: Sequence[LeafState], bounds: Int64s, *, span: RowSelection, may: RowSelection
 ) -> list[Reasons]:
-    """See ``Outcome.reasons_in``. ``span`` has the requested rows. ``may`` has the rows among them that may match.
+    """See ``Outcome.reasons_in``. ``span`` has the requested rows. ``may`` has the rows of ``span`` that may match.
     ``states`` has the states of the leaves, in the order of the walk."""
     asked, left = span.count_in(bounds), may.count_in(bounds)
     found = _collected(len(asked), (one.only(left < asked) for one in _Blame(states, span, bounds).of_tree(root)))
@@ -178,7 +178,7 @@ class _Blame:
         return self._part(left, answers)
 
     def _all(self, children: Iterator[_Part]) -> _Part:
-        """For AND, if one part leaves no row of a group, only the first such part is a reason."""
+        """For an AND, if several parts leave no row of a group, only the first of these parts is a reason."""
         parts, left, answers = list(children), self._asked, []
         unruled = np.ones(len(self._counts), np.bool_)
         blamed = []

@@ -1,4 +1,4 @@
-"""The two forms of a set of rows, and queries on them. ``RowSelection`` adds the operations on sets.
+"""The two forms of a set of rows, and functions that read them. ``RowSelection`` adds the operations on sets.
 
 The first form is runs ``[start, stop)``: an int64 array of shape (k, 2), sorted, disjoint, non-empty and never
 adjacent. The second form is a roaring bitmap. The missing form is created when it is needed, and kept."""
