@@ -1,5 +1,5 @@
-"""Handles Arrow's layouts that share or repeat values: it computes how large they are once written, and expands them
-inside other arrays.
+"""Handles Arrow's layouts that share or repeat values. Computes the bytes that their rows take when they are written,
+and expands the layouts inside other arrays.
 
 Views, dictionaries and runs represent more bytes than they contain. A slice of such an array keeps the buffers of the
 whole array. So ``written_bytes`` measures arrays by their expanded size, which is the size that the encoders get.
@@ -35,7 +35,7 @@ FEW_ROWS = 16
 
 
 def is_view(type_: pa.DataType) -> bool:
-    """Whether an Arrow type is a type of texts or binaries in the view layout."""
+    """Whether an Arrow type is a text or binary type in the view layout."""
     return str(type_) in ("string_view", "binary_view")
 
 
@@ -98,8 +98,8 @@ def plain_layout(array: pa.Array) -> pa.Array:
 
 
 def decoded_dictionary(array: pa.DictionaryArray) -> pa.Array:
-    """The entry of each row of a dictionary, in a plain layout. pyarrow cannot take views, and cannot take runs inside
-    other types."""
+    """The value of each row of a dictionary array, in a plain layout. pyarrow's ``take`` supports neither views nor
+    runs inside other types."""
     entries = plain_layout(array.dictionary)
     if entries.type != array.dictionary.type:
         array = pa.DictionaryArray.from_arrays(array.indices, entries)
@@ -181,7 +181,7 @@ def written_bytes(array: pa.Array) -> int:
 
 
 def _longest(values: Any) -> int:
-    """The bytes of the largest of some values, or an upper bound. For nested values this is the mean."""
+    """The bytes of the longest text or binary, or an upper bound. For other types, the mean bytes of a value."""
     if not len(values):
         return 0
     kind = values.type

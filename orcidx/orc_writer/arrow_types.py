@@ -68,7 +68,8 @@ class WriteNode:
 
 def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
     """The tree of a schema. Its root is the struct of the fields. Raises ``Unsupported`` for a type that ORC does not
-    have, and names the column and the option that helps. Raises ``InvalidQuery`` for options that name no column."""
+    have. The error names the column and the option that helps. Raises ``InvalidQuery`` if ``types=`` names a column
+    that does not exist."""
     children = tuple([_laid_out(_describe(field, (field.name,), options), field.type) for field in schema])
     root = WriteNode(
         kind=TypeKind.STRUCT, path=(), type=pa.struct(list(schema)), children=children, names=tuple(schema.names)
@@ -284,7 +285,7 @@ def _nested(type_: Any, path: tuple[str, ...], options: WriteOptions) -> WriteNo
 
 
 def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> WriteNode:
-    """Refuses types that ORC does not have, unless an option says how to write them."""
+    """Raises an error for types that ORC does not have, unless an option says how to write them."""
     types = pa.types
     place = ".".join(path)
     own = ((OWN_TYPE, str(type_)),)

@@ -51,8 +51,8 @@ class ColumnEncoder:
                 self._write_column(lanes.writer, array, pieces, first_row)
 
     def _write_in_threads(self, tasks: Sequence[tuple[ColumnWriter, Any]], pieces: Sequence[Piece], first: int) -> None:
-        """Encodes the largest columns first, each in the next free thread. If there are several errors, that of the
-        first column is raised, as without threads."""
+        """Encodes the largest columns first, each in the next free thread. If several columns have errors, the error of
+        the first column is raised, as without threads."""
         waiting = sorted(range(len(tasks)), key=lambda i: written_bytes(tasks[i][1]))
         errors: dict[int, BaseException] = {}
 

@@ -2,9 +2,9 @@
 
     "ORC" · stripes · Metadata · Footer · PostScript · its length (1 byte)
 
-``FileLayout`` does not use rows or columns. The same code appends newly encoded stripes and stripes from another file,
-whose streams are copied or recompressed. The caller must ensure that their codec, types and calendar are those of this
-file.
+``FileLayout`` handles stripes, but no rows and no columns. The same code appends newly encoded stripes, and stripes
+from another file, whose streams are copied or recompressed. For a stripe from another file, the caller must ensure that
+its codec, types and calendar are those of this file.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Identity:
 @cache
 def own_identity() -> Identity:
     """The writer of files whose statistics, indexes and values were all made by orcidx. The format has no number for
-    orcidx yet. So the number of ORC C++ is used, with orcidx's own name in the software version. With this number
-    current readers use the file's bloom filters and timestamps, and merge the file with others of ORC C++. With an
-    unknown number they would not."""
+    orcidx yet. Therefore the files have the number of ORC C++, and orcidx's own name in the software version. Because
+    of this number, current readers use the bloom filters and timestamps of the files, and merge them with files of ORC
+    C++. They would not do so with an unknown number."""
     try:
         version = metadata.version("orcidx")
     except metadata.PackageNotFoundError:
@@ -154,7 +154,7 @@ class FileLayout:
     def finish(self, file_statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> None:
         """Writes the tail. ``file_statistics``: ColumnStatistics messages by column id.
 
-        Raises ``Unsupported`` for a file that ``orcidx.open`` would refuse with its default options."""
+        Raises ``Unsupported`` for a file that ``orcidx.open`` cannot open with its default options."""
         self._write(b"")
         summaries = b"".join([blob(1, b"".join([blob(1, one) for one in stripe])) for stripe in self._statistics])
         content = self.offset
@@ -179,7 +179,7 @@ class FileLayout:
         self._write(b"".join(tail))
 
     def _check_limits(self, size: int, messages: Iterable[tuple[int, int]]) -> None:
-        """Raises an error for files that the reader refuses by default. ``messages``: the lengths of messages as
+        """Raises an error for files that the reader does not open by default. ``messages``: the lengths of messages as
         stored, and before compression."""
         limits = MetadataLimits().for_file(size)
         try:
@@ -219,8 +219,8 @@ def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
 def stripe_footer(
     streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
 ) -> bytes:
-    """A StripeFooter. ``streams``: (kind, column id, length). ``encodings``: those of every column. The root is
-    included, because C++ requires it."""
+    """A StripeFooter. ``streams``: (kind, column id, length). ``encodings``: the encodings of all columns. The root
+    column is included, because C++ requires it."""
     parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)

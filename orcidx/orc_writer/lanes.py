@@ -53,8 +53,8 @@ class SplitRows:
 
 def split_rows(pieces: Sequence[Piece], *, first_alone: bool, shares: int) -> SplitRows:
     """Divides whole row groups into shares of about equal size. ``first_alone``: the first row group is written by
-    itself. This is needed if a row group is open, and at the beginning of a stripe, because its first row group decides
-    whether texts have a dictionary."""
+    itself. This is needed if a row group is open. It is also needed at the beginning of a stripe, because the first row
+    group of a stripe decides whether texts have a dictionary."""
     head = pieces[:1] if first_alone else pieces[:0]
     tail = pieces[-1:] if len(pieces) > len(head) and not pieces[-1].ends_group else pieces[:0]
     whole = pieces[len(head) : len(pieces) - len(tail)]
@@ -73,7 +73,8 @@ class Lanes:
 
     @property
     def pays(self) -> bool:
-        """Whether lanes are faster than the column alone. The type of the column and its dictionary so far decide."""
+        """Whether lanes are faster than the column alone. The result depends on the column's type and on the size of
+        its dictionary so far."""
         columns = self.writer.walk()
         texts = [one.column for one in columns if isinstance(one.column, TextColumn)]
         if any(column.dictionary_size > LARGE_DICTIONARY for column in texts):
@@ -83,8 +84,8 @@ class Lanes:
     def encode(
         self, array: pa.Array, shares: Sequence[Sequence[Piece]], write: Callable[..., None]
     ) -> list[Callable[[], None]]:
-        """One task for each share: ``write(writer, array, pieces, first)``. ``first`` is the number of its first
-        row."""
+        """One task for each share. A task calls ``write(writer, array, pieces, first)``. ``first`` is the number of the
+        share's first row."""
         while len(self._lanes) < len(shares):
             self._lanes.append(self._open_lane())
         tasks: list[Callable[[], None]] = []

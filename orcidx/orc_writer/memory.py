@@ -14,7 +14,8 @@ LEAST_BYTES = 1 << 20
 
 
 class Holder(Protocol):
-    """A writer whose stripe another thread can end. The call returns False while the writer is busy."""
+    """A writer whose stripe another thread can end. ``end_stripe_for_memory`` returns False while the writer is
+    busy."""
 
     def end_stripe_for_memory(self) -> bool: ...
 
@@ -23,9 +24,9 @@ class WriterMemory:
     """A limit in bytes that several writers share, for example those of many partitions. Pass the same object as
     ``max_memory=`` to each writer.
 
-    If their open stripes hold more, the largest stripes are ended and written until the limit is kept. Threads can
-    share the object. A writer that another thread is using ends its stripe itself after its slice. A pickled copy
-    counts separately.
+    If the open stripes of these writers hold more bytes, the largest stripes are ended and written until the bytes are
+    within the limit. Several threads can use the object. A writer that another thread is using ends its stripe itself,
+    after its current slice. A pickled copy counts its bytes separately.
 
     Parameters
     ----------

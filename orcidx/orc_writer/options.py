@@ -187,7 +187,7 @@ class EncodingOptionsByName(TypedDict, total=False):
 
 
 class WriteOptionsByName(EncodingOptionsByName, total=False):
-    """The fields of ``WriteOptions`` as keywords. A test checks that the two agree."""
+    """The fields of ``WriteOptions`` as keywords. A test checks that both classes have the same fields."""
 
     max_memory: int | WriterMemory | None
     spark: bool

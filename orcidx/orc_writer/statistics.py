@@ -36,8 +36,9 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What is known about a column in some rows. ``values`` depends on the type: (least, greatest, sum); for booleans
-    the number of true values; for timestamps (least, greatest) in their unit. None if there is no value."""
+    """The known facts about a column in some rows. ``values`` depends on the type. It is the number of true values for
+    booleans, and (least, greatest) in their unit for timestamps. For most other types it is (least, greatest, sum). It
+    is None if there is no value."""
 
     count: int
     has_null: bool

@@ -1,7 +1,7 @@
 """Writes rows into stripes. Batches are cut into slices that end where row groups end, and are encoded column by
 column.
 
-A slice has at most 8 MiB of Arrow data. The whole slice is encoded, full chunks are compressed, and then the size of
+A slice has at most 8 MiB of Arrow data. The whole slice is encoded, and full chunks are compressed. Then the size of
 the stripe is checked. So a stripe is measured by its compressed bytes, and it ends in time for rows of any size.
 """
 
@@ -45,7 +45,7 @@ class _RowGroups:
     open_rows: int = 0
 
     def pieces(self, rows: int) -> list[Piece]:
-        """The parts of the next rows that are each in one row group."""
+        """Splits the next rows into pieces. Each piece is inside one row group."""
         pieces = []
         at = 0
         while at < rows:
@@ -98,8 +98,9 @@ class StripeWriter:
         return sum([column.held for column in self._columns])
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """How many of the batch's first rows go into one slice. It is at least one row, and at most 8 MiB or a quarter
-        of a stripe's limit. When the stripe is nearly full it is fewer rows, so the limit is hardly exceeded."""
+        """The number of the batch's first rows that go into one slice. A slice has at least one row. It has at most 8
+        MiB, and at most a quarter of a stripe's limit. When the stripe is nearly full, the slice is smaller, so the
+        limit is hardly exceeded."""
         if batch.num_rows < 2:
             return int(batch.num_rows)
         left = max(self._most - self.held, self._most // 16) // 2  # bytes in unfinished chunks count twice

@@ -405,7 +405,7 @@ def _one_batch(data: Any) -> tuple[pa.RecordBatch]:
 
 
 def _instead(data: object) -> str:
-    """The advice on what to give instead of data that is not Arrow data."""
+    """The part of an error message that says what to give instead of data that is not Arrow data."""
     if isinstance(data, str):
         return f"give a Table, batches, a scan or a data frame, such as orcidx.scan({data!r:.100})"
     if isinstance(data, Mapping):

@@ -166,7 +166,7 @@ class Column(Values):
         return f"col({', '.join(map(repr, self._path))})"
 
     def is_in(self, values: Iterable[Any]) -> Leaf:
-        """SQL IN: NULL where nothing matches and a value is None.
+        """SQL IN. The result is also NULL where no value matches and one of the values is None.
 
         Parameters
         ----------

@@ -106,10 +106,11 @@ _DEEPEST_NESTING = 100
 
 
 def expression_of_form(form: bytes) -> pc.Expression:
-    """Restores the Expression of a pickled form that comes from another process, such as the one in a split.
+    """Restores an Expression from its pickled form. The form comes from another process, for example as part of a
+    split.
 
     Arrow checks neither the buffers nor the numbers of columns nor the nesting, so these are checked here first. Raises
-    ``InvalidQuery`` and ``pa.ArrowException``.
+    ``InvalidQuery`` or ``pa.ArrowException`` for a form that cannot be restored.
     """
     reader = pa.ipc.open_file(form)
     if reader.num_record_batches != 1:
@@ -245,7 +246,8 @@ def _is_nan(node: _Call, negated: bool) -> _Translation:
 
 
 def _is_in(node: _Call, negated: bool) -> _Translation:
-    """For null rows, is_in returns false and not null. By default null also matches null in the list."""
+    """pyarrow's ``is_in`` returns false, not null, for a null row. If the list has a null, a null row matches it by
+    default."""
     options = node.options or {}
     behaviour = options.get("null_matching_behavior", _MATCH)
     if not isinstance(node.arguments[0], _Field) or "value_set" not in options or behaviour not in range(4):

@@ -105,9 +105,9 @@ def bind(
 
 @dataclass(frozen=True, eq=False)
 class BoundKeys:
-    """Keys of a column. ``leaf`` is an IN on the column with the distinct values among the keys, in order, or None if
-    no key is a value. ``places`` gives for each key the index of its value among the leaf's literals, or one of the
-    negative places."""
+    """Keys of a column. ``leaf`` is an IN on the column. Its literals are the distinct values of the keys, in order. It
+    is None if no key has a value. ``places`` gives for each key the index of its value among the leaf's literals. For a
+    key without a value it has ``NO_VALUE``, ``NULL_KEY`` or ``NAN_KEY``."""
 
     path: Path
     type: pa.DataType
@@ -127,7 +127,8 @@ def bind_keys(
     """Converts keys as ``bind`` converts the literals of an IN, and raises the same errors. It also records which key
     became which literal.
 
-    A null key and a NaN key are kept as keys here, although they compare differently in a condition.
+    A null key and a NaN key are also keys here and have places of their own. In a condition, they would be compared in
+    another way.
     """
     leaf = Leaf(path, Op.IN, tuple(keys))
     path, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
@@ -151,8 +152,8 @@ def bind_keys(
 
 
 def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Predicate:
-    """Replaces every leaf that cannot be bound by True. This is for engines that evaluate the predicate again
-    themselves."""
+    """Puts the constant True in the place of every leaf that cannot be bound. The result is for engines that evaluate
+    the predicate again themselves."""
 
     def kept(part: Leaf | Constant | External) -> Predicate:
         try:
@@ -249,13 +250,15 @@ class _Column:
         return BoundLeaf(self.leaf, self.path, self.type, self.domain, op, negated, literals, self.nan, char)
 
     def always(self, answer: bool) -> Bound:
-        """A result that is TRUE, or FALSE, wherever the column is not null."""
+        """The bound form of a leaf that has the result ``answer`` for every value. The negation of the leaf is applied
+        afterwards."""
         if answer is self.leaf.negated:
             return Constant(False)
         return BoundLeaf(self.leaf, self.path, self.type, self.domain, Op.IS_NULL, True, (), self.nan)
 
     def join(self, kind: Op, *parts: Bound) -> Bound:
-        """Joins parts that are already negated, as a conjunction (``BETWEEN``) or a disjunction (``IN``) requires."""
+        """Joins parts to which the negation is already applied. Without negation, ``BETWEEN`` joins them by AND and
+        ``IN`` by OR. With negation, it is the reverse."""
         return all_of(*parts) if (kind is Op.BETWEEN) is not self.leaf.negated else any_of(*parts)
 
     # --- operators
@@ -321,8 +324,8 @@ class _Column:
         return point.exact or (self.domain is Domain.FLOAT and point.below == point.above)
 
     def _edge(self, op: Op, value: Any) -> Bound:
-        """A comparison by ``LE`` or ``GE`` in a domain without infinities. The value may be beyond all values of the
-        domain."""
+        """A comparison by ``LE`` or ``GE``. In a domain without infinities, ``value`` may be an infinity, which is
+        beyond all values of the domain."""
         if self.domain is not Domain.FLOAT and isinstance(value, float):
             return self.always((value > 0) is (op is Op.LE))
         return self.make(op, value)
@@ -425,8 +428,8 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
 
 
 def _column_or_text(path: Sequence[str], schema: pa.Schema) -> Path:
-    """``resolve_column`` for an operand where a text is also possible. In SQL, double quotes are for names, so the
-    error explains how to write a text."""
+    """Like ``resolve_column``, for an operand that the caller may mean as a text. In SQL, double quotes are for names,
+    so the error explains how to write a text."""
     try:
         return resolve_column(path, schema)[0]
     except InvalidQuery as error:

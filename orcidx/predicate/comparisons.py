@@ -1,7 +1,7 @@
 """Comparisons of computed values, written as pyarrow Expressions, in which NaN is above every number.
 
-pyarrow compares by IEEE 754. With ``nan="largest"``, a comparison of which a side has a floating type is replaced by
-one that tests each side for NaN. The result is still null where a side is null.
+pyarrow compares by IEEE 754. With ``nan="largest"``, a comparison is replaced if one of its sides has a floating type.
+The new comparison also tests each side for NaN. The result is still null where a side is null.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ COMPARISONS = {
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """A list of comparisons (operator, left, right). With ``every`` all of them must be true, otherwise at least one.
-    With ``negated`` the result is negated."""
+    """A list of comparisons (operator, left, right). With ``every``, all of them must be true. Without it, at least one
+    must be true. With ``negated``, the result is negated."""
 
     parts: tuple[tuple[Op, pc.Expression, pc.Expression], ...]
     every: bool = False
@@ -45,8 +45,8 @@ class Comparisons:
 
     def largest(self, schema: pa.Schema, *, tries: bool) -> pc.Expression | None:
         """The condition in which NaN equals NaN and is above every number. None if no side has a floating type, because
-        both meanings are then the same. ``tries`` says that a side contains TRY_CAST. Raises ``InvalidQuery`` if
-        pyarrow cannot evaluate a side."""
+        the condition then has no NaN. ``tries`` says that a side contains TRY_CAST. Raises ``InvalidQuery`` if pyarrow
+        cannot evaluate a side."""
         sides = [side for _, *both in self.parts for side in both]
         known = _floating(*_without_tried(sides, schema) if tries else (sides, schema))
         if not any(known):
@@ -60,8 +60,8 @@ class Comparisons:
 
 
 def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: bool, right_floats: bool) -> pc.Expression:
-    """A comparison in this order. Where a side is null, the added tests are null or change nothing, because NULL OR
-    FALSE is NULL."""
+    """A comparison in which NaN is above every number. Where a side is null, the added tests are null or do not change
+    the result, because NULL OR FALSE is NULL."""
     first, second = _is_nan(left, left_floats), _is_nan(right, right_floats)
     if op is Op.EQ:
         return (left == right) | (first & second)
@@ -73,8 +73,8 @@ def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: boo
 
 
 def _is_nan(side: pc.Expression, floats: bool) -> pc.Expression:
-    """Whether a side is NaN; null where the side is null. pyarrow has no such test for types without NaN, so they get
-    one here."""
+    """Whether a side is NaN. The result is null where the side is null. pyarrow has no such test for types without NaN,
+    so for these the test is made from a null test."""
     if floats:
         return pc.Expression._call("is_nan", [side])
     return ~side.is_valid() & pc.scalar(pa.scalar(None, pa.bool_()))
@@ -88,7 +88,7 @@ def _without_tried(sides: list[pc.Expression], schema: pa.Schema) -> tuple[list[
 
 
 def _floating(sides: list[pc.Expression], schema: pa.Schema) -> list[bool]:
-    """Which of the sides have a floating type for rows of the schema."""
+    """For each side, whether it has a floating type for rows of the schema."""
     from pyarrow import acero
 
     spare = max(schema.names, key=len, default="") + "_"

@@ -35,7 +35,8 @@ _NOTHING = np.zeros(0, np.uint8)
 
 
 def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: int | None) -> BoolArray | None:
-    """Which of ``rows`` 128-bit integers from ``start`` on are in a closed range (None: no end)."""
+    """For ``rows`` 128-bit integers from ``start`` on, whether each is in a closed range. An end that is None means
+    that the range has no end there."""
     if not ENABLED:
         return None
     end = 1 << 127
@@ -52,7 +53,7 @@ def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: in
 
 
 def match_range(values: npt.NDArray[Any], low: int, high: int) -> BoolArray | None:
-    """Which integers are in a closed range. The ends must fit the type of the integers."""
+    """For each integer, whether it is in a closed range. Both ends must fit the type of the integers."""
     if not ENABLED or values.dtype not in _RANGED or not (values.flags.aligned and values.flags.c_contiguous):
         return None
     if low > high:
@@ -69,7 +70,8 @@ _RANGED = [np.dtype(np.int32), np.dtype(np.int64)][: 2 if _FAST else 1]
 
 
 def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> BoolArray | None:
-    """Which doubles are in a closed range. NaN is in no range, and a range with an end that is NaN is empty."""
+    """For each double, whether it is in a closed range. NaN is in no range. A range is empty if one of its ends is
+    NaN."""
     if not (ENABLED and _FAST and values.flags.aligned and values.flags.c_contiguous):
         return None
     found = new_mask(len(values))
@@ -78,7 +80,7 @@ def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> B
 
 
 def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray | None:
-    """For which values of a binary array both ends of a range are TRUE. The result at null rows is undefined."""
+    """For each value of a binary array, whether both ends of a range are TRUE. The result at null rows is undefined."""
 
     def ask(offsets: Ints, content: Bytes, out: Bytes) -> bool:
         above, below = low.op is Op.GT, high.op is Op.LT
@@ -89,7 +91,8 @@ def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray 
 
 
 def match_text(leaf: BoundLeaf, values: pa.Array) -> BoolArray | None:
-    """For which values of a binary array the leaf without its negation is TRUE. Null rows are undefined."""
+    """For each value of a binary array, whether the leaf without its negation is TRUE. The result at null rows is
+    undefined."""
     return _match(values, partial(_ask, leaf))
 
 

@@ -2,8 +2,8 @@
 
 pyarrow evaluates such a condition row by row with its own meaning. Arithmetic that overflows raises an error, ``/``
 gives doubles, and integers are compared with doubles as doubles. The option ``nan`` says how NaN compares
-(``comparisons``). Indexes cannot evaluate such a condition. Only the nulls of its columns prune, because the result of
-every operation except ``coalesce`` is null where an operand is null.
+(``comparisons``). Indexes cannot evaluate such a condition. Only nulls of the columns are used for pruning: every
+operation except ``coalesce`` gives null where an operand is null.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def is_strict(operand: object) -> bool:
 
 
 def computed(op: Op, left: object, right: object) -> External:
-    """A comparison of which one side is computed, or both sides are columns."""
+    """A comparison in which a side is a computed value, or both sides are columns."""
     strict = is_strict(left) and is_strict(right)
     return comparison_of(Comparisons(((op, _value(left), _value(right)),)), strict=strict)
 
@@ -252,8 +252,8 @@ def comparison_of(comparisons: Comparisons, *, strict: bool) -> External:
 
 
 def condition_of(expression: pc.Expression, *, strict: bool) -> External:
-    """A condition that pyarrow evaluates. ``strict`` says that it is null wherever one of its columns is null; nulls
-    then prune."""
+    """A condition that pyarrow evaluates. ``strict`` says that the condition is null wherever one of its columns is
+    null. Nulls of the columns then rule out rows."""
     node = from_expression(expression)
     if not strict or node.columns is None:
         return node

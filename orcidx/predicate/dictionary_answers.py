@@ -27,8 +27,8 @@ row for each end of a run. Looking up each code takes 5 ns."""
 
 
 class DictionaryAnswers:
-    """Results of the leaves of one predicate for dictionaries that occur in several batches. Not for use by several
-    threads."""
+    """Results of the leaves of one predicate for dictionaries that occur in several batches. Several threads must not
+    use the same object."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], tuple[BoundLeaf, pa.Array, DictionaryAnswer]] = {}
@@ -61,7 +61,7 @@ def _weight_of(dictionary: pa.Array) -> int:
 
 
 class DictionaryAnswer:
-    """For which entries of a dictionary a leaf is TRUE."""
+    """For each entry of a dictionary, whether a leaf is TRUE."""
 
     def __init__(self, matches: BoolArray) -> None:
         self._matches = matches
@@ -69,7 +69,7 @@ class DictionaryAnswer:
         self._runs = edges.reshape(-1, 2).tolist() if len(edges) <= 2 * FEW_RUNS else None
 
     def at(self, codes: Codes, valid: BoolArray | None) -> BoolArray:
-        """For which codes the leaf is TRUE. The result is undefined where the codes are not ``valid``."""
+        """For each code, whether the leaf is TRUE. The result is undefined where the codes are not ``valid``."""
         if self._runs is None:
             found: BoolArray = self._matches[codes if valid is None else np.where(valid, codes, 0)]
             return found

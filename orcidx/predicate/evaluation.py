@@ -44,15 +44,15 @@ def evaluate_predicate(
     schema: pa.Schema,
     answers: DictionaryAnswers | None = None,
 ) -> BoolArray:
-    """For which rows of a batch a bound tree is TRUE. ``schema`` is the schema that the tree is bound to. ``answers``
-    caches results of the tree's leaves for dictionaries of earlier batches."""
+    """For each row of a batch, whether a bound tree is TRUE. ``schema`` is the schema that the tree is bound to.
+    ``answers`` caches results of the tree's leaves for dictionaries of earlier batches."""
     columns = _Columns(batch, schema, answers or DictionaryAnswers())
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 
 
 def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
-    """For which values the leaf is TRUE, including its negation. No value may be null. The array must have the column's
-    type."""
+    """For each value, whether the leaf (including its negation) is TRUE. No value may be null. The array must have the
+    column's type."""
     matches = _matches(leaf, _decoded(values), DictionaryAnswers())
     return ~matches if leaf.negated else matches
 
@@ -221,7 +221,8 @@ def _dtype_of(kind: pa.DataType) -> np.dtype[Any]:
 def _points_and_range(
     leaf: BoundLeaf, split: Callable[[Any], tuple[int, bool]]
 ) -> tuple[list[int] | None, int | None, int | None]:
-    """The leaf as points, or as a closed range (None: no end). Both are given in the integers that the array stores.
+    """The leaf as (points, low, high), in the integers that the array stores. If ``points`` is None, ``low`` and
+    ``high`` are the ends of a closed range. An end that is None means that the range has no end there.
 
     ``split`` returns the largest stored integer that is not above a literal, and whether that integer equals the
     literal.
@@ -293,7 +294,7 @@ def _split_of(leaf: BoundLeaf, array: pa.Array) -> Callable[[Any], tuple[int, bo
 
 
 def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
-    """Which stored integers of an array are among the points or in the range."""
+    """For each stored integer of an array, whether it is one of the points or in the range."""
     if not pa.types.is_decimal(array.type) or array.type.bit_width < 128:
         values = _fixed(array)
         if pa.types.is_date64(array.type):
@@ -373,7 +374,8 @@ def _doubles(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def _closed(leaf: BoundLeaf) -> float:
-    """The end of the leaf's closed range. NaN, which no value satisfies, if no value is beyond the literal."""
+    """The end of the leaf's closed range. If no value can be beyond the literal, the end is NaN, which no value
+    satisfies."""
     end: float = leaf.literals[0]
     beyond = {Op.GT: math.inf, Op.LT: -math.inf}.get(leaf.op)
     if beyond is None:

@@ -1,5 +1,5 @@
-"""pyarrow Expressions as part of a predicate. orcidx evaluates an Expression itself if it has the same meaning there;
-otherwise pyarrow evaluates it."""
+"""pyarrow Expressions as part of a predicate. orcidx evaluates an Expression itself if the result is the same as in
+pyarrow. Otherwise pyarrow evaluates it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ _EXACT_FLOAT = 1 << 24
 
 
 class Relaxation:
-    """Makes a leaf TRUE wherever pyarrow's comparison is true. pyarrow casts in some cases in which orcidx compares
-    exactly.
+    """Makes a leaf TRUE wherever pyarrow's comparison is true. The two may differ, because pyarrow casts in some cases
+    in which orcidx compares exactly.
 
-    ``changed`` is set if a leaf has another meaning in pyarrow, so pyarrow must evaluate the condition.
+    ``changed`` is set if a leaf has another meaning in pyarrow. In this case pyarrow must evaluate the condition.
     """
 
     def __init__(self) -> None:
         self.changed = False
 
     def relax(self, leaf: Leaf, kind: pa.DataType, is_char: bool) -> Leaf | Constant:
-        """Returns the leaf itself if both have the same meaning, otherwise a wider leaf or True."""
+        """Returns the leaf itself if it has the same meaning in orcidx and in pyarrow. Otherwise returns a wider leaf
+        or True."""
         domain = domain_of(kind)
         if leaf.op in (Op.IS_NULL, Op.IS_NAN) or self._same(leaf, kind, domain, is_char):
             return leaf
@@ -73,7 +74,8 @@ class Relaxation:
         return domain in (Domain.BOOL, Domain.BINARY, Domain.NULL)
 
     def _float(self, leaf: Leaf) -> Leaf | Constant:
-        """pyarrow's is_in casts its values to the column's type. It finds NaN, but treats 0.0 and -0.0 as different."""
+        """pyarrow's is_in casts its values to the column's type. There NaN equals NaN, but 0.0 and -0.0 are
+        different."""
         known = all(
             value is None or (isinstance(value, (int, float)) and abs(value) <= _EXACT_FLOAT and value == int(value))
             for value in leaf.literals
@@ -113,7 +115,7 @@ def _plain(leaf: Leaf, kinds: tuple[type, ...]) -> bool:
 def evaluate_expression(
     node: External, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema
 ) -> npt.NDArray[np.bool_]:
-    """For which rows the expression is true in pyarrow, computed on columns of the types in ``schema``.
+    """For each row, whether the expression is true in pyarrow. It is computed on columns of the types in ``schema``.
 
     Raises ``InvalidQuery`` with pyarrow's message if pyarrow rejects the expression.
     """
@@ -158,7 +160,7 @@ def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -
 
 
 def _column(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
-    """A column, or a field of structs, which is null where a struct around it is null."""
+    """A column, or a field of a struct. The field is null where a struct around it is null."""
     index = batch.schema.get_field_index(path[0])
     if index < 0:
         raise InvalidQuery(f"the batch has no column {path[0]!r}", column=path[0])

@@ -1,8 +1,8 @@
 """The only code that walks the tree of a predicate. A caller gives the result for each part, and functions that combine
 results for AND and OR.
 
-And and Or are built by ``&``, ``|``, ``all_of`` and ``any_of``, and are taken apart only here. So a new kind of node
-needs a change in one place only (``tests/test_house_rules.py`` checks this)."""
+And and Or are built by ``&``, ``|``, ``all_of`` and ``any_of``. Only this module takes them apart, so a new kind of
+node needs a change in one place only (``tests/test_house_rules.py`` checks this)."""
 
 from __future__ import annotations
 

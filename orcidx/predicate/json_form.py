@@ -93,7 +93,7 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
 
 
 def _external(data: dict[str, Any]) -> Predicate:
-    """A condition that pyarrow evaluates. If the comparisons that it was made from are known, it is stored as these."""
+    """Restores a condition that pyarrow evaluates. It is stored as comparisons if it was made from comparisons."""
     if "comparisons" not in data:
         return from_expression(_expression_from_json(data["expression"]))
     made = data["comparisons"]

@@ -134,8 +134,9 @@ class Constant(Node):
 class Leaf(Node):
     """One condition on one column.
 
-    The result for a row is TRUE, FALSE or NULL. It is NULL if a literal that decides is NULL, or if the column is NULL
-    (except for ``IS_NULL`` and ``EQ_NULL_SAFE``). ``negated`` swaps TRUE and FALSE, and NULL stays NULL.
+    The result for a row is TRUE, FALSE or NULL. It is NULL if the column is NULL (except for ``IS_NULL`` and
+    ``EQ_NULL_SAFE``), or if the result depends on a literal that is NULL. ``negated`` swaps TRUE and FALSE, and NULL
+    stays NULL.
 
     ``literals`` are Python values as the caller gave them. A comparison and the string operators have one literal,
     ``BETWEEN`` has two (both ends included), ``IN`` has any number, and ``IS_NULL`` and ``IS_NAN`` have none. ``LIKE``
@@ -272,14 +273,14 @@ class BoundLeaf(Node):
 class External(Node):
     """A pyarrow Expression with pyarrow's own meaning, and the predicates that prune for it.
 
-    ``may`` is TRUE wherever ``expression`` is true, and ``may_not`` wherever it is false. Both may be TRUE elsewhere
-    too. ``carried`` says that they are TRUE nowhere else, if orcidx and pyarrow compare the column types in the same
-    way; binding checks that condition. ``columns`` are the paths that the expression reads, or None if they are not
-    known. ``comparisons`` are the comparisons that the expression was made from, if it follows the option ``nan``. If
-    they are None, the expression has pyarrow's meaning with either value of the option. ``nested`` has the first names
-    of columns with dots that mean fields of structs, each with the path and type of the field; binding finds them.
-    ``tries`` says that the expression contains TRY_CAST, which binding takes out. ``tried`` has the casts that were
-    taken out, as columns of the expression.
+    ``may`` is TRUE wherever ``expression`` is true, and ``may_not`` is TRUE wherever it is false. Both may also be TRUE
+    elsewhere. ``carried`` says that they are TRUE nowhere else, if orcidx and pyarrow compare the column types in the
+    same way. Binding checks that condition. ``columns`` are the paths that the expression reads, or None if they are
+    not known. ``comparisons`` are the comparisons from which the expression was made, if it follows the option ``nan``.
+    If they are None, the expression has pyarrow's meaning with either value of the option. ``nested`` is for column
+    names with dots that mean fields of structs. It has the first name, path and type of each such field, which binding
+    finds. ``tries`` says that the expression contains TRY_CAST. Binding takes these casts out. ``tried`` has the casts
+    that were taken out, as columns of the expression.
     """
 
     expression: Any

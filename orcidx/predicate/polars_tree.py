@@ -1,7 +1,7 @@
 """Reads Polars expressions from the tree that ``expr.meta.serialize(format="json")`` returns.
 
-The form of the tree differs between versions of Polars, and Polars filters again itself. So the result is only used for
-pruning. Parts that are not understood become True, and so do comparisons after a cast in Polars.
+The form of the tree differs between versions of Polars, and Polars filters the rows again itself. So the result is only
+used for pruning. Parts that are not supported, and comparisons after a cast in Polars, become True.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ class _Pruning(TreeTranslator):
         return any_of(leaf, Leaf(path, Op.IS_NULL))
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
-        """A leaf whose literals Polars does not cast."""
+        """A leaf, if Polars neither casts its literals nor floors the values of its column. Otherwise raises
+        ``_NotUnderstood``."""
         kind = resolve_column(path, self.schema)[1]
         domain = domain_of(kind)
         if domain is Domain.TIMESTAMP and kind.unit != "ns":

@@ -1,7 +1,7 @@
-"""Polars expressions as ``where``: an expression is translated as a whole, or raises an error.
+"""Polars expressions as ``where``. An expression is translated completely, or an error is raised.
 
-``scan_polars`` may leave out parts that are not understood, because Polars filters again. With ``where``, no engine
-filters again.
+``scan_polars`` may leave out parts that are not supported, because Polars filters the rows again. With ``where``, no
+engine filters the rows again, so every part must be supported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_polars(where: object) -> bool:
 def from_polars_expression(expression: PolarsExpression) -> Predicate:
     """Makes a predicate from a Polars expression. Bind it with ``nan="largest"``.
 
-    It understands columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan,
+    It supports columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan,
     is_between, is_in, and str.starts_with, ends_with and contains (literal). It raises ``InvalidQuery`` for anything
     else.
     """
@@ -46,7 +46,7 @@ def from_polars_expression(expression: PolarsExpression) -> Predicate:
 
 
 class _Whole(TreeTranslator):
-    """Raises an error for parts that are not understood."""
+    """Raises an error for parts that are not supported."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown

@@ -1,7 +1,7 @@
 """``BothEnds`` joins two leaves of an AND that are the ends of one range, so each value of the column is tested once.
 
-It is used only when rows are evaluated. Statistics and indexes get the two leaves as the caller wrote them. Tests set
-``ENABLED`` to False to compare.
+``BothEnds`` is used only when rows are evaluated. Statistics and indexes get the two leaves as the caller wrote them.
+Tests set ``ENABLED`` to False to compare the results.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Makes a predicate from SQL text, which sqlglot parses.
 
-These conditions are understood: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN,
+These conditions are supported: AND OR NOT, ``= == <> != < <= > >= <=>``, IS [NOT] DISTINCT FROM, [NOT] IN, BETWEEN,
 LIKE (with ESCAPE), IS [NOT] NULL / TRUE / FALSE, isnan(x), starts_with, ends_with and contains, and a boolean column
-alone. These literals are understood: numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL,
+alone. These literals are supported: numbers (decimals are exact, 1e3 is a double), 'text', X'hex', TRUE, FALSE, NULL,
 DATE '..', TIME '..', TIMESTAMP '..'.
 
 pyarrow evaluates comparisons of columns with columns, and comparisons with ``+ - * / ||``, CAST, TRY_CAST and the
 functions of ``computed``.
 
-Names may be quoted with " or `. A name with dots can be a field of a struct: ``a.b`` is the column of exactly that
-name, or the field b of a if there is no such column, as ``col("a.b")`` is. ``"a"."b"`` is always the field, and
-``"a.b"`` is one name.
+Names may be quoted with " or `. A name with dots can be a field of a struct. ``a.b`` is the column of exactly that name
+or, if there is no such column, the field b of a. ``col("a.b")`` has the same meaning. ``"a"."b"`` is always the field,
+and ``"a.b"`` is one name.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 
 
 def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
-    """Makes a predicate from an SQL condition. With ``dots_reach``, ``a.b`` is never a column of that name, as in
-    Spark.
+    """Makes a predicate from an SQL condition. With ``dots_reach``, ``a.b`` is always a field, and never a column of
+    that name, as in Spark.
 
     Raises ``InvalidQuery`` that points at the part that does not parse or is not supported.
     """
@@ -312,7 +312,7 @@ class _Translator:
             raise self.refuse(node, "is not an even number of hexadecimal digits") from None
 
     def typed(self, node: Any) -> Any:
-        """The value of DATE '..', TIME '..' or TIMESTAMP '..'. Null for a TRY_CAST of another text."""
+        """The value of DATE '..', TIME '..' or TIMESTAMP '..'. In TRY_CAST, a text without such a value gives null."""
         kinds = exp.DataType.Type
         kind = kinds.DATE if isinstance(node, exp.Date) else node.to.this
         if kind.name not in _TIMES:

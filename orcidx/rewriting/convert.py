@@ -1,8 +1,8 @@
 """Converts files of other formats into ORC, and ORC files into other formats. pyarrow reads and writes the other
 formats, and orcidx reads and writes ORC. Rows are converted batch by batch.
 
-Columns of CSV and JSON lines get types that keep all of their values unchanged. If this is doubtful for a column, it
-stays text. A file gets its name only when it is finished."""
+Columns of CSV and JSON lines get types that keep all of their values unchanged. A column stays text if no such type is
+certain. A file gets its name only when it is finished."""
 
 from __future__ import annotations
 

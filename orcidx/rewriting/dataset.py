@@ -292,7 +292,7 @@ class _FileSizes:
         return max(1, min(HELD_ROWS, left, self._target_rows(part) - part.seen.rows))
 
     def _target_rows(self, part: _Partition) -> int:
-        """The number of rows of each file, so the rows of the partition are spread evenly."""
+        """The number of rows of each file, if the rows of the partition are spread evenly over its files."""
         if self._expected is None or part.seen.rows < 1000:
             return 1 << 62
         left = self._expected[part.key] - part.rows_seen + part.seen.rows

@@ -1,8 +1,9 @@
 """The record of a job of ``write_dataset``. It is a manifest in ``_orcidx_write/`` beside the data, which readers
 ignore.
 
-A file belongs to the job when the manifest lists it. The manifest lists a file only after the file has its name. Any
-other file with the job's name was left by a killed run. It is written again under the same name, or deleted."""
+A file belongs to the job when the manifest lists it. The manifest lists a file only after the file has its final name.
+Any other file with the job's name was left by a killed run. Such a file is written again under the same name, or
+deleted."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ files cause about three hundred writes. After a kill, at most this share of the 
 
 @dataclass(frozen=True)
 class JobFile:
-    """A finished file. ``seen`` is a hash of its rows, which detects other rows."""
+    """A finished file. ``seen`` is a hash of its rows. It shows whether a later call has other rows."""
 
     path: str
     partition: PartitionKey

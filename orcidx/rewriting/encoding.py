@@ -91,7 +91,7 @@ class _SinkFile:
 
 
 def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
-    """The columns in the types of the schema, which may differ in the metadata of fields only."""
+    """The columns in the types of the schema. The types of both may differ only in the metadata of fields."""
     return [
         column if column.type.equals(field.type, check_metadata=True) or not pa.types.is_nested(field.type)
         else column.cast(field.type)

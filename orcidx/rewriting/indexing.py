@@ -130,8 +130,8 @@ class Indexer:
         yield from scan
 
     def index(self, stripe: StoredStripe, data: StripeData, framing: Framing) -> tuple[StripeData, list[bytes]]:
-        """Returns ``data`` of the stripe with its new indexes, and the new statistics of its columns (only if all
-        indexes are computed again)."""
+        """Returns ``data`` of the stripe with its new indexes. Also returns the new statistics of its columns if all
+        indexes are computed again, and otherwise an empty list."""
         _, root, options, _ = self._request
         writer = StripeWriter(root, options, None, name=self.reader.name)
         for batch in self._batches(stripe.number):

@@ -1,7 +1,7 @@
 """Reads rows of JSON lines, with types that do not change any value. Numbers that no double represents exactly stay
 text. Times also stay text if some have a zone and others do not.
 
-pyarrow parses the lines if its types are exact. If they are not, or if the caller gives types, Python's parser is used,
+pyarrow parses the lines if its types are exact. Otherwise, or if the caller gives types, Python's parser is used,
 because it returns the text of each number."""
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _by_pyarrow(open_file: Callable[[], io.RawIOBase], schema: pa.Schema) -> Ite
 
 
 def _zones(open_file: Callable[[], io.RawIOBase], fields: list[pa.Field]) -> dict[Path, set[bool]]:
-    """For each place where pyarrow reads texts as times: whether the texts have zones. pyarrow converts times with a
-    zone to UTC without reporting the zone."""
+    """For each place where pyarrow reads texts as times, says whether the texts have zones. pyarrow converts times with
+    a zone to UTC without reporting the zone."""
     found: dict[Path, set[bool]] = {}
     with_times = [field for field in fields if any(True for _ in _time_places(field.type, (field.name,)))]
     if not with_times:
@@ -132,7 +132,8 @@ def _has_double(kind: pa.DataType) -> bool:
 
 
 def _retyped(kind: Any, path: Path, doubtful: set[Path], instants: set[Path]) -> Any:
-    """The type in which a column is written. It is text if the values are doubtful or all of them are null."""
+    """The type in which a column is written. It is text if another type might change a value, or if all values are
+    null."""
     types = pa.types
     if types.is_struct(kind):
         return pa.struct([pa.field(f.name, _retyped(f.type, (*path, f.name), doubtful, instants)) for f in kind])

@@ -1,7 +1,8 @@
 """Sorts rows with pyarrow in memory, or with DuckDB if the rows do not fit in the memory for sorting.
 
-In both directions NaN comes after the numbers, and nulls come last. Equal rows keep their order. DuckDB returns all
-values bit for bit: it gets dates and times as integers. Types without such a form (unions) raise an error."""
+In both directions NaN comes after the numbers, and nulls come last. Equal rows keep their order. DuckDB gets dates and
+times as integers, so it returns all values bit for bit. Unions cannot be given to DuckDB in such a form, so they raise
+an error."""
 
 from __future__ import annotations
 
@@ -176,8 +177,8 @@ def _through_duckdb(
 
 
 def _order_term(key: OrderKey, schema: pa.Schema) -> str:
-    """The term sorts as pyarrow does. DuckDB treats NaN as the greatest number, so NaN would come first in descending
-    order."""
+    """The SQL term that sorts as pyarrow does. DuckDB treats NaN as the greatest number, so NaN would come first in
+    descending order without the test for NaN."""
     number = schema.names.index(key.name)
     term = f'"{number}" {"DESC" if key.descending else "ASC"} NULLS LAST'
     return f'isnan("{number}") NULLS LAST, {term}' if pa.types.is_floating(schema.field(number).type) else term

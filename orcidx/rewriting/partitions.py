@@ -144,7 +144,7 @@ def _texts_of_years(values: pa.Array, name: str) -> list[str | None]:
 
 
 def _text(value: Any, name: str) -> str | None:
-    """A value in the text form to which Spark casts it."""
+    """A value as the text to which Spark casts it."""
     if value is None:
         return None
     if isinstance(value, bool):

@@ -6,8 +6,8 @@
     encode      rows are read and written
 
 Recompressing and indexing can be combined. A file keeps its writer's name if a statistic or a filter in the file comes
-from that writer. For files of several writers all indexes are computed again. Otherwise readers would trust statistics
-that they do not trust under another writer's name.
+from that writer. If the sources have several writers, all indexes are computed again. Otherwise readers would find old
+statistics under another writer's name, and might trust statistics that they do not trust under the right name.
 """
 
 from __future__ import annotations
@@ -174,9 +174,8 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
 
 
 def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -> tuple[str, ...]:
-    """Notes on unions. Arrow has no nulls of unions, so encoding turns them into nulls of the first variant. Raises
-    ``Unsupported`` for a union that has nulls. The notes are about unions whose statistics do not say whether they have
-    nulls."""
+    """Returns notes on the unions whose statistics do not say whether they have nulls. Raises ``Unsupported`` for a
+    union that has nulls. Arrow has no nulls of unions, so encoding turns them into nulls of the first variant."""
     names: dict[str, None] = {}
     for one in inputs:
         for node in one.reader.root.walk():
@@ -204,7 +203,7 @@ def _is_wanted(dotted: str, schema: pa.Schema | None) -> bool:
 
 
 def _has_nulls(reader: OrcReader, column: int) -> bool | None:
-    """Whether a column has nulls by the statistics of the file. None if the statistics do not say."""
+    """Whether a column has nulls according to the statistics of the file. None if the statistics do not say it."""
     try:
         known = column_statistics(reader, column, None, None)
     except (CorruptFile, Unsupported):  # the data may be intact

@@ -1,4 +1,5 @@
-"""A progress bar on a terminal, with the number of rows that are done and of all rows. In a pipe it shows nothing."""
+"""A progress bar on a terminal. It shows the number of rows that are done, and the number of all rows. In a pipe it
+shows nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ __all__ = ["RowProgress"]
 
 
 class RowProgress:
-    """A context manager. ``shown`` is True or False. None shows the bar if standard error is a terminal and rich is
-    installed, which draws the bar."""
+    """A context manager. ``shown`` says whether the bar is shown. With None, the bar is shown if standard error is a
+    terminal and the package rich is installed. rich draws the bar."""
 
     def __init__(self, title: str, rows: int | None, shown: bool | None = None) -> None:
         self._bar: Any = None

@@ -127,8 +127,8 @@ def rewrite(
     read: ReadOptions | None = None,
     **options: Unpack[WriteOptionsByName],
 ) -> Rewritten:
-    """Rewrites ORC files: sorted, clustered, with bloom filters, recompressed or merged. The cheapest possible way is
-    used.
+    """Rewrites ORC files: they can be sorted, clustered, recompressed, merged, or get bloom filters. The cheapest
+    possible way is used.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def rewrite(
     Raises
     ------
     CorruptFile
-        For a damaged source. If stripes of a source are copied, also for values that contradict its statistics.
+        For a damaged source. If stripes of a source are copied, values that contradict its statistics are damage, too.
     InvalidQuery
         If files have different columns, if the target exists, or if a column is unknown.
     Unsupported

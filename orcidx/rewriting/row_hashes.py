@@ -1,8 +1,8 @@
 """Hashes sets of rows independently of their order. With the hashes a rewrite verifies that no row was lost or changed.
 
-Each row is hashed to 64 bits from the bits of its values, and the hashes are added. NaNs of different bits differ, and
-so do zeros of different sign. The bytes behind a null are ignored. This finds faults, but does not protect against
-forgery."""
+Each row is hashed to 64 bits from the bits of its values, and the hashes are added. NaNs with different bits have
+different hashes, and so do zeros with different signs. The bytes behind a null are ignored. The hashes detect faults,
+but they do not protect against forgery."""
 
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ def _texts(array: Any, number: type[np.signedinteger[Any]]) -> Words:
 
 
 def _sequences(elements: Words, bounds: npt.NDArray[np.int64]) -> Words:
-    """A hash of each range of elements. It is made from the sum of element times position, and from the length."""
+    """A hash of each range of elements. It is computed from the length of the range and from each element with its
+    position."""
     lengths = np.diff(bounds)
     places = np.arange(len(elements), dtype=np.int64) - np.repeat(bounds[:-1], lengths)
     weighed = _mixed(elements * _BYTE + places.astype(np.uint64) * _STEP)
@@ -161,7 +162,7 @@ def _lists(array: Any) -> Words:
 
 
 def _other_lists(array: Any) -> Words:
-    """Hashes values of a fixed size, and of views, whose values may be stored in any order."""
+    """Hashes lists of a fixed size and list views. The values of list views may be stored in any order."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     return _sequences(_hash(array.flatten()), np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
 

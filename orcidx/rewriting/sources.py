@@ -65,8 +65,8 @@ class WriterFacts(NamedTuple):
 
 
 def find_sources(sources: Sources, storage_options: Mapping[str, Any] | None, filesystem: object) -> list[Source]:
-    """The files of paths, lists, directories and globs. Hidden files are left out, and empty files in directories,
-    too."""
+    """The files of paths, lists, directories and globs. Hidden files are left out. Empty files in directories are left
+    out, too."""
     found = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
     files = [source for source in found if source.size != 0 or source.root is None]
     if not files:
@@ -107,7 +107,8 @@ def _refuse(one: InputFile) -> None:
 
 
 def same_schema(inputs: Sequence[InputFile]) -> None:
-    """Raises ``InvalidQuery`` that names two files with different columns, and the first column that differs."""
+    """Raises ``InvalidQuery`` if two files have different columns. The error names both files and the first column that
+    differs."""
     first = inputs[0]
     for other in inputs[1:]:
         if other.reader.schema_key == first.reader.schema_key:
@@ -134,7 +135,7 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
 
 
 def read_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:
-    """The options for reading rows without any conversion, so that writing them gives the same values. Files of Spark
+    """The options for reading rows without any conversion, so writing the rows gives the same values. Files of Spark
     are read in microseconds. Spark keeps no finer digits, and microseconds cover every year."""
     unit = options.timestamp_unit
     if unit == "ns" and all(SPARK_VERSION in one.reader.tail.footer.user_metadata for one in inputs):

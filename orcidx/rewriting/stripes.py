@@ -177,8 +177,8 @@ def index_entries(
 
 @dataclass(frozen=True)
 class _Stream:
-    """A recompressed stream and its original chunks: ``starts`` has the positions of their headers, and ``bounds`` has
-    the bounds before compression (one more)."""
+    """A recompressed stream and its original chunks. ``starts`` has the positions of their headers. ``bounds`` has the
+    bounds of the chunks before compression, which are one more than the chunks."""
 
     stream: OutStream
     starts: Int64s
