@@ -1,6 +1,7 @@
 """Apache Paimon: file indexes, deletion vectors, the dynamic-bucket hash index, and whole tables.
 
-Names are imported when they are first used, because a table needs the scan, and the scan uses formats of this package.
+Names are imported when they are first used, to avoid a cycle of imports. Tables import the scan, and the scan imports
+formats of this package.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ __all__ = ["BitSlices", "smallest", "without_smallest"]
 
 
 class BitSlices:
-    """Numbers from 0 to ``2 ** count - 1`` by row. ``load(first, stop)`` returns the slices of this range, lowest
-    first. The slices are kept, so each slice is loaded once."""
+    """Numbers from 0 to ``2 ** count - 1`` by row. ``load(first, stop)`` returns the slices ``first`` to ``stop - 1``,
+    lowest first. Loaded slices are kept, so each slice is loaded once."""
 
     def __init__(self, existence: BitMap, count: int, load: Callable[[int, int], Sequence[BitMap]]) -> None:
         self.existence = existence
@@ -54,8 +54,8 @@ class BitSlices:
         return self._among(inside, self.existence, self.count) if inside else BitMap()
 
     def _among(self, numbers: Sequence[int], rows: BitMap, bits: int) -> BitMap:
-        """The rows of ``rows`` whose number is one of ``numbers``. Above the lowest ``bits`` bits all numbers are
-        equal.
+        """The rows of ``rows`` whose number is one of ``numbers``. The numbers differ only in their lowest ``bits``
+        bits.
 
         Numbers and rows are split together by the slices, from the highest slice down. So a slice is used once per
         prefix, not once per number."""
@@ -96,8 +96,8 @@ class BitSlices:
     def top(self, k: int, candidates: BitMap, *, largest: bool, strict: bool) -> BitMap:
         """The ``k`` candidates with the largest (or smallest) numbers.
 
-        ``candidates`` is a subset of ``existence``. Several rows may be equal to the last row. With ``strict`` only
-        those with the highest row numbers are kept; otherwise all are kept.
+        ``candidates`` is a subset of ``existence``. Several rows may have the same number as the last row. If
+        ``strict``, only the rows with the highest row numbers are kept. Otherwise all of these rows are kept.
         """
         if k <= 0:
             return BitMap()
@@ -119,7 +119,7 @@ class BitSlices:
 
 
 def without_smallest(rows: BitMap, dropped: int) -> BitMap:
-    """The rows without the ``dropped`` smallest row numbers."""
+    """The rows, except those with the ``dropped`` smallest row numbers."""
     if dropped <= 0:
         return rows
     if dropped >= len(rows):

@@ -73,15 +73,15 @@ class Contents:
 
 @dataclass(frozen=True)
 class Entries:
-    """Keys with their positions. ``offsets[i]`` counts from the first bitmap, or means a row. A length of -1 means
-    unknown."""
+    """Keys with the positions of their bitmaps. ``offsets[i]`` counts from the first bitmap. If it is negative, it
+    means a single row, as in the module's docstring. A length of -1 means that the length is unknown."""
 
     keys: Keys
     offsets: Sequence[int]
     lengths: Sequence[int]
 
     def find(self, key: Key) -> tuple[int, int] | None:
-        """Offset and length of a key. The keys must ascend."""
+        """The offset and the length of the bitmap of a key. The keys must ascend."""
         at = bisect_left(self.keys, key)
         if at == len(self.keys) or self.keys[at] != key:
             return None
@@ -92,7 +92,8 @@ class Entries:
 
 
 def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.Struct) -> tuple[Entries, int]:
-    """``count`` entries and the position of their end. An entry is a value, an offset and perhaps a length."""
+    """Reads ``count`` entries. Returns the entries and the position of their end. An entry is a value and an offset. If
+    ``fields`` has two numbers, a length follows."""
     size = kind.width + fields.size
     if count < 0 or count > len(data) // max(size, INT.size + fields.size if not kind.width else 1):
         raise CorruptFile(f"{count} entries do not fit into {len(data)} bytes")
@@ -133,7 +134,7 @@ class _Layout:
         raise NotImplementedError
 
     def with_length(self, offset: int, length: int) -> tuple[int, int]:
-        """A position with the actual length of its bitmap."""
+        """The offset of a bitmap, and its actual length if ``length`` is unknown."""
         return offset, length
 
     def entries(self) -> Entries:
@@ -268,10 +269,10 @@ _LAYOUTS: dict[int, type[_Layout1] | type[_Layout2]] = {1: _Layout1, 2: _Layout2
 
 
 def write(contents: Contents, data_type: DataType, *, version: int = 2, block_size: int = DEFAULT_BLOCK_SIZE) -> bytes:
-    """The bytes of a body. Its values have the order of ``contents``, which must ascend for version 2.
+    """The bytes of a body. The values are written in the order of ``contents``. For version 2 they must ascend.
 
-    ``block_size``: the most bytes of a block, for version 2 only. Raises ``InvalidQuery`` if a value does not fit into
-    a block, and ``ValueOutOfRange`` if the bitmaps take more than 2 GiB.
+    ``block_size``: the maximum size of a block in bytes, for version 2 only. Raises ``InvalidQuery`` if a value does
+    not fit into a block, and ``ValueOutOfRange`` if the bitmaps take more than 2 GiB.
     """
     kind = key_type(data_type)
     single = np.array([bitmap[0] if len(bitmap) == 1 else -1 for bitmap in contents.bitmaps], np.int64)
@@ -284,8 +285,8 @@ def write(contents: Contents, data_type: DataType, *, version: int = 2, block_si
 
 @dataclass(frozen=True)
 class _Values:
-    """The keys, the rows of keys with a single row (-1 for other keys), and the bitmaps of the other keys with their
-    sizes. The bitmaps have the order of the keys."""
+    """The keys and their rows. ``single``: the row of each key that has only one row, and -1 for the other keys.
+    ``stored`` and ``sizes``: the bitmaps of the other keys in the order of the keys, and the size of each bitmap."""
 
     keys: Keys
     single: npt.NDArray[np.int64]
@@ -322,7 +323,8 @@ def _written(kind: KeyType, rows: int, nulls: BitMap, values: _Values, version: 
 
 
 def _stored_entries(kind: KeyType, keys: Keys, *numbers: npt.NDArray[np.int64]) -> list[bytes]:
-    """The bytes of each entry. If all entries have the same size, one item has the bytes of all."""
+    """The bytes of each entry. If all entries have the same size, the list has a single item, which is the bytes of all
+    entries."""
     if isinstance(keys, np.ndarray):
         fields = [("key", kind.dtype), *((f"number{i}", ">i4") for i in range(len(numbers)))]
         entries = np.empty(len(keys), np.dtype(fields))

@@ -3,13 +3,17 @@
     hash functions   i32 big-endian, k
     bits             bit i is bit i % 8, least significant first, of byte i / 8
 
-A value has one 64-bit hash: XXH64 with seed 0 of text and bytes, Thomas Wang's mix of everything else, widened to int64
-(FLOAT and DOUBLE as their IEEE bits, every NaN the same; TIMESTAMP as milliseconds up to precision 3, else
-microseconds). With h1 its lower and h2 its upper half as 32-bit integers, hash function i = 1 .. k takes h1 + i * h2 in
-wrapping 32-bit arithmetic, complemented if negative, modulo the number of bits. Null is never added.
+Each value has one 64-bit hash. For text and bytes it is XXH64 with seed 0. Values of other types are widened to int64,
+and the hash is Thomas Wang's mix of this integer. FLOAT and DOUBLE are widened from their IEEE bits, which are the same
+for every NaN. TIMESTAMP is in milliseconds up to precision 3, and in microseconds above. Null is never added.
 
-Sizes depend on the expected number of distinct values and the wanted rate of false positives, as in Java: -items *
-ln(fpp) / ln(2)^2 bits, and then 1 to 8 more bits, up to a whole byte.
+h1 is the lower half of the hash and h2 the upper half, both as 32-bit integers. Hash function i = 1 .. k computes h1 +
+i * h2 in wrapping 32-bit arithmetic. A negative result is complemented. The result modulo the number of bits is the
+number of a bit.
+
+The size is computed as in Java, from the expected number of distinct values (``items``) and the wanted rate of false
+positives (``fpp``). It is -items * ln(fpp) / ln(2)^2 bits. Then 1 to 8 bits are added, so that the filter ends at a
+whole byte.
 """
 
 from __future__ import annotations
@@ -75,8 +79,8 @@ def write(contents: Contents) -> bytes:
 
 
 def filter_size(items: int, fpp: float) -> tuple[int, int]:
-    """The number of bits and of hash functions for ``items`` distinct values, with ``fpp`` false positives per absent
-    value.
+    """The number of bits and the number of hash functions for ``items`` distinct values and the rate ``fpp`` of false
+    positives.
 
     Raises ``InvalidQuery`` unless items >= 1, 0 < fpp < 1 and the filter has less than 2**31 bits.
     """
@@ -90,7 +94,7 @@ def filter_size(items: int, fpp: float) -> tuple[int, int]:
 
 
 class BloomFilterBuilder:
-    """Adds columns batch by batch. The memory does not grow."""
+    """Builds a filter from the batches of a column. The builder's memory does not grow."""
 
     def __init__(self, data_type: DataType, *, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
         check_type(data_type)
@@ -127,8 +131,8 @@ def check_type(data_type: DataType) -> None:
 
 
 class BloomFilterIndex(BodyIndex):
-    """A bloom filter. It is read whole when it is first used. It does not know which rows have a value, so its verdicts
-    are only "skip" and "remain"."""
+    """A bloom filter. All its bytes are read when it is first used. The filter does not store which rows have a value,
+    so the only verdicts are "skip" and "remain"."""
 
     kind = KIND
     answered = frozenset({"eq", "in"})

@@ -55,7 +55,7 @@ class Body:
         return cls(None, 0, len(view), front=view)
 
     def part(self, start: int, length: int) -> Body:
-        """A part of this body as a body of its own. The end of this body may cut it off."""
+        """Returns a part of this body as another ``Body``. If this body ends early, the part is cut off at its end."""
         front = self._front
         if front is not None and (self._source is None or start + length <= len(front)):
             return Body(None, 0, length, front=front[start : start + length])
@@ -70,13 +70,13 @@ class Body:
             raise CorruptFile(text if self.available == self.length else f"{text}, which is cut off", offset=offset)
 
     def check_apart(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Raises ``CorruptFile`` unless all ranges together fit into the body. With overlapping ranges, a small body
-        could cost much memory."""
+        """Raises ``CorruptFile`` if all ranges together are longer than the body, because they then overlap. Reading
+        overlapping ranges of a small body could take much memory."""
         if sum(length for _, length in ranges) > self.length:
             raise CorruptFile(f"{len(ranges)} parts of the index take more than its {self.length} bytes: they overlap")
 
     def read(self, offset: int, length: int) -> memoryview:
-        """``length`` bytes from ``offset``. Raises ``CorruptFile`` if the body ends before."""
+        """``length`` bytes from ``offset``. Raises ``CorruptFile`` if the body is too short."""
         return self.read_many([(offset, length)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
@@ -108,8 +108,9 @@ class Body:
         return layout.unpack(self.read(offset, layout.size))
 
     def parse_growing(self, offset: int, parse: Callable[[memoryview], Any], *, guess: int) -> Any:
-        """Runs ``parse`` on the first ``guess`` bytes from ``offset``. Each time ``parse`` has too few bytes
-        (``CorruptFile``), it gets twice as many, until it succeeds or the body ends."""
+        """Runs ``parse`` on the first ``guess`` bytes from ``offset``. If ``parse`` raises ``CorruptFile`` because it
+        has too few bytes, it runs again on twice as many bytes. This is repeated until ``parse`` succeeds or the body
+        ends."""
         self.check(offset, 0)
         while True:
             rest = self.available - offset
@@ -149,10 +150,10 @@ def checked_rows(bitmap: BitMap, rows: int, what: str) -> BitMap:
 
 
 def is_within(bitmap: BitMap, existence: BitMap, rows: int) -> bool:
-    """Whether all rows of the bitmap are in ``existence``, which is most often a run of all ``rows``.
+    """Whether all rows of the bitmap are in ``existence``. Most often ``existence`` is a run of all ``rows`` rows.
 
-    For such a run ``bitmap <= existence`` tests each bit, which takes 4 ms for 10 million rows. This test takes almost
-    no time.
+    For such a run this function takes almost no time. The expression ``bitmap <= existence`` would test each bit, which
+    takes 4 ms for 10 million rows.
     """
     if len(existence) == rows:
         return not bitmap or bitmap.max() < rows

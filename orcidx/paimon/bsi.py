@@ -3,8 +3,8 @@ Paimon has deprecated the format in favour of the range-bitmap.
 
     version       u8   1
     rows          i32
-    has positive  u8   if 1, then follows the part of the rows with a value >= 0
-    has negative  u8   if 1, then follows the part of the rows with a value < 0 (absolute values)
+    has positive  u8   if 1, the part of the rows with a value >= 0 follows
+    has negative  u8   if 1, the part of the rows with a value < 0 follows (absolute values)
 
     part:  version     u8   1
            min, max    i64, i64
@@ -174,7 +174,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
 
 
 class _Side:
-    """A part, with the comparisons of its numbers."""
+    """A part of the index. It compares the numbers of the part with a value."""
 
     def __init__(self, part: BsiPart | None) -> None:
         self.smallest = part.smallest if part else 0
@@ -193,7 +193,8 @@ class _Side:
 
 
 class BsiIndex(BodyIndex):
-    """A bit-slice index. It is read whole when it is first used, because bitmaps without lengths cannot be skipped."""
+    """A bit-slice index. The whole index is read when it is first used, because bitmaps without lengths cannot be
+    skipped."""
 
     kind = KIND
     answered = frozenset({"eq", "neq", "in", "notin", "lt", "lte", "gt", "gte", "between", "isnull", "isnotnull"})

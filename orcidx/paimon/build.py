@@ -80,7 +80,8 @@ class FileIndexBuilder:
     """Gets the record batches of a data file in order, and makes its indexes.
 
     ``spec``, ``types`` and ``schema`` are as in ``build_file_index``. Bloom filters take constant memory. The other
-    formats keep the keys of the indexed columns until ``finish``. If values repeat, that is a byte or two per row."""
+    formats keep the keys of the indexed columns until ``finish``. If values repeat, these keys take one or two bytes
+    per row."""
 
     def __init__(self, spec: Spec, schema: pa.Schema, types: Mapping[str, str | DataType] | None = None) -> None:
         self.rows = 0
@@ -159,7 +160,7 @@ def build_from_arrow(
 
 
 def columns_of(spec: Spec | FileIndexOptions) -> list[str]:
-    """The columns of a data file that a spec needs. For a map's key that is its map."""
+    """The columns of a data file that a spec needs. For the key of a map it is the column of the map."""
     wanted = plain_spec(spec)
     return list(dict.fromkeys(split_map_key(column, ())[0] for of_kind in wanted.values() for column in of_kind))
 

@@ -1,4 +1,5 @@
-"""The file index container. It has the indexes of one data file, in a sidecar file or embedded in a manifest.
+"""The container of file indexes. A container has all indexes of one data file. It is stored in a sidecar file or
+embedded in a manifest.
 
     magic           i64   1493475289347502
     version         i32   1
@@ -42,8 +43,8 @@ _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Entry:
-    """One index. ``payload`` is None for EMPTY. ``start`` is its position in the container, or -1 if the index was not
-    read from one or is EMPTY."""
+    """One index. ``payload`` is None if the index is EMPTY. ``start`` is the position of the payload in the container.
+    It is -1 if the index is EMPTY or was not read from a container."""
 
     column: str
     kind: str
@@ -127,8 +128,9 @@ class _Head:
 def read_container(body: Body) -> Container:
     """Reads the head. Payloads are read when they are used, so a truncated payload is found only then.
 
-    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a valid head. Also raises it for
-    payloads that share bytes: a payload of some kilobytes would be read once for each of thousands of entries.
+    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a valid head. Also raises it if
+    payloads overlap. Otherwise thousands of entries could name the same payload of some kilobytes, which would be read
+    once for each entry.
     """
     if body.length < HEAD.size:
         raise CorruptFile(f"a file index cannot have only {body.length} bytes")

@@ -91,8 +91,8 @@ class DataType:
     VARBINARY, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, VARIANT, BLOB, ARRAY, MAP, MULTISET or ROW.
 
     STRING is VARCHAR with length 2147483647, and BYTES is VARBINARY with that length. ``children``: the element of an
-    ARRAY or MULTISET, or the key and value of a MAP. ``fields``: the fields of a ROW. Fields that do not apply are 0 or
-    empty.
+    ARRAY or MULTISET, or the key and value of a MAP. ``fields``: the fields of a ROW. Attributes that do not apply to a
+    type are 0 or empty.
     """
 
     root: str
@@ -168,7 +168,7 @@ def parse_type(text: str | Mapping[str, Any]) -> DataType:
 
 
 class NestedTooDeep(InvalidQuery):
-    """A type is nested deeper than orcidx reads, whatever the innermost type is."""
+    """Raised for a type that is nested deeper than orcidx supports. The innermost type does not matter."""
 
     def __init__(self) -> None:
         super().__init__(f"type is nested more than {_DEEPEST_NESTING} levels deep")
@@ -225,7 +225,8 @@ class _Parser:
         return InvalidQuery(f"unknown type {self.text!r:.120}: cannot read {what}")
 
     def take(self, *words: str) -> bool:
-        """Consumes these symbols or keywords. It consumes all or none."""
+        """Consumes the next tokens if they are these symbols or keywords, and returns True. Otherwise consumes nothing
+        and returns False."""
         ahead = [text.upper() for kind, text in reversed(self.tokens[-len(words) :]) if kind in ("mark", "name")]
         if ahead != list(words):
             return False

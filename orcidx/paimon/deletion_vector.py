@@ -75,7 +75,8 @@ class DeletionVector:
     positions : iterable of int
         The deleted rows, in any order.
     bitmap64 : bool
-        The stored kind. Positions are at most 9223372030412324864 (True) or 2^31 - 1 (False).
+        Whether the vector is stored as the 64-bit kind. The largest allowed position is 9223372030412324864 (True) or
+        2^31 - 1 (False).
 
     Raises
     ------
@@ -134,7 +135,8 @@ class DeletionVector:
         return vector
 
     def to_bytes(self) -> bytes:
-        """The whole entry, with the same bytes as Paimon's Java writes (run-optimised; 64-bit keys without gaps).
+        """The whole entry. It has the same bytes as an entry written by Paimon's Java code: bitmaps are run-optimised,
+        and 64-bit keys have no gaps.
 
         Returns
         -------
@@ -143,8 +145,8 @@ class DeletionVector:
         Raises
         ------
         ValueOutOfRange
-            A 64-bit position is 2^54 or more. Each 2^32 positions below the largest cost at least 12 bytes, and an
-            object in Java's readers.
+            A 64-bit position is 2^54 or more. The entry would be too large, because it has at least 12 bytes for every
+            2^32 positions up to the largest position. Java's readers also create an object for each of them.
         """
         body = _dense_bytes(self._bitmap) if self._bitmap64 else write_bitmap(self._bitmap)
         checked = (MAGIC64 if self._bitmap64 else MAGIC32) + body
@@ -220,7 +222,7 @@ class DeletionVector:
         Returns
         -------
         DeletionVector
-            This vector, if it already has the kind.
+            A vector of the given kind. If this vector already has the kind, it is returned itself.
 
         Raises
         ------
@@ -291,8 +293,8 @@ def read_deletion_vector(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
 ) -> DeletionVector:
-    """Reads the vector that a manifest names by ``offset`` and ``length``, or a vector in a Puffin file by its blob's
-    range.
+    """Reads one deletion vector. For an index file, a manifest gives ``offset`` and ``length``. For a Puffin file, they
+    are the range of the blob.
 
     Parameters
     ----------
@@ -396,11 +398,11 @@ def write_deletion_vectors(
     vectors : mapping of str to DeletionVector
         The vector of each data file.
     bitmap64 : bool, optional
-        Convert all vectors to the 64-bit kind (True) or the 32-bit kind (False).
+        Converts all vectors to the 64-bit kind (True) or the 32-bit kind (False). None: each vector keeps its kind.
     target_size : int, optional
-        Start a new file after each vector that ends beyond so many bytes. Without ``target_size`` one file holds all
-        vectors, or only the version byte if there are no vectors. With ``target_size`` and no vectors, no file is
-        written.
+        Starts a new file after each vector that ends beyond this number of bytes. Without ``target_size`` one file has
+        all vectors. This file has only the version byte if there are no vectors. With ``target_size`` and no vectors,
+        no file is written.
 
     Returns
     -------
@@ -469,7 +471,7 @@ def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], lim
 
 
 def _narrowed(bitmap: BitMap64) -> BitMap:
-    """The positions as a bitmap whose operations are faster, if all positions have the first key."""
+    """Converts a bitmap to a 32-bit bitmap, whose operations are faster. All positions must have the key 0."""
     return BitMap.deserialize(bitmap.serialize()[_COUNT.size + _KEY.size :]) if bitmap else BitMap()
 
 
@@ -478,7 +480,8 @@ def _widened(bitmap: BitMap) -> BitMap64:
 
 
 def _dense_bytes(bitmap: BitMap64) -> bytes:
-    """The bitmaps of all keys up to the highest key. Gaps have empty bitmaps, as in Java's array of bitmaps."""
+    """The bitmaps of all keys up to the highest key. Keys without positions have empty bitmaps, as in Java's array of
+    bitmaps."""
     if not bitmap:
         return _COUNT.pack(0)
     highest = bitmap.max() >> 32
@@ -581,7 +584,8 @@ def _read_blob(data: memoryview, blob: DeletionBlob) -> DeletionVector:
 
 @contextmanager
 def _shifted(base: int) -> Iterator[None]:
-    """If a part that starts at ``base`` raises an error, converts its offset to an offset in the whole."""
+    """A context manager for reading a part of some bytes that starts at ``base``. If an error is raised, its offset in
+    the part is converted to an offset in all the bytes."""
     try:
         yield
     except CorruptFile as error:

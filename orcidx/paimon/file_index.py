@@ -1,6 +1,7 @@
 """``FileIndex``: all indexes of one data file, evaluated together.
 
-A damaged index never loses rows. If an index cannot be read, all rows are kept and a note is added, unless ``strict``.
+No rows are lost because of a damaged index. If an index cannot be read, all rows are kept and a note is added. With
+``strict`` an error is raised instead.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _READ_AT_ONCE = 1 << 20
 
 
 class OtherRows(CorruptFile):
-    """An index has another number of rows than the data file."""
+    """Raised for an index whose number of rows is not that of the data file."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The results of a column's indexes for one leaf: the combined verdict, the verdict of each index, and why some
-    indexes gave none."""
+    """The results of a column's indexes for one leaf: the combined verdict, the verdict of each index, and the reasons
+    why some indexes gave no verdict."""
 
     verdict: Verdict
     parts: tuple[tuple[str, Verdict], ...] = ()
@@ -48,7 +49,7 @@ class Answer:
 class FileIndex:
     """The indexes of one data file, made by ``read_file_index`` and ``build_file_index``.
 
-    ``notes``: which indexes were not used so far, because they are damaged or cannot be trusted. ``close()`` (or
+    ``notes``: the indexes that were not used so far because they are damaged or cannot be trusted. ``close()`` (or
     ``with``) closes the source. The parts that were read can still be used.
 
     Examples
@@ -108,7 +109,8 @@ class FileIndex:
         Returns
         -------
         Index or None
-            None if the container has no such index. If the index is stored as EMPTY, an index without any value.
+            None if the container has no such index. If the index is stored as EMPTY, an index without values is
+            returned.
 
         Raises
         ------
@@ -211,7 +213,8 @@ class FileIndex:
         return Verdict.remain() if node.value else Verdict.skip()
 
     def test(self, leaf: BoundLeaf) -> Answer:
-        """Evaluates a leaf with the indexes of its column, until one is exact or excludes every row.
+        """Evaluates a leaf with the indexes of its column. Stops after an index whose verdict is exact or excludes
+        every row.
 
         Parameters
         ----------
@@ -285,12 +288,14 @@ class FileIndex:
         selection : BitMap or RowSelection, optional
             Only these rows are considered.
         strict : bool
-            If False, all rows that are equal to the last row are kept. A further sort column needs this.
+            If False, all rows that are equal to the last row are kept. This is needed if there is a further sort
+            column.
 
         Returns
         -------
         Verdict
-            Exact if ``strict`` and the column has a range-bitmap. Without a range-bitmap: all rows of the selection.
+            The verdict is exact if ``strict`` is True and the column has a range-bitmap. Without a range-bitmap it
+            contains all rows of the selection.
 
         Raises
         ------
@@ -379,18 +384,19 @@ def read_file_index(
 ) -> FileIndex:
     """Opens the file index of one data file.
 
-    A small file is read at once (by one request if ``source`` is a ``Source`` that knows its size). Of a large file the
-    head is read first, and other parts when they are needed.
+    A small file is read completely. This takes one request if ``source`` is a ``Source`` that knows its size. For a
+    large file only the head is read at first. The other parts are read when they are needed.
 
     Parameters
     ----------
     source : path, URL, bytes, file object or source
-        The sidecar, or the bytes that a manifest embeds, as for ``orcidx.open``.
+        The sidecar file, or the bytes of the index that is embedded in a manifest. All kinds of sources of
+        ``orcidx.open`` are accepted.
     types : mapping of str to str or DataType
         The columns' types as Paimon's SQL text, in the schema with which the data file was written. For a map's key
         ``m[k]``, the type of the values of ``m``.
     strict : bool
-        Raise an error for a damaged index instead of keeping its rows.
+        Whether a damaged index raises an error. If False, a damaged index is not used, and all its rows are kept.
     rows : int, optional
         The number of rows of the data file. An index with another number of rows counts as damaged.
     storage_options : mapping, optional

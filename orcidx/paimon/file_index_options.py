@@ -1,7 +1,7 @@
 """``FileIndexOptions``: the ``file-index.*`` options of a table, with Paimon's names.
 
-file-index.<kind>.columns                a comma list; ``m[key]`` is the key of a map column
-file-index.<kind>.<column>.<option>      for one column; for ``m[key]``, or for all keys of the map ``m``
+file-index.<kind>.columns                a list with commas; ``m[key]`` is a key of a map column
+file-index.<kind>.<column>.<option>      an option of one column, of ``m[key]``, or of all keys of the map ``m``
 file-index.in-manifest-threshold         larger indexes become a sidecar file (default 500 B)
 file-index.read.enabled                  default true
 """
@@ -147,9 +147,10 @@ def _flag(text: str) -> bool:
 def for_every_reader(
     spec: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Sets version 1 for the bitmap indexes of a spec that give no version.
+    """Sets version 1 for all bitmap indexes of a spec whose version is not given.
 
-    Version 2 is Paimon's own default since 1.1. Older versions of Paimon fail on each filtered query of the table.
+    Paimon itself writes version 2 by default since Paimon 1.1. Older versions of Paimon cannot read version 2. In these
+    versions every query of the table with a filter fails.
     """
     found = {kind: {name: dict(given or {}) for name, given in columns.items()} for kind, columns in spec.items()}
     for given in found.get("bitmap", {}).values():

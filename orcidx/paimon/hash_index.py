@@ -147,11 +147,11 @@ class BucketAssigner:
     Parameters
     ----------
     target_rows : int
-        A bucket with so many keys is full.
+        The number of keys at which a bucket is full.
     max_buckets : int
-        The largest number of buckets. -1: only the format's limit of 32767.
+        The maximum number of buckets. -1 means the limit of the format, which is 32767.
     assigners : int
-        The number of assigners that share the partition. Each assigner has every ``assigners``-th bucket.
+        The number of assigners that share the partition. Each assigner uses every ``assigners``-th bucket.
     assigner : int
         The number of this assigner, counted from 0.
     restored : mapping of int to iterable of int, optional
@@ -160,7 +160,8 @@ class BucketAssigner:
     Raises
     ------
     InvalidQuery
-        A number is too small.
+        ``target_rows``, ``assigners`` or ``max_buckets`` is less than 1, or ``assigner`` is negative. ``max_buckets``
+        may be -1.
 
     Examples
     --------
@@ -197,8 +198,8 @@ class BucketAssigner:
     def assign(self, hashes: Iterable[int] | Hashes) -> npt.NDArray[np.int32]:
         """The bucket of each key. Equal hashes get the same bucket.
 
-        If ``max_buckets`` buckets are all full, new keys are spread over the existing buckets by their hash. (Paimon
-        takes a random bucket.)
+        If all ``max_buckets`` buckets are full, the hash of a new key selects one of the existing buckets. (Paimon
+        selects a random bucket.)
 
         Parameters
         ----------
@@ -213,7 +214,8 @@ class BucketAssigner:
         Raises
         ------
         InvalidQuery
-            No bucket is left, and ``max_buckets`` is -1 or no bucket exists yet.
+            A new key needs a new bucket, but none is left. If ``max_buckets`` is given and a bucket exists, the key
+            goes to an existing bucket instead.
         """
         known = self._bucket_of
         out = []
@@ -246,8 +248,8 @@ class BucketAssigner:
 
 
 def _hash_map_order(buckets: Iterable[int]) -> list[int]:
-    """Buckets in the order in which a Java HashMap of that size iterates over them. Paimon fills restored buckets in
-    this order."""
+    """The buckets in the order in which a Java HashMap with this number of buckets iterates over them. Paimon fills
+    restored buckets in this order."""
     known = list(buckets)
     capacity = 16
     while len(known) > capacity * 3 // 4:

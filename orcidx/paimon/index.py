@@ -74,7 +74,7 @@ class Index(ABC):
 
     @abstractmethod
     def answer(self, question: Question) -> Verdict:
-        """The rows whose key satisfies a question, which is one of the classes in ``questions``.
+        """The rows whose key satisfies the question. The classes of questions are in ``questions``.
 
         Parameters
         ----------
@@ -98,7 +98,8 @@ class Index(ABC):
     def evaluate(self, op: str, literals: Sequence[Any] = ()) -> Verdict:
         """The verdict of the index on ``column op literals``.
 
-        Both zeros are equal. NaN equals NaN and is greater than every number. CHAR compares as stored.
+        Both zeros are equal. NaN equals NaN and is greater than every number. CHAR values are compared as they are
+        stored.
 
         Parameters
         ----------
@@ -111,7 +112,8 @@ class Index(ABC):
         Returns
         -------
         Verdict
-            "remain" for an operator that is not in ``answered``.
+            The rows for which the condition may be true. The verdict is "remain" for an operator that is not in
+            ``answered``.
 
         Raises
         ------
@@ -136,7 +138,7 @@ class Index(ABC):
         return verdict
 
     def test(self, leaf: BoundLeaf) -> Verdict:
-        """The best verdict of the index on a bound leaf.
+        """The most exact verdict that the index gives for a bound leaf.
 
         Parameters
         ----------
@@ -244,9 +246,9 @@ class BodyIndex(Index):
 
 
 class EmptyIndex(Index):
-    """An index without payload. Its writer saw no row, or no row with the map's key, so the column has no value.
+    """An index without payload. The data file has no row, or no row that has the map's key. So the column has no value.
 
-    It excludes rows only where Paimon's reader does too.
+    It excludes rows only for conditions for which Paimon's reader also excludes them.
     """
 
     _SKIPPING = frozenset({Op.EQ, Op.EQ_NULL_SAFE, Op.IN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})

@@ -1,14 +1,15 @@
 """Totals of rows from the indexes of one column. Counts, sums, minima, maxima and groups are exact, without the data.
 
     bitmap        a bitmap for each value: groups, counts, sums, minima, maxima and quantiles
-    bsi           bit slices of the numbers themselves: counts, sums (the sum over the bits b of 2**b times the rows of
-                  slice b), minima, maxima and quantiles; positive and negative numbers apart, both less the smallest of
-                  their part
-    range-bitmap  bit slices of *codes*: counts, minima, maxima and quantiles by the dictionary, and never sums: those
-                  of [10, 1000, 10, 7] would add up to 4
+    bsi           bit slices of the numbers themselves: counts, sums, minima, maxima and quantiles. A sum is the sum
+                  over all bits b of 2**b times the number of rows in slice b. Positive and negative numbers are in
+                  separate parts. In each part, the smallest number of the part is subtracted from each number.
+    range-bitmap  bit slices of *codes*: counts. The dictionary also gives minima, maxima and quantiles. There are no
+                  sums, because the sum of the codes is not the sum of the values: for the values [10, 1000, 10, 7]
+                  the codes add up to 4.
 
-Values have the forms of ``aggregation.value_forms``, in which SQL's equal values are the same value. So -0.0 is 0.0,
-and CHAR has no trailing spaces, although an index distinguishes these values.
+Values have the forms of ``aggregation.value_forms``. Values that are equal in SQL have the same form, even if an index
+distinguishes them. So -0.0 becomes 0.0, and CHAR values lose their trailing spaces.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Ends:
 class IndexTotals(ABC):
     """Totals from an index for any selection of rows: a bitmap, or None for all rows.
 
-    ``totals_of`` makes these objects, and reads and checks everything that they need. ``adds_up``: whether there are
-    sums. ``has_ends``: whether there are minima, maxima and the order of values. ``has_groups``: whether there are
+    ``totals_of`` creates these objects. It also reads and checks all bytes that they need. ``adds_up``: whether there
+    are sums. ``has_ends``: whether there are minima, maxima and the order of values. ``has_groups``: whether there are
     values with their rows.
     """
 
@@ -95,7 +96,7 @@ class IndexTotals(ABC):
 
 
 def totals_of(index: Index) -> IndexTotals | None:
-    """The totals that an index proves. None if its kind or its column's type allows none.
+    """The totals that an index proves. None if the kind of the index or the type of its column does not allow totals.
 
     Raises ``CorruptFile`` for damage, and ``Unsupported`` for more than ``MOST_VALUES`` values.
     """
@@ -279,7 +280,7 @@ class _Numbers:
         return self.smallest * count + sum(number << bit for bit, number in enumerate(counts))
 
     def among(self, rows: BitMap | None) -> BitMap:
-        """The rows of ``rows`` that have a number of this sign."""
+        """The rows of ``rows`` whose number has this sign."""
         return self.existence if rows is None else self.existence & rows
 
     def ends(self, rows: BitMap | None) -> tuple[int, int] | None:
@@ -291,7 +292,7 @@ class _Numbers:
 
 
 def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
-    """The greatest number in bit slices among some rows (at least one)."""
+    """The greatest number of some rows, from bit slices. There must be at least one row."""
     largest = 0
     for bit in reversed(range(len(slices))):
         with_it = rows & slices[bit]
@@ -302,7 +303,7 @@ def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
 
 
 def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
-    """The smallest and the greatest number in bit slices among some rows (at least one)."""
+    """The smallest and the greatest number of some rows, from bit slices. There must be at least one row."""
     low = high = rows
     smallest = largest = 0
     for bit in reversed(range(len(slices))):

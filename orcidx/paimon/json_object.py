@@ -11,7 +11,7 @@ __all__ = ["parse_json_object"]
 
 
 def parse_json_object(data: bytes | bytearray | memoryview, what: str) -> dict[str, Any]:
-    """Parses the JSON object in UTF-8 ``data``. ``what`` is its name in errors."""
+    """Parses the JSON object in UTF-8 ``data``. ``what`` names the object in error messages."""
     try:
         value = json.loads(bytes(data).decode("utf-8"))
     except (ValueError, RecursionError) as error:

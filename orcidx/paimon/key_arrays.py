@@ -1,4 +1,4 @@
-"""Converts Arrow columns to keys, vectorised, and groups rows by key. Every index build starts with this."""
+"""Converts Arrow columns to keys, vectorised, and groups rows by key. Every index is built from these keys."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ class Encoded:
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """Keys of a column of ``length`` rows. ``values`` is an int64 array, an Arrow array of bytes, or ``Encoded``. In an
-    array, values are undefined where ``valid`` is false (None: no row is null)."""
+    """Keys of a column of ``length`` rows. ``values`` is an int64 array, an Arrow array of bytes, or ``Encoded``. If
+    ``values`` is an array, the values of null rows are undefined. ``valid`` is false for null rows. It is None if no
+    row is null."""
 
     key_type: KeyType
     length: int
@@ -103,8 +104,8 @@ class KeyColumn:
         return self.values if isinstance(self.values, Encoded) else _encode(self.present_values)
 
     def compact(self) -> KeyColumn:
-        """The same column in less memory, if many values are equal: each value once, and a byte or two for each row.
-        Otherwise this column."""
+        """Returns the same column in less memory, if many values are equal. The result has each value once, and one or
+        two bytes for each row. Otherwise returns this column."""
         encoded = self._as_encoded()
         if 2 * len(encoded.dictionary) > len(encoded.codes):
             return self

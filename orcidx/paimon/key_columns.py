@@ -1,4 +1,4 @@
-"""Converts Arrow key columns to the input of the row hash: slots, milliseconds, offsets, 128-bit pairs."""
+"""Converts Arrow key columns to the arrays from which ``row_hash`` computes hashes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _column(array: pa.Array, data_type: DataType) -> Column:
 
 
 def _narrow(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
-    """Values of a type of less than 8 bytes. The values of nulls do not matter."""
+    """The values of a column whose type has less than 8 bytes. Nulls are replaced by 0."""
     if data_type.root == "TIME" and pa.types.is_time64(array.type):
         array = array.cast(pa.time32("ms"), safe=False)  # Paimon's times of day are whole milliseconds
     if data_type.root == "TIME" and not pa.types.is_integer(array.type):
@@ -117,7 +117,8 @@ def _split_timestamps(array: pa.Array, zoned: bool) -> tuple[npt.NDArray[np.int6
 
 
 def _split_wide(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """As ``_split_timestamps``, for decimal(38, 0) nanoseconds: the form of timestamps that do not fit int64."""
+    """Does the same as ``_split_timestamps`` for nanoseconds as decimal(38, 0). Timestamps that do not fit int64 have
+    this type."""
     pairs = [divmod(int(value or 0), _NANOS_PER_MILLI) for value in array.to_pylist()]
     if any(not -(1 << 63) <= millis < 1 << 63 for millis, _ in pairs):
         raise InvalidQuery("a timestamp does not fit 64 bits of milliseconds")

@@ -15,8 +15,9 @@ CHAR, VARCHAR, STRING                UTF-8 bytes as stored               i32 len
 BINARY, VARBINARY (bloom only)       bytes                               never stored
 ==================================== =================================== =====================
 
-Floating numbers have the order of Java's ``Double.compare``: -inf ... -0.0 < 0.0 ... inf < NaN, with a single NaN. If
-the lower bits of negative numbers are flipped, this is the order of signed integers. So these keys are ``int``, too.
+Floating numbers have the order of Java's ``Double.compare``: -inf ... -0.0 < 0.0 ... inf < NaN, with a single NaN. To
+get such keys, the IEEE bits are read as signed integers, and all bits of negative numbers except the sign bit are
+flipped. These integers have the same order as the numbers.
 """
 
 from __future__ import annotations
@@ -47,15 +48,17 @@ _INFINITY = {4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
 def ordered_bits(bits: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
-    """Converts the IEEE bits of ``width`` bytes (sign-extended to int64) to keys, and also keys to bits."""
+    """Converts IEEE bits of ``width`` bytes, which are sign-extended to int64, to keys. The same function converts keys
+    back to bits."""
     return bits ^ ((bits >> 63) & ((1 << (8 * width - 1)) - 1))
 
 
 def integers(data: memoryview) -> list[int]:
     """All i32 values of a buffer, read at once.
 
-    ``struct.iter_unpack`` would still refer to the buffer when its loop raises an error. An error that is kept forms a
-    cycle with its frames, and CPython 3.11 crashes when it collects such a cycle with this memoryview (gh-77894).
+    ``struct.iter_unpack`` would still refer to the buffer when its loop raises an error. If the error is kept, it forms
+    a reference cycle with its frames. CPython 3.11 crashes when it collects such a cycle with this memoryview
+    (gh-77894).
     """
     numbers: list[int] = np.frombuffer(data, ">i4").tolist()
     return numbers
@@ -63,7 +66,7 @@ def integers(data: memoryview) -> list[int]:
 
 @dataclass(frozen=True)
 class KeyType:
-    """How the values of one column type become keys. ``width``: the bytes of a stored key, or 0 for text."""
+    """Converts the values of one column type to keys. ``width``: the bytes of a stored key, or 0 for text."""
 
     data_type: DataType
     width: int

@@ -1,4 +1,4 @@
-"""The values of an index in ascending order. Finds the value at a position, with bit slices or with counts."""
+"""Finds the value at a position of the ascending order of an index's values, from bit slices or from counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CountedOrder", "SliceOrder"]
 
 
 class SliceOrder:
-    """The numbers of some rows in bit slices. ``least`` is added to each."""
+    """The numbers of some rows, from bit slices. ``least`` is added to each number."""
 
     def __init__(self, rows: BitMap, slices: Sequence[BitMap], least: int = 0) -> None:
         self._rows = rows
@@ -49,7 +49,7 @@ class SliceOrder:
 
 
 class CountedOrder:
-    """Values with the number of times that each occurs."""
+    """Values, and how often each value occurs."""
 
     def __init__(self, counted: Mapping[Any, int]) -> None:
         self._counted = {value: times for value, times in counted.items() if value is not NAN}

@@ -1,7 +1,9 @@
-"""Questions that an index can evaluate on its keys, and the translation of a predicate's leaf into them.
+"""Questions, which are the simple conditions on keys that an index can evaluate. This module also translates a leaf of
+a predicate into questions.
 
-Every index evaluates the same few questions, so format modules do not need operators and literals. A leaf becomes a
-union of questions. ``exact`` says that the union has exactly the rows of the leaf, and no others.
+Every index evaluates the same few kinds of questions. So the modules of the formats do not need to know operators and
+literals. A leaf is translated into a union of questions. ``exact`` means that the union has exactly the rows for which
+the leaf is true.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class NullTest:
 
 @dataclass(frozen=True)
 class Points:
-    """Rows whose key is one of ``keys`` (ascending, each once). If ``negated``, non-null rows with another key."""
+    """Rows whose key is one of ``keys``. If ``negated``, rows that have another key and are not null. ``keys`` must
+    ascend without duplicates."""
 
     keys: tuple[Key, ...]
     negated: bool = False
@@ -76,7 +79,8 @@ _BEYOND_EVERY_KEY = 1 << 140  # above the absolute value of every key
 
 
 def questions_of(leaf: BoundLeaf, key_type: KeyType) -> Alternatives | None:
-    """The questions for a bound leaf to an index over ``key_type``. None if no question covers the leaf."""
+    """Translates a bound leaf into questions for an index whose keys have the type ``key_type``. None if this is not
+    possible."""
     if leaf.op is Op.IS_NULL:
         return Alternatives((NullTest(leaf.negated),))
     if key_type.data_type.root not in _ROOTS.get(leaf.domain, ()):
@@ -199,11 +203,11 @@ class _Translator:
         return self.leaf.domain is Domain.TIMESTAMP
 
     def _zeros(self, key: Any) -> tuple[Any, ...]:
-        """The keys that compare equal to a key. -0.0 and 0.0 are one number with two keys."""
+        """All keys whose value is equal to the value of ``key``. -0.0 and 0.0 are equal, but have two keys."""
         return (-1, 0) if self.kind.floating and key in (-1, 0) else (key,)
 
     def _from(self, literal: Any, *, open_end: bool, nan: bool) -> Alternatives | None:
-        """Keys above a literal, and the literal's own key unless ``open_end``. The keys go up to NaN if ``nan``."""
+        """Keys above a literal. The literal's own key is included unless ``open_end``. NaN is included if ``nan``."""
         if self.is_char:
             return _char_from(literal, open_end)
         low, hits = self._floor(literal)
@@ -213,7 +217,7 @@ class _Translator:
         return Alternatives((Span(low, high, low_open=open_end or not hits),))
 
     def _to(self, literal: Any, *, open_end: bool) -> Alternatives | None:
-        """Keys below a literal, and the literal's own key unless ``open_end``. NaN is never included."""
+        """Keys below a literal. The literal's own key is included unless ``open_end``. NaN is never included."""
         if self.is_char:
             return _char_to(literal, open_end)
         high, hits = self._floor(literal)
@@ -222,7 +226,7 @@ class _Translator:
         return Alternatives((Span(None, high, high_open=open_end and hits),))
 
     def _unordered(self) -> Alternatives:
-        """The key of NaN, if NaN is not above every number."""
+        """The key of NaN, if NaN is not ordered above every number. Otherwise no key."""
         return Alternatives((Points((self.kind.nan,)),) if self.kind.floating and self.leaf.nan == "ieee" else ())
 
     def _prefix(self, prefix: bytes, *, exact: bool) -> Alternatives | None:

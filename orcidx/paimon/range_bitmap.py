@@ -78,7 +78,8 @@ class Contents:
 
 
 def write(contents: Contents, data_type: DataType, *, chunk_size: int | None = None) -> bytes:
-    """The bytes of a body. ``chunk_size``: the bytes of a dictionary chunk. None is Paimon's default for the type."""
+    """The bytes of a body. ``chunk_size``: the size of a dictionary chunk in bytes. None means Paimon's default for the
+    type."""
     kind = key_type(data_type)
     keys: Keys = np.array(contents.keys, np.int64) if kind.width else list(contents.keys)  # type: ignore[arg-type]
     slices = [write_bitmap(rows_with) for rows_with in contents.slices]
@@ -121,7 +122,8 @@ def _stored_slices(existence: BitMap, slices: Sequence[bytes]) -> list[bytes]:
 
 
 def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapIndex:
-    """Builds the index of a column. ``chunk_size`` is as in ``write``. With 0, every value has a chunk of its own."""
+    """Builds the index of a column. ``chunk_size`` is as in ``write``. If it is 0, every value has a chunk of its
+    own."""
     data_type = column.key_type.data_type
     check_type(data_type)
     if chunk_size is not None and chunk_size < 0:
@@ -220,7 +222,7 @@ class RangeBitmapIndex(BodyIndex):
         return BitSlices(existence, count, load)
 
     def key(self, code: int) -> Key:
-        """The value of a code. The code is below the cardinality."""
+        """The value of a code. The code must be below the cardinality."""
         return self._dictionary.key(code)
 
     def contents(self) -> Contents:
@@ -279,13 +281,13 @@ class RangeBitmapIndex(BodyIndex):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """The rows of ``selection`` (a ``BitMap`` or ``RowSelection``; None: all rows) with the first ``k`` values in
-        the order.
+        """The rows of ``selection`` that have the first ``k`` values in the order. ``selection`` is a ``BitMap``, a
+        ``RowSelection``, or None for all rows.
 
-        ``strict``: this column alone decides the order. If several rows are equal to the last row, those with the
-        highest row numbers are kept; of several nulls, those with the lowest. Without ``strict`` all equal rows are
-        kept, and the next column decides. A column without values has no order, so all rows of the selection are
-        returned.
+        If ``strict``, only this column decides the order. If several rows are equal to the last row, the rows with the
+        highest row numbers are kept. For nulls, the rows with the lowest row numbers are kept. Without ``strict`` all
+        equal rows are kept, and the caller compares them by the next column. If the column has no values, all rows of
+        the selection are returned.
         """
         if k < 0:
             raise InvalidQuery(f"k must not be negative, but is {k}")

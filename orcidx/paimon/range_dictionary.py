@@ -1,4 +1,4 @@
-"""Dictionary of a range bitmap. It has the sorted values in chunks. Each chunk is found by its first value.
+"""The dictionary of a range bitmap. It stores the sorted values in chunks. A chunk is found by its first value.
 
     header length  i32   13
     version        u8    1
@@ -17,9 +17,9 @@
         key width    i32  fixed width only
     keys: per chunk the other values; text values follow their i32 offsets, which count from the first text
 
-Integers are big-endian, and values are stored as in ``keys``. A chunk gets as many values as fit into the chunk size.
-For text, their offsets must also fit into a second area of that size. The first value of a chunk is in its header and
-does not count.
+Integers are big-endian, and values are stored as in ``keys``. A chunk has as many values as fit into the chunk size.
+For text, the offsets of these values must also fit into the chunk size. The first value of a chunk is stored in the
+header of the chunk, and is not counted.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ LARGEST_INT = (1 << 31) - 1
 
 
 class Chunk(NamedTuple):
-    """The header of a chunk with ``first`` and ``others`` more values. ``start`` and ``size``: their range in the key
-    areas."""
+    """The header of a chunk. ``first``: the first value of the chunk. ``others``: the number of its other values.
+    ``start`` and ``size``: the range of the other values in the key areas."""
 
     first: Key
     code: int
@@ -60,8 +60,8 @@ class Chunk(NamedTuple):
 
 
 class Dictionary:
-    """A dictionary at ``place`` (offset, length) of a body. The chunk headers, and each chunk that may have a wanted
-    value, are read when they are first used, and then kept."""
+    """A dictionary at ``place`` (offset, length) of a body. The chunk headers are read when they are first used. A
+    chunk is read when a wanted value may be in it. Everything that was read is kept."""
 
     def __init__(self, body: Body, place: tuple[int, int], kind: KeyType, cardinality: int) -> None:
         self._body = body
@@ -108,8 +108,8 @@ class Dictionary:
         return chunks
 
     def _read_fixed_chunks(self, headers: memoryview, offsets: list[int]) -> list[Chunk] | None:
-        """All headers at once, if they have the layout that Java writes. None if they do not, or if a header is
-        damaged."""
+        """Reads all headers at once, if they have the layout that Java writes. None if they have another layout, or if
+        a header is damaged."""
         header = np.dtype([("version", "u1"), ("first", self._kind.dtype), ("rest", ">i4", CHUNK.size // INT.size)])
         count = len(offsets)
         if len(headers) != count * header.itemsize or offsets != list(range(0, len(headers), header.itemsize)):
@@ -172,7 +172,8 @@ class Dictionary:
         return keys
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """The code of a key and True, or the code of the next larger key (the cardinality if none) and False."""
+        """The code of a key, and True. If the key is not stored, the code of the next larger key, and False. If there
+        is no larger key, this code is the cardinality."""
         return self.find_many([key])[0]
 
     def find_many(self, keys: Sequence[Key]) -> list[tuple[int, bool]]:
@@ -193,7 +194,7 @@ class Dictionary:
         return found
 
     def key(self, code: int) -> Key:
-        """The key of a code. The code is below the cardinality."""
+        """The key of a code. The code must be below the cardinality."""
         chunks = self.chunks()
         number = bisect_right(chunks, code, key=lambda chunk: chunk.code) - 1
         chunk = chunks[number]

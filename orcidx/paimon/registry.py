@@ -42,8 +42,8 @@ class Builder(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """One index format. ``options``: for each short name of Paimon, the builder's argument and the function that reads
-    the value."""
+    """One index format. ``options``: for each of Paimon's short option names, the argument of the builder and the
+    function that parses the value."""
 
     read: Callable[[Any, DataType], Index]
     build: Callable[..., Builder]
@@ -84,8 +84,8 @@ def _version(name: str, value: Any) -> int:
 
 
 class _Collector:
-    """Keeps the keys of all batches, for formats that are built from a whole column. If few keys are different, the
-    keys take a byte or two per row."""
+    """Keeps the keys of all batches, for formats that are built from a whole column. If there are few distinct keys,
+    each row takes one or two bytes."""
 
     def __init__(self, build: Callable[..., Index], data_type: DataType, options: Mapping[str, Any]) -> None:
         self._build = build

@@ -19,8 +19,8 @@ _FIRST_REQUEST = 1 << 20
 
 
 def read_whole(source: Source) -> memoryview:
-    """All bytes of a file, read by one request up to 1 MiB. Raises ``CorruptFile`` above 2 GiB, which none of these
-    files has."""
+    """All bytes of a file. A file of at most 1 MiB is read by one request. Raises ``CorruptFile`` for a file of more
+    than 2 GiB, because no valid file of these kinds is so large."""
     if source.kind == "path":
         if (small := read_small(source.location, _FIRST_REQUEST, _FIRST_REQUEST)) is not None:
             return memoryview(small[0])
@@ -42,7 +42,7 @@ def read_whole(source: Source) -> memoryview:
 
 
 def read_part(source: Source, offset: int, length: int) -> memoryview:
-    """``length`` bytes from ``offset``, or fewer if the file ends before."""
+    """``length`` bytes from ``offset``, or fewer bytes if the file is shorter."""
     with _opened(source) as reader:
         length = min(length, reader.size() - offset)
         return reader.read_ranges([(offset, length)])[0] if length > 0 else memoryview(b"")
