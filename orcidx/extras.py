@@ -29,7 +29,7 @@ EXTRAS = {
 
 
 def installed(package: str) -> bool:
-    """Whether a package can be imported, without importing it."""
+    """Finds out, without importing it, whether a package can be imported."""
     try:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:
@@ -37,7 +37,7 @@ def installed(package: str) -> bool:
 
 
 def what_to_install(package: str) -> str:
-    """A message that says which feature needs a package, with the command that installs it."""
+    """A message that says which feature needs a package, and which command installs the package."""
     extra, need = EXTRAS[package]
     return f'{need} {package}: python -m pip install "orcidx[{extra}]"'
 

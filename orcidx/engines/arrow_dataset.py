@@ -82,7 +82,7 @@ class _Scans:
         batch_size: int | None = None,
         **_: Any,
     ) -> OrcScanner:
-        """A scanner of some columns of the rows for which a filter is true.
+        """A scanner that returns some columns of the rows for which a filter is true.
 
         Parameters
         ----------
@@ -273,8 +273,8 @@ class _Scans:
 
 
 def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:
-    """The columns that a scan reads for the given columns of its schema. They are limited to the columns that the scan
-    was given."""
+    """Limits the columns of a scan to the columns ``names``. ``columns`` has the names, or paths into structs, that the
+    scan was given; None means all columns. A path is kept if its first name is in ``names``."""
     if columns is None:
         return tuple((name,) for name in names)
     kept = []

@@ -33,7 +33,8 @@ Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
 
 class OrcScanner(ds.Scanner):  # type: ignore[misc]
-    """Rows of a scan in the interface of pyarrow's scanners. Made by the ``scanner`` method of a dataset or a fragment.
+    """Rows of a scan, with the interface of pyarrow's scanners. Made by the ``scanner`` method of a dataset or a
+    fragment.
 
     ``filter`` is applied again with pyarrow's own meaning, so the result is exact even if the scan filters only partly.
     The class never calls the ``__init__`` of its base, because it has no C++ object. An iterator belongs to one thread.
@@ -142,7 +143,8 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return sum(batch.num_rows for batch in self._finished(self._scan))
 
     def scan_batches(self) -> NoReturn:
-        """Raises an error, because the batches of several files may be joined."""
+        """Raises an error. pyarrow's method returns the file of each batch, but here a batch may have rows of several
+        files."""
         raise Unsupported(
             "scan_batches is not supported by an orcidx dataset; use to_batches(), or to_batches() of each fragment"
         )

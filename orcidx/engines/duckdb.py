@@ -84,7 +84,7 @@ def register_duckdb(
 
 @cache
 def _source_class() -> Callable[[OrcDataset], object] | None:
-    """The class that this DuckDB reads from. None for versions without such a class."""
+    """The class from which this version of DuckDB reads. None for versions without such a class."""
     with needed("duckdb"):
         import duckdb  # noqa: F401
     try:

@@ -92,7 +92,7 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
 
 @cache
 def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
-    """The class from which this Polars builds readers. None for versions without such a class."""
+    """The class with which this version of Polars builds readers. None for versions without such a class."""
     try:
         from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
     except ImportError:
@@ -150,8 +150,8 @@ class _Source:
     def frames(
         self, columns: list[str], pre_slice: tuple[int, int] | None, filters: Sequence[pl.Expr]
     ) -> Iterator[pl.DataFrame]:
-        """Frames of these columns and of the rows of a slice. Rows for which the filters are false are left out if the
-        scan filters."""
+        """Frames with these columns and the rows of a slice. If the scan applies the filters, the frames lack the rows
+        for which the filters are false."""
         import polars as pl
 
         scan = self._pushed(columns, filters if pre_slice is None else (), None)

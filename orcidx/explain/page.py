@@ -70,7 +70,7 @@ footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 
 @dataclass(frozen=True)
 class PagePart:
-    """A section of a page. ``html`` must not contain text from users."""
+    """A section of a page. ``html`` is put into the page as it is, so texts in it must be escaped."""
 
     title: str
     html: str
@@ -146,7 +146,7 @@ def explanation_page(explanation: Explanation) -> str:
 
 
 def subtitle_of(explanation: Explanation) -> str:
-    """The condition, and how many bytes it reads."""
+    """The condition of a query, and how many bytes the query reads."""
     where = f"where <code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     stages_by_name = {stage.name: stage for stage in explanation.funnel}
     read = stages_by_name["bytes"]

@@ -74,8 +74,8 @@ def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
 
 
 def pruning_map(explanation: Explanation) -> str:
-    """A cell for each row group and a line for each stripe. If there are many stripes, there is a line for each file.
-    The legend is below the map."""
+    """A cell for each row group and a line for each stripe. For several files there is a line for each file. If there
+    are too many lines, all cells are in one line. The legend is below the map."""
     lines = _lines(explanation.files)
     total = sum(len(groups) for _, groups in lines)
     size = max(1, -(-total // MOST_CELLS))
@@ -157,7 +157,8 @@ class Tile:
 
 
 def treemap(tiles: Sequence[Tile]) -> str:
-    """Rectangles whose areas are proportional to their bytes, the largest first. Each is divided into its parts."""
+    """Rectangles whose areas are proportional to their bytes, the largest first. Each rectangle is divided into its
+    parts."""
     ordered = sorted((tile for tile in tiles if tile.size > 0), key=lambda tile: -tile.size)
     if len(ordered) > MOST_TILES:
         rest = ordered[MOST_TILES:]

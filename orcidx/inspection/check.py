@@ -1,8 +1,9 @@
-"""Checks a complete file. Every value is decoded in order, and again from the positions of its row group. Statistics,
-bloom filters and the lengths of streams are compared with the values.
+"""Checks a complete file. Every value is decoded twice: once in order, and once from the stored positions of its row
+group. Statistics, bloom filters and the lengths of streams are compared with the values.
 
-Indexes are checked by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``). If the reader distrusts an index
-because of its writer, the index is not a problem of the file. An index that the reader trusts must be correct."""
+Indexes are checked by the rules of the reader (``orc/bounds``, ``orc/bloom_keys``). If the reader does not trust an
+index because of the file's writer, the index is not reported as a problem. An index that the reader trusts must be
+correct."""
 
 from __future__ import annotations
 

@@ -186,8 +186,8 @@ class StripeTruth:
 
 
 def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
-    """The keys that most writers use for the values, computed together. None if the values must be looked up one by
-    one. If a value is not found under its key, it is looked up again separately."""
+    """The keys that most writers use for the values, computed for all values at once. None if the values must be looked
+    up one by one. If a filter does not contain the key of a value, the value is looked up again separately."""
     if node.kind in _INTEGERS:
         return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
     if node.kind is TypeKind.DATE:

@@ -1,5 +1,5 @@
-"""Writes the intact rows of a damaged file. These are the row groups in which each value was decoded and does not
-contradict the statistics of the row group.
+"""Writes the intact rows of a damaged file. A row is intact if every value of its row group can be decoded, and the
+values do not contradict the statistics of the row group.
 
 The rows are encoded again, with new statistics, positions and bloom filters. The indexes of a damaged file cannot be
 trusted. Row groups with damaged values are left out, because new indexes would hide the damage. Rows are read from the
@@ -32,7 +32,7 @@ def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) ->
     ``source``, and ``arguments`` are arguments of ``OrcWriter``. Timestamps keep their nanoseconds, unless some are
     outside the years 1677 to 2262.
 
-    Raises ``InvalidQuery`` if the types are not known. They are stored at the end of a file.
+    Raises ``InvalidQuery`` if the types of the columns are not known, because the end of the file is damaged.
     """
     if any(problem.what in ("tail", "file") for problem in check.problems):
         raise InvalidQuery(

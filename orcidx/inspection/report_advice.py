@@ -1,4 +1,5 @@
-"""The sentences of a report. They say whether a query reads little, and what would make it read less."""
+"""The sentences of a report. They say whether a query reads only a small part of the files, and how this part could
+become smaller."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Facts:
 
 
 def _asked_leaves(predicate: Predicate | None) -> Iterator[Leaf]:
-    """The leaves of a pruning predicate without tests for null. Every pyarrow Expression has such a test."""
+    """The leaves of a pruning predicate. Tests for null are left out of predicates from pyarrow Expressions, because
+    each of these has such a test."""
     for part in parts(predicate):
         computed = isinstance(part, External)
         yield from (leaf for leaf in leaves(part) if not computed or leaf.op is not Op.IS_NULL)

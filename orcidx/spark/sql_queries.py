@@ -293,8 +293,8 @@ class _Answers:
         return [hadoop_source(one, files) for one in names]
 
     def _store_above(self, root: Source | str) -> IndexStore | None:
-        """The indexes of a directory of the scan. If a remote directory has no index, it is assumed to have none for a
-        while."""
+        """The indexes of a directory of the scan. If a remote directory has no index, this result is kept for
+        ``WITHOUT_SECONDS`` seconds."""
         if not isinstance(root, Source):
             return store_above(root)
         if not self._may_have_store(root):

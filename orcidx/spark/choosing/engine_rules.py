@@ -91,8 +91,9 @@ class ConditionFacts:
 @dataclass(frozen=True)
 class RemainingFacts:
     """``proven``: the listing whose files were examined. ``is_listed``: whether Spark lists its files. ``kept``: the
-    files of Spark's own listing, or None if not known yet. ``has_reader_options``: the files are then given to Spark
-    only by name. ``are_alike``: whether files given by name have the same partition columns as in the relation."""
+    files of Spark's own listing, or None if not known yet. ``has_reader_options``: whether the query has options of
+    Spark's reader. If so, the files are given to Spark only by name. ``are_alike``: whether files given by name have
+    the same partition columns as in the relation."""
 
     proven: Sizes
     has_reader_options: bool = False

@@ -48,8 +48,8 @@ Stores: TypeAlias = Sequence[tuple[IndexStore, Int64s]]
 
 
 def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
-    """The files, and the indexed directories among them. The files are Spark's listing. They are orcidx's listing if
-    Spark does not give its own, or if it lists several file systems."""
+    """The files, and the indexed directories among them. The files come from Spark's listing. They come from orcidx's
+    listing if Spark does not give its own listing, or if Spark lists several file systems."""
     paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
     given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
     alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1

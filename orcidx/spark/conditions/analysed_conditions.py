@@ -110,7 +110,8 @@ _UNKNOWN = _Truth()
 
 
 def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
-    """The condition of a DataFrame that one filter made from a relation of ``columns``. Only for classic sessions.
+    """The condition of a DataFrame that is one filter on a relation. ``columns`` are the columns of the relation. This
+    works only in classic sessions.
 
     ``clock_zone``: the JVM's time zone, in which Spark writes times in its plans. ``collated``: text columns that are
     not compared by their bytes. Catalyst's JSON does not show this."""
@@ -266,8 +267,8 @@ def _end(nodes: Nodes, at: int) -> int:
 
 def _inlined(nodes: Nodes) -> Nodes:
     """The expression with references to a bare column replaced by the column. Since 4.0 Spark names the column of a
-    BETWEEN once and then refers to it. The JSON has no numbers for references. So they are not replaced if there are
-    several names, or one name inside another."""
+    BETWEEN once and then refers to it. The JSON has no numbers for references. So references are not replaced if there
+    are several names, or one name inside another."""
     found: Nodes = []
     at = 0
     while at < len(nodes):

@@ -38,7 +38,8 @@ round rounds half to even, and so on."""
 def parse_text(where: Where) -> Predicate:
     """Like ``parse``, with Spark's meaning of a text: isnan(NULL) is false, so its negation is true for nulls.
 
-    Raises ``InvalidQuery`` for a text that Spark may interpret differently. A delete of 'a\\b' once deleted other rows.
+    Raises ``InvalidQuery`` for a text that Spark may interpret differently. A delete of 'a\\b' was once executed with
+    orcidx's meaning, and deleted the wrong rows.
     """
     if isinstance(where, str) and may_mean_otherwise(where):
         raise InvalidQuery(

@@ -264,8 +264,8 @@ class _Question:
     _bound: dict[tuple[int, tuple[tuple[str, str], ...]], BoundPredicate] = field(default_factory=dict)
 
     def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
-        """Whether an index proves that its file has no matching rows. None if the index has no column of the predicate,
-        so it is not read."""
+        """Whether an index proves that its file has no matching rows. None if the index has no column of the predicate.
+        Such an index is not read."""
         asked = columns_asked_of(self.where) or ()
         types = {
             name: kind

@@ -57,7 +57,7 @@ class TaskFailure(OrcidxError):
 
     @classmethod
     def of(cls, error: str, file: str) -> TaskFailure:
-        """Makes the error from a row's text: its type, a colon, its message."""
+        """Makes a failure from the error text of a row, which has the type of the error, a colon, and the message."""
         return cls("orcidx-failure:" + json.dumps({"error": error, "file": file}))
 
 
@@ -87,8 +87,8 @@ class FileJobTask:
     """For ``mapInArrow``: makes a row of ``schema`` for each file. The function gets the file and the file's row in the
     table of the job.
 
-    The paths of the files are relative to the directory ``root``. ``settle`` is called with some rows before they are
-    returned."""
+    The paths of the files are relative to the directory ``root``. ``settle`` is called with the rows of each batch
+    before the batch is returned."""
 
     root: Source
     schema: pa.Schema

@@ -352,7 +352,7 @@ class _Job:
 
 
 def _packed(files: Sequence[tuple[str, Source]], target_bytes: int) -> Iterator[list[tuple[str, Source]]]:
-    """Groups of files. Each large file is alone. Small files are grouped in the order of their names."""
+    """Groups of files. Each large file forms its own group. Small files are grouped in the order of their names."""
     waiting: list[tuple[str, Source]] = []
     size = 0
     for name, source in files:

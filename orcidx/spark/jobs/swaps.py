@@ -196,7 +196,7 @@ class Swaps:
 
 
 def _rename(staged: Source, final: Source) -> None:
-    """Gives a staged file its final name, unless it already has it."""
+    """Gives a staged file its final name, unless the file already has this name."""
     if staged.kind == "path":
         if os.path.lexists(staged.location):
             os.replace(staged.location, final.location)

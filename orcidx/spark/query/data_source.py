@@ -1,8 +1,8 @@
 """``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark.
 
-Spark gives it the whole schema and, since 4.1, the filters that Spark can express. Spark never says which columns a
-query uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters is off by
-default; ``register`` gives the reason (see docs/decisions/0014-spark-values-and-engines.md)."""
+Spark gives the data source the whole schema and, since 4.1, the filters that Spark can express. Spark never says which
+columns a query uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters
+is off by default; ``register`` gives the reason (see docs/decisions/0014-spark-values-and-engines.md)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ _C1, _C2 = 0xCC9E2D51, 0x1B873593
 def place(spark: SparkSession, rows: pa.Table, bins: Sequence[int], count: int) -> DataFrame:
     """A DataFrame of ``rows`` in ``count`` partitions. Row ``i`` is in the partition ``bins[i]``.
 
-    Spark 4.1 and later use ``repartitionById``. Before, each row gets a number whose hash belongs to the partition.
+    Spark 4.1 and later use ``repartitionById``. In earlier versions, each row gets a number whose hash belongs to the
+    partition.
     """
     frame_class = type(spark.range(0))
     exact = hasattr(frame_class, "repartitionById")

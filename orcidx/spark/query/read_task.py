@@ -28,7 +28,8 @@ TASK, ROW = "orcidx task", "orcidx row"
 @dataclass(frozen=True)
 class ReadTask:
     """``rows`` in ``schema``, which is Spark's schema in Arrow. With ``order``, only the first ``limit`` rows. Each of
-    them has the number of its task and its position. ``session``: what depends on the session that runs the task."""
+    these rows also has the number of its task and its position. ``session``: what depends on the session that runs the
+    task."""
 
     rows: Scan | TableScan
     schema: pa.Schema

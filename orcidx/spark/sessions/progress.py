@@ -1,4 +1,4 @@
-"""The progress of a job over files: a bar on the driver's terminal. It moves when tasks report at their end."""
+"""The progress of a job over files: a bar on the driver's terminal. The bar advances when a task has ended."""
 
 from __future__ import annotations
 
