@@ -100,8 +100,8 @@ def index_name(path: str, source: Source, spec: IndexSpec) -> str:
 def index_file(
     folder: Folder, source: Source, path: str, spec: IndexSpec, options: ReadOptions, *, reuse: bool = True
 ) -> dict[str, Any]:
-    """Builds and writes the missing parts. Returns a row of ``INDEXED``, which has the error if there was one.
-    ``tail_bytes`` has the last bytes of the file, which ``keep_tails`` writes.
+    """Builds the index of a file and writes it. Returns a row of ``INDEXED``. If there was an error, the row has its
+    message. ``tail_bytes`` has the last bytes of the file, which ``keep_tails`` writes.
 
     ``source`` is the file with its listed version; another version is an error. ``path`` is its path below the
     directory. ``reuse`` allows using an existing index with the same name.
@@ -147,7 +147,8 @@ def _index(
 
 
 def _settle(version: Fingerprint | None) -> None:
-    """If only the modification time shows changes of the file, waits until a later change must change that time."""
+    """Waits, if only the modification time of a file shows that the file has changed. After the wait, another change
+    gives the file another modification time."""
     if version is None or version.etag is not None or version.mtime is None:
         return
     age = time.time_ns() - version.mtime
@@ -201,7 +202,7 @@ def _build(
 
 
 def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
-    """The index that an earlier run wrote. It is either complete or missing."""
+    """The index that an earlier run wrote. None if it is missing, damaged, or has other indexes than ``wanted``."""
     data = whole_object(folder, name)
     if data is None:
         return None

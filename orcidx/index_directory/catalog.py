@@ -18,10 +18,10 @@ totals use the catalog without opening the files.
 
 The metadata of the catalog (key ``orcidx.rollup``) has the version of the format, the time when the catalog was made,
 the spec, and the column and type of each ``s``. It also has the time of a listing, if the catalog has all files of that
-listing. Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or texts of at most 64 bytes.
-An upper text that is truncated is also raised. Low and high bound every value, even after known faults of writers. With
-the flag ``_ATTAINED`` they are values of the column. With ``_COUNTED`` the count is the number of the column's values
-(see ``orc.stored_totals``). A plan reads only the columns that its predicate names.
+listing. Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or texts of at most 64 bytes. A
+truncated upper text is increased, so it is still an upper bound. Low and high bound every value, even in files of
+writers with known faults. With the flag ``_ATTAINED`` they are values of the column. With ``_COUNTED`` the count is the
+number of the column's values (see ``orc.stored_totals``). A plan reads only the columns that its predicate names.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _value_kind(node: OrcType) -> str:
 
 
 def _number(bounds: NumberBounds) -> int | float | None:
-    """The bound in the form that the catalog stores. None if there is none, or if it needs more than 64 bits."""
+    """The bound in the form that the catalog stores. None if there is no bound, or if it needs more than 64 bits."""
     if not bounds.valid[0]:
         return None
     value = bounds.values[0].item() if isinstance(bounds.values[0], np.generic) else bounds.values[0]
@@ -215,7 +215,7 @@ def _high(bounds: Bounds) -> tuple[Any, bool]:
 
 @dataclass(frozen=True)
 class StatisticsKey:
-    """A column in one ORC type. It may have different types in different files."""
+    """A column in one ORC type. The column may have other types in other files."""
 
     column: str
     type: str
@@ -285,7 +285,7 @@ class Catalog:
 
     @staticmethod
     def concat(parts: Sequence[Catalog]) -> Catalog:
-        """Concatenates catalogs. The spec is that of the last one."""
+        """Concatenates catalogs. The result has the spec of the last catalog."""
         if len(parts) == 1:  # Arrow would copy a single catalog
             return parts[0]
         keys = dict.fromkeys(key for part in parts for key in part.statistics)
@@ -308,7 +308,7 @@ class Catalog:
 
     def to_bytes(self, *, whole: bool = True, listed: float | None = None) -> bytes:
         """The catalog as the bytes of an ORC file. ``whole`` says that readers need no earlier catalog. ``listed`` is
-        the value of the field with this name."""
+        the time of a listing, if the catalog has all files of that listing."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):
@@ -327,8 +327,8 @@ class Catalog:
         files: Sequence[str] | None = None,
         columns: Iterable[str] | None = None,
     ) -> Catalog:
-        """Reads the file columns ``files`` and the statistics of the data columns ``columns``. Upper and lower case are
-        the same. None means all columns.
+        """Reads the file columns ``files`` and the statistics of the data columns ``columns``. None means all columns.
+        The case of the names does not matter.
 
         Raises ``CorruptFile``.
         """
@@ -398,7 +398,8 @@ def _check_places(files: pa.Table) -> None:
 
 
 def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
-    """One array for each column and type. The input has lists with one item for each column and type."""
+    """One array for each column and type. The input has a list for each file, with one item for each column and
+    type."""
     values = observed.flatten()
     parents = pc.list_parent_indices(observed).to_numpy()
     fields = {one.name: values.field(i) for i, one in enumerate(values.type)}

@@ -1,4 +1,4 @@
-"""Adds rows to a directory's catalogs, beside other jobs that may do the same."""
+"""Adds rows to a directory's catalogs. Other jobs may do so at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ COMMIT_ATTEMPTS = 16
 def commit_rows(
     root: Source, opened: Catalogs, news: Catalog, *, listed: pa.Array | None, single_writer: bool
 ) -> Catalogs:
-    """Adds rows to the catalogs that were opened, and returns the catalogs after it. See ``IndexStore.commit``.
+    """Adds rows to the catalogs that were opened, and returns the catalogs that exist afterwards. See
+    ``IndexStore.commit``.
 
     Each number is used once, because the object with its name is created exclusively. ``clean`` frees only numbers
     below the last whole catalog. A job that uses such a number then finds the later catalogs, and writes again.
@@ -60,7 +61,7 @@ def commit_rows(
 
 
 def _known(catalogs: Catalogs) -> Catalog:
-    """The known files. None for a damaged catalog, which will be replaced."""
+    """The known files. A damaged catalog has no known files, because it will be replaced."""
     try:
         return catalogs.listing if catalogs.written else Catalog.empty()
     except CorruptFile:
@@ -88,7 +89,8 @@ def _names_in_use(catalogs: Catalogs) -> tuple[str, ...]:
 
 
 def _with_news(catalogs: Catalogs, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
-    """The next catalog, and whether it is whole. It has only the new rows, or all rows if there are many parts."""
+    """The next catalog, and whether it is whole. The catalog has only the new rows. If there are already many parts, it
+    has all rows."""
     try:
         known = catalogs.listing if catalogs.written else None
         if known is None or not catalogs.in_use:
@@ -114,7 +116,8 @@ def _not_listed(known: pa.Table, listed: pa.Array | None) -> pa.Table:
 
 
 def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
-    """The new rows, except rows of files of which another job has meanwhile committed a later version."""
+    """The new rows. If another job has committed a later version of a file in the meantime, the row of this file is
+    left out."""
     outdated = later(news.files, theirs.filter(pa.array(~among(theirs, ours))))
     return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
 

@@ -1,10 +1,10 @@
 """The files of a directory, taken from its catalog (``fresh="catalog"``). The directory is not listed, and no object is
 created for each file.
 
-A listing takes a request for every 1,000 names, but a catalog takes one request. The catalog can replace a listing only
-if it has all files of the listing from which it was made (``Catalog.listed``). A scan compares each file that it opens
-with the catalog. A file of another version and a missing file are errors. Files that were added later are not seen.
-``explain`` and the metadata of totals show the time of the listing.
+A listing takes one request for every 1,000 names, but a catalog takes only one request. The catalog can replace a
+listing only if it has all files of the listing from which it was made (``Catalog.listed``). A scan compares each file
+that it opens with the catalog. It raises an error if the file is missing or has another version. Files that were added
+later are not seen. ``explain`` and the metadata of totals show the time of the listing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class CatalogFiles(Sequence[FileJob]):
 
     @cached_property
     def has_acid_folders(self) -> bool:
-        """Whether some files are in directories of Hive's transactions."""
+        """Whether some files are in directories of Hive's ACID transactions."""
         return bool(pc.any(pc.match_substring_regex(self.listing["path"], ACID_FOLDER)).as_py())
 
 
@@ -155,7 +155,7 @@ class CatalogIndexes:
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """``plan``, and the totals that the catalog has for files in which every row matches."""
+        """The same as ``plan``, and also the totals that the catalog has for files in which every row matches."""
         if request.match != "name" or not jobs:
             return KnownTotals(tuple(jobs))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:

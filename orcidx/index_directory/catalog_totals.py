@@ -34,8 +34,8 @@ Int64s = npt.NDArray[np.int64]
 def known_units(
     plan: FilePlan, columns: Mapping[str, TotalledColumn], options: ReadOptions, eligible: Bools | None = None
 ) -> tuple[list[KnownUnit], Bools]:
-    """The totals that the catalog proves, by partition, and the files that are included in them. In ``eligible`` files
-    only the predicate excludes rows."""
+    """The totals that the catalog proves, by partition, and the files that are included in them. ``eligible``: the
+    files in which only the predicate excludes rows. No other file is included."""
     rows = plan.known.rows
     taken = plan.fresh & plan.matching & (rows > 0)
     if eligible is not None:

@@ -32,7 +32,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Catalogs:
-    """The catalogs of one directory at the time when they were listed. What was read of them is kept."""
+    """The catalogs of one directory at the time when they were listed. The contents that have been read are cached."""
 
     def __init__(self, folder: Folder, written: Sequence[Stored]) -> None:
         self.folder = folder
@@ -91,7 +91,7 @@ class Catalogs:
         self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None, paths: bool = True
     ) -> Catalog:
         """The latest rows of the catalog: these columns of the files, and statistics of these data columns (None means
-        all). ``paths`` says whether to include the paths, which take a third of the time.
+        all). ``paths`` says whether to include the paths, which take a third of the reading time.
 
         Raises ``CorruptFile`` for a damaged catalog.
         """
@@ -107,9 +107,9 @@ class Catalogs:
 
     @cached_property
     def listing(self) -> Catalog:
-        """All known files and their versions, and the spec with which the indexes were last built. Files with another
-        key of the spec in their row were indexed by another spec. ``Catalog.listed`` says which listing had exactly
-        these files."""
+        """All known files and their versions, and the spec with which the indexes were last built. If the row of a file
+        has another spec key, the file was indexed with another spec. ``Catalog.listed`` is the time of the listing that
+        had exactly these files."""
         return self.read(files=LISTING.names, columns=())
 
     def names_in(self, catalogs: Iterable[Stored]) -> set[str]:

@@ -91,9 +91,9 @@ def clean_indexes(
     """Deletes leftovers that are older than ``older_than`` (seconds, or a timedelta) in a directory's ``_orcidx/``.
 
     Leftovers are temporary files of killed writers, catalogs that a later catalog replaced, and indexes and tails that
-    the catalog does not name. Younger leftovers may belong to a running job, or to a query that was planned just
-    before. Unfinished uploads below the directory are listed if the store supports this (S3, given as a URL). They are
-    not deleted, because they may belong to another program. Raises ``FileNotFoundError`` if the directory does not
+    the catalog does not name. Younger leftovers may belong to a running job, or to a query that was planned a short
+    time ago. Unfinished uploads below the directory are listed if the store supports this (S3, given as a URL). They
+    are not deleted, because they may belong to another program. Raises ``FileNotFoundError`` if the directory does not
     exist, and ``CorruptFile`` if the catalog cannot be read.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
@@ -127,11 +127,12 @@ def _uploads(root: Source, before: int) -> tuple[Upload, ...]:
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:
-    """The objects that are no longer needed, with the time since when (ns; None if it is not known), and the reason.
+    """The objects that are no longer needed. Each has the time since which it is not needed (ns; None if it is not
+    known), and the reason.
 
-    A catalog is a leftover since the time at which a later whole catalog was written, because queries used it until
-    then. An index or an object of tails is a leftover if only deleted catalogs name it. It is also a leftover if later
-    rows in the current catalogs name another object for its files. In this case the time is that of the last catalog.
+    Queries use a catalog until a later whole catalog is written. Since that time, the earlier catalog is not needed. An
+    index or an object of tails is not needed if only deleted catalogs name it. It is also not needed if later rows in
+    the current catalogs name another object for its files. In this case the time is that of the last catalog.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()
@@ -154,7 +155,7 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
 
 
 def _replaced(stored: list[Stored], store: IndexStore) -> dict[str, int]:
-    """Catalogs that are no longer in use, each with the time since when."""
+    """Catalogs that are no longer in use, each with the time since which it is not in use."""
     numbers = {catalog_number(one.name): one for one in stored if catalog_number(one.name)}
     in_use = store.catalogs.names
     first = catalog_number(in_use[0]) if in_use else 0

@@ -138,8 +138,8 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
 
 
 def _skipped(explanation: Explanation) -> dict[str, int]:
-    """Rows of row groups by the evidence that ruled them out. If the file was ruled out as a whole, these are all its
-    rows."""
+    """The number of rows in skipped row groups, by the evidence that ruled them out. If the file was ruled out as a
+    whole, all its rows are counted."""
     counts = Counter(explanation.skipped_by)
     for file in explanation.files:
         if not file.kept and file.reasons and not counts:
@@ -227,8 +227,8 @@ def _share(part: int, whole: int) -> str:
 
 @dataclass(frozen=True)
 class Pruned:
-    """The files of a listing that the catalog keeps: with all its evidence, with partitions only, and with statistics
-    only."""
+    """The files of a listing that remain after pruning: with all evidence of the catalog, with partitions only, and
+    with statistics only."""
 
     listing: pa.Table
     plan: FilePlan
@@ -316,7 +316,7 @@ def _funnel(files: pa.Table, examined: pa.Table) -> tuple[Stage, ...]:
 
 
 def _alone_of_all(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
-    """The effect of each kind of evidence on all files. In a file without it, all rows are kept."""
+    """The effect of each kind of evidence on all files. If a file does not have the evidence, all its rows are kept."""
     rows = files["rows"].to_numpy()
     total = int(rows.sum())
     alone = []

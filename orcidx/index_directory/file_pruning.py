@@ -1,8 +1,8 @@
 """Finds the files of a directory that may contain a matching row, by its catalog. It works on all files at once,
 without an object for each file.
 
-This evidence treats the list of files as if each file were one row. So it is combined for each leaf in the same way as
-other evidence.
+This evidence treats the list of files as if each file were one row. So it is combined for each leaf of a predicate in
+the same way as other evidence.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ class Partitions:
 
     @staticmethod
     def as_columns(paths: pa.Array, schema: pa.Schema | None, *, case_sensitive: bool) -> Partitions:
-        """The partitions of a scan. Each key is a column. It has the type in the schema, if the schema has the key."""
+        """The partitions of a scan. Each key is a column. If the schema has the key, the column has the type in the
+        schema."""
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         sources = [
             Source(directory, "path", f"/{directory}file", root="/") for directory in directories.dictionary.to_pylist()
@@ -151,8 +152,8 @@ class Partitions:
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """The known facts about the files of a listing. ``catalog`` has a row for each file, which is null if nothing is
-    known or the row is stale. ``index_rows`` says where the indexes are."""
+    """The known facts about the files of a listing. ``catalog`` has a row for each file. The row is null if the catalog
+    does not have the file, or has another version of it. ``index_rows`` says where the indexes are."""
 
     catalog: Catalog
     partitions: Partitions
@@ -181,9 +182,9 @@ class FilePlan:
 
     ``kept`` has the positions of the files that may contain a matching row. ``fresh`` has the files whose listed
     version is in the catalog. ``rows`` is the number of rows of each file, or -1 if it is not known. ``outcomes`` has
-    results of pruning, each for some of the files (none without a predicate). ``by_index`` has files that an index
-    embedded in the catalog then ruled out. ``notes`` says what was stale or missing. ``tails`` says where tails of
-    files are kept.
+    results of pruning, each for some of the files (none without a predicate). ``by_index`` has the files that were
+    ruled out afterwards by an index embedded in the catalog. ``notes`` says what was stale or missing. ``tails`` says
+    where tails of files are kept.
     """
 
     kept: Int64s
@@ -224,7 +225,7 @@ class FilePlan:
         return stored_index(self.known, file, self.kept) if self.has_index and self.fresh[file] else None
 
     def tails_of(self, files: Int64s) -> list[KeptTail | None]:
-        """The kept tails of the files. The files will be opened in this order."""
+        """The stored tails of the files, in the order in which the files will be opened."""
         return [None] * len(files) if self.tails is None or not len(files) else self.tails.of(files)
 
     def constants_of(self, file: int) -> dict[str, pa.Scalar]:
@@ -270,8 +271,8 @@ def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> 
 
 
 def columns_asked_of(predicate: Predicate | None, totalled: Collection[str] = ()) -> set[str] | None:
-    """Names of top-level columns that a predicate may refer to (for ``a.b.c``: ``a``, ``a.b`` and ``a.b.c``), and the
-    columns of totals. None means any column."""
+    """The names of top-level columns that a predicate may refer to, and the columns of totals. The path ``a.b.c`` may
+    refer to a column ``a``, ``a.b`` or ``a.b.c``. None means any column."""
     if predicate is None:
         return set(totalled)
     if any(isinstance(part, External) and part.columns is None for part in parts(predicate)):
@@ -313,7 +314,8 @@ def plan_known_files(
 
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
-    """Files that their embedded indexes rule out. The indexes are read only if there are few."""
+    """Files that their embedded indexes rule out. The indexes are read only if at most ``MOST_ASKED`` files have
+    one."""
     indexed = known.index_rows.embedded(files, most=MOST_ASKED)
     if not indexed:
         return frozenset()
@@ -373,8 +375,8 @@ def _without(predicate: Predicate, gone: set[Leaf]) -> Any:
 
 
 def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
-    """The results of partitions and statistics for a predicate. There is one outcome for all files with the same types
-    of columns.
+    """Evaluates a predicate with partitions and statistics. There is one outcome for all files with the same types of
+    columns.
 
     A leaf is evaluated in the file's type. For example, ``x = 7.5`` is never true if ``x`` is an integer in the file.
     """
@@ -444,7 +446,7 @@ def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[Statistic
 
 
 def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[list[StatisticsKey], Bools]]:
-    """Groups of files in which each column has the same type or is unknown, with these types."""
+    """Groups of files in which each column has the same type or is unknown. Each group comes with these types."""
     if not known.count:
         return
     if all(known.catalog.statistics[key].null_count == 0 for key in keys):
@@ -462,8 +464,8 @@ def _alike(known: KnownFiles, keys: Sequence[StatisticsKey]) -> Iterator[tuple[l
 def _bound(
     predicate: Predicate, partitions: Partitions, keys: Sequence[StatisticsKey], options: ReadOptions
 ) -> tuple[Bound, bool]:
-    """The root of the predicate, and whether it is complete. Leaves that name other columns or do not fit their type
-    are replaced by True. The scan reports them."""
+    """The root of the predicate, and whether it is complete. Leaves that refer to unknown columns or do not fit the
+    type of their column are replaced by True. The scan reports errors in these leaves."""
     fields = [pa.field(name, values.type) for name, values in partitions.values.items()]
     reading = replace(STATISTICS_OPTIONS, wall_clock_zone=options.wall_clock_zone)
     fields += [pa.field(key.column, arrow_type(key.node, reading)) for key in keys]

@@ -48,7 +48,7 @@ def states(
 
 
 def among(files: pa.Table, others: pa.Table) -> Bools:
-    """The rows of ``files`` whose version of a file also occurs in ``others``."""
+    """For each row of ``files``, whether ``others`` has the same version of the same path."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     found = others.take(place)
     same = np.asarray(place.is_valid().to_numpy(zero_copy_only=False), np.bool_)
@@ -59,7 +59,7 @@ def among(files: pa.Table, others: pa.Table) -> Bools:
 
 
 def later(files: pa.Table, others: pa.Table) -> Bools:
-    """The rows of ``files`` whose path has a later modification time in ``others``."""
+    """For each row of ``files``, whether ``others`` has a later modification time for the same path."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     return _true(pc.greater(others["mtime"].take(place), files["mtime"]))
 
@@ -69,8 +69,8 @@ def _true(values: Any) -> npt.NDArray[np.bool_]:
 
 
 def behind(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
-    """The files whose permissions determine the mode of a new catalog, because the catalog has values of them. These
-    are the files of ``news`` and the earlier catalogs."""
+    """The files from whose permissions the mode of a new catalog is computed. They are the files of ``news`` and the
+    earlier catalogs, because the new catalog contains values from them."""
     below = Folder(root)
     return [
         *(below.source(path) for path in news["path"].to_pylist()),

@@ -1,7 +1,8 @@
-"""``IndexRows`` says where the indexes of the files of a plan are. This is read only for the files that are left.
+"""``IndexRows`` says where the indexes of the files of a plan are. This information is read only for the files that the
+plan keeps.
 
-In a catalog of many files, embedded indexes may be most of the bytes. Statistics and directories rule out most files.
-So only the rows of the remaining files are read, when they are needed, by their numbers in the catalog.
+In a catalog of many files, most of the bytes may belong to embedded indexes. Statistics and directories rule out most
+files. So the rows of the remaining files are read later, when they are needed, and no other rows are read.
 """
 
 from __future__ import annotations

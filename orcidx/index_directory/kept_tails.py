@@ -3,9 +3,10 @@
     _orcidx/tails/<digest>.tails    the last bytes of some files as they are stored, one after the other
 
 A row of the catalog says where the tail of its file is stored, and has its CRC-32. A tail has all parts that are needed
-to open a file: the footer, the statistics of the stripes, and the footer of the last stripe. It is used only for the
-version of the file that is in the catalog. If a stored tail cannot be read, the file's own tail is read. No tail is
-stored for a local file, for a file that one request reads completely, and for a tail longer than ``LONGEST_TAIL``.
+to open a file: the footer, the statistics of the stripes, and the footer of the last stripe. A stored tail is used only
+for the version of the file that is in the catalog. If a stored tail cannot be read, the file's own tail is read. No
+tail is stored for a local file, for a file that one request reads completely, and for a tail longer than
+``LONGEST_TAIL``.
 
 The name is a digest of the content, so a job that runs again writes the same object. ``clean`` deletes objects that no
 catalog names.
@@ -57,8 +58,8 @@ def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | N
 
 
 def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None:
-    """Writes the tails of some files, which are in their rows as ``tail_bytes``. Adds the place of each tail to its
-    row."""
+    """Writes the tails of some files. Each row has the tail of its file in ``tail_bytes``, and gets the place where the
+    tail is stored."""
     kept = [row for row in rows if row.get("tail_bytes")]
     if not kept:
         return
@@ -74,8 +75,9 @@ def keep_tails(folder: Folder, rows: Sequence[MutableMapping[str, Any]]) -> None
 
 @dataclass(frozen=True)
 class TailPlaces:
-    """The places of the tails of the files of a plan. ``entry`` has the row of each file in the result of ``read``
-    (columns of ``TAIL_FIELDS``). ``fresh`` says whether that row has the file's version."""
+    """The places where the tails of the files of a plan are stored. ``entry`` has the number of each file's row in the
+    result of ``read`` (columns of ``TAIL_FIELDS``). ``fresh`` says whether that row describes the listed version of the
+    file."""
 
     folder: Folder
     entry: npt.NDArray[np.int64]
@@ -87,7 +89,8 @@ class TailPlaces:
         return self.read().select(TAIL_FIELDS.names)  # for a catalog in several parts, the result also has the paths
 
     def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
-        """The tails of these files. The files will be opened in this order. None for files without a tail."""
+        """The stored tails of these files, in the order in which the files will be opened. None for files without a
+        stored tail."""
         known = files[self.fresh[files]]
         rows = self._rows.take(pa.array(self.entry[known]))
         found: dict[int, KeptTail] = {}

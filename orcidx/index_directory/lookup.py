@@ -1,9 +1,9 @@
 """Finds the indexes for pruning a listing of files, for any way in which the files are given.
 
 An index belongs to a directory. A query may name that directory, a folder of a partition in it, a glob, single files,
-or a list of these. So the index is searched upwards from each place. The first place is the table's directory (the path
-without the ``key=value`` folders at its end). Then come the place itself and up to ``LEVELS_ABOVE`` directories
-above it. The first index that is found is used.
+or a list of these. So several directories are searched for each place that the query names. The first is the table's
+directory (the path without the ``key=value`` folders at its end). Then come the place itself and up to ``LEVELS_ABOVE``
+directories above it. The first index that is found is used.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ListingPlan:
     """The result of indexes for a listing.
 
     ``kept`` has the positions of the files that may contain a matching row, in order. ``indexes`` has file indexes of
-    some of them. ``reasons`` says for each other file why it contains no such row. ``covered`` is the number of files
-    below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale, damaged or
-    missing. ``units`` has known totals of the files ``totalled``, in which every row matches.
+    some of them. ``reasons`` says for each other file why it contains no matching row. ``covered`` is the number of
+    files below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale, damaged
+    or missing. ``units`` has known totals of the files ``totalled``, in which every row matches.
     """
 
     kept: tuple[int, ...]
@@ -132,8 +132,8 @@ def index_of_file(source: Source, column: Sequence[str]) -> tuple[StoredIndex | 
 def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tuple[IndexStore, list[int]]]:
     """The indexed directories that contain the files, each with the positions of its files.
 
-    Without ``everywhere``, remote storage is searched only up to the listed directory (or the table's directory, if a
-    partition was listed). Files that were named one by one are then not searched for.
+    Without ``everywhere``, remote storage is searched only up to the listed directory (or up to the table's directory,
+    if a partition was listed). For remote files that were named one by one, no directory is searched.
     """
     starts: dict[tuple[Any, ...], tuple[Source, int | None, list[int]]] = {}
     of_root: dict[tuple[Any, ...], list[int]] = {}
@@ -177,7 +177,8 @@ def store_above(directory: str | Source) -> IndexStore | None:
 
 
 def _start(source: Source) -> Source | None:
-    """The directory whose listing found a file, or the one that contains it. None if it cannot have other files."""
+    """The directory from which the search for a file's indexes starts. It is the directory whose listing found the
+    file, or the directory that contains the file. None if no other files can be found in it."""
     if source.listed is None or not source.in_store:
         return None
     location = str(source.location)
@@ -196,8 +197,8 @@ def _directory(like: Source, location: str) -> Source:
 
 
 def _levels_listed(start: Source, source: Source) -> int:
-    """The number of levels between the listed directory and the start. It is 0 except for URLs, for which the search
-    starts beside the file."""
+    """The number of levels from the start of the search up to the listed directory. It can be more than 0 only for
+    URLs, because their search starts in the directory of the file."""
     if start.kind != "url" or source.root is None:
         return 0
     below = store_of(start)[1].strip("/")
@@ -222,8 +223,8 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
 
 
 def _candidates(location: str, levels: int | None) -> list[str]:
-    """Directories in the order in which they are searched. With ``levels``, a directory is left out if it is above both
-    that many levels and the table's directory."""
+    """Directories in the order in which they are searched. ``levels`` is the number of levels above ``location`` that
+    are searched. More levels are searched only if they are needed to reach the table's directory."""
     upwards = _upwards(location)[: LEVELS_ABOVE + 1]
     plain = [n for n, one in enumerate(upwards) if "=" not in one.rpartition("/")[2]]
     table = plain[0] if plain else 0

@@ -42,8 +42,8 @@ def build_file_index(
         {"items": 1000, "fpp": 0.01}}}``, or a table's ``FileIndexOptions``. The key k of a map m is the column
         ``m[k]``.
     types : mapping of str to str or DataType, optional
-        The Paimon types of the columns. Missing types follow from the Arrow types. A timestamp in ns, which ORC files
-        have, becomes TIMESTAMP(9), which few indexes support.
+        The Paimon types of the columns. Missing types follow from the Arrow types. Timestamps of ORC files are in ns.
+        They become TIMESTAMP(9), a type that few indexes support.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional

@@ -80,8 +80,8 @@ def scan(
     fresh : {"listing", "catalog"}
         How files are found. "listing": files are listed now. "catalog": files are taken from the catalog of the one
         directory ``sources``, without a listing. ``explain`` and the metadata of totals show the time of that catalog's
-        listing. If one of these files was changed or deleted since, opening it is an error. Files that were added later
-        are not seen.
+        listing. If one of these files has been changed or deleted since then, an error is raised when it is opened.
+        Files that were added later are not seen.
     storage_options : dict, optional
         Options that are given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
@@ -204,9 +204,9 @@ def aggregate(
 ) -> pa.Table:
     """Totals of the rows of one or more files. Statistics are used where they prove the totals.
 
-    A file, stripe or row group is not read if all its rows match and its statistics prove every requested total. It is
-    also not read if surely none of its rows matches. The rest is decoded, but only the columns of the aggregates, of
-    ``by`` and of the condition.
+    A file, stripe or row group is not read in two cases: all its rows match and its statistics prove every requested
+    total, or it is certain that none of its rows matches. Of the other files, stripes and row groups, only the columns
+    of the aggregates, of ``by`` and of the condition are decoded.
 
     Parameters
     ----------
@@ -214,8 +214,8 @@ def aggregate(
         The same as in ``orcidx.scan``.
     aggregates : dict of str to str
         The columns of the result and their aggregates: ``"count(*)"``, ``"count(c)"``, ``"sum(c)"``, ``"min(c)"``,
-        ``"max(c)"``, ``"avg(c)"`` or ``"quantile_disc(c, 0.5)"``. A field of a struct is ``"sum(a.b)"``. Other names
-        are quoted: ``'sum("a b")'``.
+        ``"max(c)"``, ``"avg(c)"`` or ``"quantile_disc(c, 0.5)"``. A field of a struct is ``"sum(a.b)"``. Names with
+        other characters are quoted: ``'sum("a b")'``.
     where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
         Only rows for which this is true.
     by : str or sequence of str, optional
@@ -232,8 +232,8 @@ def aggregate(
         at least this share of the values are less than or equal to it. If there are no values, counts are 0 and the
         other aggregates are null. Sums of floats are exact and rounded once. With ``nan="largest"`` NaN is the largest
         value. Otherwise minima, maxima and quantiles ignore NaN if there is another value. Equal values form one group:
-        -0.0 equals 0.0, and CHAR values are returned without trailing spaces. The metadata of the schema says under
-        ``orcidx``, in JSON, how many rows came from which evidence.
+        -0.0 equals 0.0, and CHAR values are returned without trailing spaces. The value of the key ``orcidx`` in the
+        schema's metadata is JSON text. It says how many rows came from which evidence.
 
     Raises
     ------
@@ -282,14 +282,14 @@ def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list
 class DirectoryIndexes:
     """The indexes in ``_orcidx/`` of the files' directories; see ``planner.request.FileIndexes``.
 
-    ``everywhere`` also searches beside and above remote files that were named one by one.
+    With ``everywhere``, the indexes beside and above remote files that were named one by one are also searched.
     """
 
     everywhere: bool = False
 
     @property
     def as_of(self) -> None:
-        """The value is None, because the files were listed now."""
+        """Always None, because the files were listed now and not taken from a catalog."""
         return None
 
     def plan(
@@ -307,7 +307,7 @@ class DirectoryIndexes:
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """``plan``, and the totals that the catalog has for files in which every row matches."""
+        """The same as ``plan``, and also the totals that the catalog has for files in which every row matches."""
         eligible = np.array([job.is_whole for job in jobs], np.bool_)
         found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
@@ -319,7 +319,7 @@ class DirectoryIndexes:
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
     def _asked(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
-        """The result of the indexes. It is empty if they cannot be used."""
+        """What the indexes say about the files. If the indexes cannot be used, every file is kept."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":
             return ListingPlan(everything)
@@ -356,8 +356,8 @@ def _jobs_left(jobs: Sequence[FileJob], found: ListingPlan) -> tuple[FileJob, ..
 
 
 def _was_replaced(source: Source) -> bool:
-    """Whether a local file has changed since it was listed. A remote file would take a request, so the result is then
-    False."""
+    """Whether a local file has changed since it was listed. For a remote file the result is always False, because
+    checking it would take a request."""
     if source.kind != "path" or source.listed is None:
         return False
     try:

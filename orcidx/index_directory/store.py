@@ -6,9 +6,9 @@
     _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
 Spark and ``orcidx.scan`` ignore names that begin with "_". A catalog is written as a whole, by the job that gets the
-next number. It says whether it is whole or adds to earlier catalogs. The last whole catalog and those after it are
-valid, and ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and the
-spec, so an old index is never used for a changed file.
+next number. Each catalog says whether it is whole or adds to earlier catalogs. The last whole catalog and those after
+it are valid, and ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and
+the spec, so an old index is never used for a changed file.
 
 The names of catalogs do not end in ".orc", so ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
 (``00000007.parquet``). They are not read. Their files count as unknown until the indexes are refreshed, which uses the
@@ -100,8 +100,8 @@ class Match:
 
 
 class IndexStore:
-    """The indexes of one directory at the time when it was opened: finds the files that may hold a matching row, and
-    adds rows."""
+    """The indexes of one directory at the time when the store was opened. The store finds the files that may hold a
+    matching row, and adds rows to the catalog."""
 
     def __init__(self, root: Source, catalogs: Catalogs) -> None:
         self.root = root
@@ -235,8 +235,8 @@ def identity_of(store: IndexStore) -> tuple[Any, ...]:
 
 
 def _refuse_pattern(root: Source) -> None:
-    """Raises an error for patterns. Writing to a directory creates it, but a directory with a wildcard in its name must
-    exist."""
+    """Raises an error for a pattern. A directory that does not exist is created when something is written to it, but a
+    directory with a wildcard in its name must already exist."""
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
     raise InvalidQuery("give a directory, not a pattern; the indexes are stored in the directory", file=root.name)
