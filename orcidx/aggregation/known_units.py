@@ -15,7 +15,7 @@ __all__ = ["KnownColumn", "KnownUnit", "TotalledColumn"]
 
 @dataclass(frozen=True)
 class TotalledColumn:
-    """A column whose totals are requested: the type in which it is read, and which totals."""
+    """A column whose totals are requested. It says in which type the column is read, and which totals are computed."""
 
     kind: pa.DataType
     wanted: Wanted

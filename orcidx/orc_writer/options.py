@@ -164,7 +164,7 @@ lists_options(WriteOptions, stay_as_they_are=True)(WriteOptions.override)
 
 
 class EncodingOptionsByName(TypedDict, total=False):
-    """The fields of ``WriteOptions`` that are not parameters of any function themselves."""
+    """The fields of ``WriteOptions`` that are not also named parameters of a function."""
 
     compression: str
     compression_level: int | None

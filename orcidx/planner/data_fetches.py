@@ -88,7 +88,8 @@ class DataFetches:
         return over_read_bytes(places, most=most, options=self.options)
 
     def fetch(self, streams: list[PlannedStream], *, most: int | None = None) -> Steps:
-        """Fetches the planned ranges, in at most ``most`` requests or in all remaining ones."""
+        """Fetches the planned ranges, in at most ``most`` requests. If ``most`` is None, all remaining requests may be
+        used."""
         # A local file is read piece by piece, because a small piece stays in the processor's cache. A remote file is
         # read in few requests, because fewer round trips save more time.
         if self.stripe.is_local:

@@ -56,8 +56,8 @@ class DictionaryChoice:
         return DictionaryEvidence(entries.get, self.columns.reader.stripes[stripe].rows)
 
     def _keep(self, stripe: int, streams: StreamData) -> None:
-        """Keeps the fetched dictionaries of a stripe for reading its data. The dictionaries of the stripe before are
-        also kept, because its data may not have been read yet."""
+        """Keeps the fetched dictionaries of a stripe for reading its data. The dictionaries of the previous stripe are
+        also kept, because the data of that stripe may not have been read yet."""
         self._fetched[stripe] = streams
         while len(self._fetched) > 2:
             del self._fetched[next(iter(self._fetched))]

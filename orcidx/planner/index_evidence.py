@@ -1,5 +1,5 @@
-"""Paimon file indexes as evidence, one for each kind of index, in addition to ORC's own statistics and bloom
-filters."""
+"""Uses Paimon file indexes as evidence, in addition to ORC's own statistics and bloom filters. Each kind of index gives
+its own evidence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StoredIndex:
 
 def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: MeaningOptions) -> BoundPredicate:
     """The part of the predicate that an index on columns of these Paimon types can decide without the file. Other parts
-    are replaced by True. Conditions on times are also replaced, because only a scan knows their zones."""
+    are replaced by True. Conditions on times are also replaced, because their zones are known only during a scan."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNASKED}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
@@ -118,8 +118,8 @@ def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIn
 
 
 def opened_index(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> FileIndex | None:
-    """The indexes of an open file, in any form that ``index_evidence`` accepts. If they are damaged, or belong to
-    another version of the file, returns None and adds a note. With ``strict``, damage is an error."""
+    """The indexes of an open file, in any form that ``index_evidence`` accepts. Returns None and adds a note if the
+    indexes are damaged, or belong to another version of the file. With ``strict``, damage is an error."""
     stored = isinstance(index, StoredIndex)
     if stored and index.tail is not None and index.tail != reader.tail.checksum:
         notes.append(Note("Paimon file index", "stale", "the file's tail differs from the tail that was indexed"))

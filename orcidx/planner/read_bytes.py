@@ -11,8 +11,8 @@ bytes of data may exceed the planned bytes by at most the following over-read:
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
-Dictionaries that are read as evidence count as indexes. Fewer bytes are counted if some columns are read only after the
-filter on other columns, and none of their rows remain.
+Dictionaries that are read as evidence count as indexes. Some columns may be read only after the filter on other
+columns. If no rows remain then, these columns are not read, and fewer bytes are counted.
 """
 
 from __future__ import annotations

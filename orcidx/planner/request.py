@@ -236,9 +236,9 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
 
 
 def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
-    """The rows of a file that the caller wants, before any predicate is evaluated: its selection, range and stripes,
-    without deleted rows. ``stripe_bounds`` has the first row of each stripe, then the number of rows. Without a
-    predicate the limit is applied too, so later rows are not fetched."""
+    """The rows of a file that the caller wants, before any predicate is evaluated. They are the rows of the job's
+    selection, range and stripes, without deleted rows. ``stripe_bounds`` has the first row of each stripe, then the
+    number of rows. Without a predicate the limit is applied too, so later rows are not fetched."""
     rows = int(stripe_bounds[-1])
     wanted = RowSelection.all(rows)
     if job.selection is not None:

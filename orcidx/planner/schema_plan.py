@@ -168,8 +168,8 @@ class SchemaColumns:
 class SchemaPlan:
     """A request applied to one schema. Parts are computed when they are first used. Errors do not name a file.
 
-    ``mapped`` has the parts that do not depend on the predicate. ``secret`` says what is encrypted, if reading it is an
-    error. ``leaves_rows`` says that rows may be left out although there is no predicate.
+    ``mapped`` has the parts that do not depend on the predicate. ``secret`` says which columns are encrypted, if
+    reading such a column is an error. ``leaves_rows`` says that rows may be left out although there is no predicate.
     """
 
     mapped: SchemaColumns
@@ -363,7 +363,7 @@ class SchemaPlan:
 
 
 def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """The field in the form in which it is decoded for a wanted field. It has the wanted field's metadata at every
+    """The field with the type to which it is decoded for a wanted field. It has the wanted field's metadata at every
     level."""
     return pa.field(field.name, field.type if field.type == kind else kind, metadata=field.metadata)
 

@@ -184,8 +184,8 @@ _UNKNOWN: _Translation = (Constant(True), False)
 
 
 def _translate(node: Any, *, negated: bool) -> _Translation:
-    """Returns a predicate that is TRUE wherever the node is true (or false, when ``negated``). Also returns whether the
-    predicate is TRUE nowhere else."""
+    """Returns a predicate that is TRUE wherever the node is true. With ``negated``, it is TRUE wherever the node is
+    false. Also returns whether the predicate is TRUE nowhere else."""
     if isinstance(node, _Field):
         return Leaf(node.path, Op.EQ, (not negated,)), True
     if isinstance(node, _Literal):

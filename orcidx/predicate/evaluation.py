@@ -1,9 +1,9 @@
 """The meaning of a bound predicate, row by row, over Arrow arrays.
 
-SQL's three-valued logic applies: a row is kept if the predicate is TRUE for it. Only leaves can be negated, so a leaf
-is either TRUE or not TRUE, and And and Or are plain ``&`` and ``|``. No comparison uses a type that would round.
-Integers, dates and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, and float32 as
-float64.
+SQL's three-valued logic applies: a row is kept if the predicate is TRUE for it. Negation is a part of the leaves, so a
+leaf only needs the results TRUE and not TRUE, and And and Or are plain ``&`` and ``|``. No comparison uses a type that
+would round. Integers, dates and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, and
+float32 as float64.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class _Columns:
         self._arrays: dict[tuple[str, ...], tuple[pa.Array, BoolArray | None]] = {}
 
     def get(self, path: tuple[str, ...]) -> tuple[pa.Array, BoolArray | None]:
-        """The column, which is null where a parent struct is null, and its validity (None if nothing is null)."""
+        """The column and its validity. The column is null where a parent struct is null. The validity is None if
+        nothing is null."""
         if path not in self._arrays:
             array = _decoded(self._fetch(path))
             valid = None if array.null_count == 0 else _bits(array.is_valid())
@@ -316,7 +317,7 @@ def _match_stored(array: pa.Array, points: list[int] | None, low: int | None, hi
 
 
 def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
-    """floor(value * 10**scale), and whether the result is exact. Digits far outside 128 bits are not computed."""
+    """``floor(value * 10**scale)``, and whether the result is exact. Digits far outside 128 bits are not computed."""
     if isinstance(value, int):
         return value * 10**scale, True
     if not value:

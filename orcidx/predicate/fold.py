@@ -40,8 +40,8 @@ def fold(
 
 
 def rewritten(node: Predicate | Bound, part: Callable[[Any], Any]) -> Any:
-    """The predicate with each part replaced by the node that ``part`` returns. None if ``part`` returns None for one of
-    them."""
+    """The predicate in which each part is replaced by the node that ``part`` returns. Returns None if ``part`` returns
+    None for any part."""
     return fold(node, part, both=_joined(all_of), either=_joined(any_of))
 
 
@@ -63,8 +63,8 @@ def parts(node: Predicate | Bound | None) -> Iterator[Part]:
 
 
 def leaves(node: Predicate | Bound) -> Iterator[Any]:
-    """The leaves (Leaf, or BoundLeaf of a bound predicate) from left to right, with the leaves that prune for an
-    External."""
+    """The leaves from left to right: Leaf, or BoundLeaf for a bound predicate. For an External, they are the leaves
+    that prune for it."""
     for one in parts(node):
         if isinstance(one, BoundLeaf | Leaf):
             yield one

@@ -102,7 +102,7 @@ def _hint(value: Any, kind: pa.DataType, domain: Domain) -> str:
 
 
 def _number(value: Any) -> Any:
-    """The literal as int, finite Decimal, or float (only NaN and ±inf). None if the literal is not a number; a bool is
+    """The literal as int, finite Decimal, or float (only NaN and ±inf). None if the literal is not a number. A bool is
     not a number."""
     if isinstance(value, bool):
         return None

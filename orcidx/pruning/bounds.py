@@ -75,7 +75,7 @@ class ValueBounds:
 
     @classmethod
     def of(cls, values: Sequence[Value | None]) -> ValueBounds:
-        """The bounds of one unit for each value. A value that is NaN gives no bound."""
+        """Makes bounds from values, one unit for each value. A value that is NaN gives no bound."""
         made = np.empty(len(values), object)
         made[:] = values
         return cls(made, np.array([value is not None and value == value for value in values], np.bool_))

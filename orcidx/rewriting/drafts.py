@@ -1,5 +1,5 @@
 """A draft is a file that is written, then read again to verify it, and only then gets its name. A local draft has a
-hidden name beside its target. Other storages show or charge for each upload, so for these the draft is on the local
+hidden name beside its target. Other storages show each upload, or charge for it. For these, the draft is on the local
 disk until it is uploaded."""
 
 from __future__ import annotations

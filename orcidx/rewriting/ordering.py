@@ -36,8 +36,8 @@ class OrderKey:
 
 @dataclass(frozen=True)
 class Order:
-    """``keys`` to sort by, or columns to cluster by. ``memory`` is the maximum of bytes of rows that are sorted in
-    memory."""
+    """``keys`` has the columns to sort by. ``cluster_by`` has the columns to cluster by instead. ``memory`` is the
+    maximum number of bytes of rows that are sorted in memory."""
 
     keys: tuple[OrderKey, ...] = ()
     cluster_by: tuple[str, ...] = ()

@@ -61,8 +61,8 @@ class RewriteRequest:
 @dataclass(frozen=True, kw_only=True)
 class RewritePlan:
     """``way`` is one of the ways above, or "recompress and index". ``reasons`` says why no cheaper way is possible, and
-    ``notes`` has other remarks. ``blooms`` has the ids of columns that get filters. ``everything`` says that all
-    indexes are computed again."""
+    ``notes`` has other remarks. ``blooms`` has the ids of the columns that get bloom filters. ``everything`` says that
+    all indexes are computed again."""
 
     way: str
     reasons: tuple[str, ...]

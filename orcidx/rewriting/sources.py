@@ -44,8 +44,8 @@ class InputFile(NamedTuple):
 
 
 class WriterFacts(NamedTuple):
-    """The facts that determine which statistics and bloom filters are trusted, and what days mean. If files have the
-    same facts, their stripes may be put into one file with their indexes."""
+    """The facts that determine which statistics and bloom filters are trusted, and in which calendar days are stored.
+    If files have the same facts, their stripes may be put into one file with their indexes."""
 
     identity: Identity
     hybrid_calendar: bool
