@@ -1,8 +1,8 @@
 """Divides the bytes that a scan may fetch among its stripes.
 
 Two stripes are active at a time: one is decoded while the next one is fetched. The first stripe may use all bytes that
-the second stripe does not hold. The second stripe may use at most half of the budget. If half is not enough, it waits
-until it is the first stripe. So a stripe takes few requests if its data fits into ``io_bytes``."""
+the second stripe does not hold. The second stripe may use at most half of the budget. If half is not enough, the second
+stripe waits until it is the first stripe. So a stripe needs only a few requests if its data fits into ``io_bytes``."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class ByteBudget:
 
 @dataclass(eq=False)
 class Share:
-    """The share of one stripe. ``held``: the bytes that it has requested."""
+    """The share of one stripe. ``held``: the number of bytes that the stripe has requested."""
 
     budget: ByteBudget
     held: int = 0
 
     def room(self, needed: int, *, whole: bool) -> int | None:
-        """How many of the ``needed`` bytes the stripe may fetch now, or None if the stripe has to wait. With ``whole``,
-        the stripe gets all needed bytes or waits, if the budget can hold them. Otherwise it gets at most half of the
-        budget."""
+        """How many of the ``needed`` bytes the stripe may fetch now. Without ``whole`` it is at most half of the
+        budget. With ``whole`` the stripe gets all needed bytes if the budget has room for them. If there is no room,
+        the first stripe gets at most half of the budget. Any other stripe has to wait, and the result is None."""
         half = self.budget.most // 2
         others = sum(share.held for share in self.budget.shares if share is not self)
         room = max(0, self.budget.most - others - self.held)

@@ -1,8 +1,9 @@
-"""Runs generators of ``Fetch`` requests: in the caller's thread, asynchronously, or ahead of time.
+"""Runs generators that request bytes with ``Fetch``. A generator can run in the caller's thread, asynchronously, or
+ahead of time.
 
-A step generator yields a ``Fetch``, and the loop sends the buffers back to it. Every other value that the generator
-yields is a result. The generator itself never waits, so the same code for planning and decoding works in all three
-ways."""
+A step generator yields a ``Fetch``, and the function that runs it sends the buffers back. Every other value that the
+generator yields is a result. The generator itself never waits. So the same code for planning and decoding works in all
+three ways."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Fetch:
     """A request for bytes: (offset, length) pairs in the file. The result is a list of their buffers, in order.
 
     ``what``: "footer", "index", "bloom" or "data". Decoding starts when data arrives. ``most``: the largest number of
-    requests to remote storage. With None the storage decides.
+    requests to remote storage. None means that the storage decides.
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -49,13 +50,13 @@ class Fetch:
 
     @property
     def limit(self) -> dict[str, int]:
-        """``most`` as a keyword argument, if it is set."""
+        """The keyword argument ``most``, if it is set, as a dictionary."""
         return {} if self.most is None else {"most": self.most}
 
 
 class Pending:
-    """Yielded by a step generator if it needs data that the previous turn has requested. The generator is continued
-    later."""
+    """The type of ``PENDING``. A step generator yields ``PENDING`` if it has to wait for data that the previous turn
+    has requested. The generator is continued later."""
 
 
 PENDING = Pending()
@@ -64,7 +65,7 @@ _OFF_LOOP = Pool(32)
 
 
 class RangeSource(Protocol):
-    """The part of a range reader that the blocking loops use."""
+    """The part of a range reader that ``run`` and ``run_value`` need."""
 
     def read_ranges(self, ranges: Ranges, *, most: int | None = None) -> list[Any]: ...
 
@@ -105,8 +106,8 @@ class Turn:
     """A step generator that runs after the generators of earlier turns. ``start`` creates the generator. ``source`` is
     the file that it reads. A turn without ``source`` makes no requests.
 
-    ``finish`` is called after all results were taken. If a turn neither reads nor waits, ``at_once`` returns its
-    results, faster than the steps would. For any other turn it returns None."""
+    ``finish`` is called after all results were taken. If a turn needs neither reads nor waits, ``at_once`` returns its
+    results, which is faster than running the generator. For any other turn ``at_once`` returns None."""
 
     start: Callable[[], Generator[Any, Any, Any]]
     source: RangeReader | None
@@ -128,11 +129,12 @@ class Turns(Protocol):
 
 
 class _Running:
-    """An active turn. Threads of the storage read its requested bytes while another turn decodes. A local file is read
-    in the thread that makes the request, because passing the request to another thread takes longer than the read.
+    """An active turn. The threads of the storage read the bytes that it requests while another turn decodes. A local
+    file is read in the thread that makes the request, because passing the request to another thread takes longer than
+    the read.
 
-    ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues it until the next
-    requested bytes or result."""
+    ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues the turn until it
+    requests bytes or has a result."""
 
     def __init__(self, turn: Turn, stage: StartStage) -> None:
         self.turn = turn
@@ -169,9 +171,9 @@ class _Running:
             self.results.append(item)
 
     def poll(self) -> None:
-        """Starts the turn, and sends it bytes that have arrived. It does not send data, because this would start
-        decoding. A local file is read later, because its bytes can be read without waiting. An error is kept, and is
-        raised when the turn is the current one."""
+        """Starts the turn, and sends bytes that have arrived to its generator. Does not send data, because data would
+        start decoding. A local file is read later, because its bytes can be read without waiting. An error is kept, and
+        is raised when the turn becomes the current turn."""
         if self.turn.is_local or self._failed is not None or self._ended or self.results:
             return
         try:
@@ -192,7 +194,8 @@ class _Running:
         self._send(buffers)
 
     def step(self) -> bool:
-        """Continues until the next requested bytes or result, and waits for them. Returns False at the end."""
+        """Continues the turn until it requests bytes or has a result. Waits for bytes that were requested before.
+        Returns False at the end."""
         if self._failed is not None:
             raise self._failed
         if self._ended:
@@ -276,8 +279,8 @@ def _no_stage(name: str) -> AbstractContextManager[None]:
 
 
 def run_in_turn(turns: Turns, *, stage: StartStage = _no_stage) -> Generator[Any, None, None]:
-    """Yields the results of all turns in order. Meanwhile the bytes of the next turn are fetched. ``stage(name)`` is
-    entered for each kind of work: "plan", "read", "decode"."""
+    """Yields the results of all turns in order. While one turn runs, the bytes of the next turn are fetched. The
+    context manager ``stage(name)`` is entered for each kind of work: "plan", "read", "decode"."""
     lookahead = _Lookahead(turns, stage)
     current: _Running | None = None
     try:

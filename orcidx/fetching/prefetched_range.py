@@ -1,5 +1,5 @@
-"""Index sections of remote stripes that were fetched together with footers of stripes. Reads inside these sections need
-no request.
+"""Index sections of remote stripes that were fetched together with footers of stripes. No request is needed to read
+bytes inside these sections.
 
 A round trip takes tens of milliseconds, as long as fetching a megabyte. The footer of a stripe is adjacent to the index
 of the next stripe, so one request fetches both."""
@@ -33,7 +33,8 @@ class PrefetchedRange:
 
 
 def served(steps: Generator[Fetch, Any, T], held: PrefetchedRange | None) -> Generator[Fetch, Any, T]:
-    """Runs steps, and answers their requests from ``held`` if it has all requested bytes."""
+    """Runs a step generator. If ``held`` has all bytes of a request, they are sent to the generator. Every other
+    request is yielded."""
     if held is None:
         return (yield from steps)
     answer: Any = None

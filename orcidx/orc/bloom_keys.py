@@ -1,9 +1,9 @@
 """Decides which bloom filters can be trusted, and computes the hashes that a value has in them.
 
-Writers add integers and days as 64-bit numbers, and texts and binaries as bytes. Floats are widened and added by the
-bits of the double. Decimals are added as their text, and timestamps as whole milliseconds. A literal may have several
-hashes, because writers differ, or because several stored values are read as the same value. The literal is absent if
-all its hashes are absent.
+Writers add integers and days as 64-bit numbers, and texts and binaries as bytes. Floats are converted to double, and
+the bits of the double are added. Decimals are added as their text, and timestamps as whole milliseconds. A literal may
+have several hashes, because writers differ, or because several stored values are read as the same value. The literal is
+absent if all its hashes are absent.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ REPLACEMENT = "\ufffd".encode()
 def distrust_bloom(
     kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts, options: ValueOptions
 ) -> str | None:
-    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) must be ignored. None if it can be used."""
+    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) cannot be trusted. None if it can be used."""
     if node.kind not in _FILTERED:
         return f"bloom filters of type {node.kind.name.lower()} are not used"
     of_cpp = facts.writer == WriterKind.CPP and not is_own(facts.software_version)
@@ -102,23 +102,24 @@ MAY_WRAP = (
 
 
 def may_wrap(node: OrcType, facts: FileFacts) -> bool:
-    """Whether values of the column may have been too large for their type. A filter may then be used only for row
-    groups for which ``surely_fits`` is true.
+    """Whether values of the column may have been too large for their type. In that case a filter may be used only for
+    row groups for which ``surely_fits`` is true.
 
-    Java converts values to BYTE before it hashes them."""
+    In files of ORC Java this is not possible for BYTE. ORC Java converts values to BYTE before it hashes them."""
     return node.kind in _NARROWED and not (node.kind is TypeKind.BYTE and facts.writer == WriterKind.JAVA)
 
 
 def surely_fits(column: StatisticsColumn) -> Bools:
-    """For each unit, whether its minimum and maximum are in the range of the type. The writer computes these before it
-    stores values."""
+    """For each unit, whether its minimum and maximum are in the range of the type. The writer computes the minimum and
+    the maximum before it stores the values."""
     return column.all_null | (column.lower.valid & column.upper.valid)
 
 
 def literal_hashes(
     node: OrcType, literal: Any, facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> list[int] | None:
-    """The hashes with which a value equal to ``literal`` may have been added. None if the filters cannot decide.
+    """All hashes that a value equal to ``literal`` may have in the filters. None if the filters cannot be used for this
+    literal.
 
     ``literal``: a value of the physical domain of predicates. ``zone``: the writer's zone (``zone_of_statistics``). An
     empty list means that no value of the column can equal the literal.
@@ -142,8 +143,8 @@ def literal_hashes(
 
 
 def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -> npt.NDArray[np.int64] | None:
-    """The hashes of many literals, for types whose values have one hash each. None means that they must be computed one
-    at a time."""
+    """The hashes of many literals, for types whose values have one hash each. None for other types, where the hashes
+    must be computed one literal at a time."""
     if node.kind in _INTEGERS and not reads_as_timestamp(node, options):
         return hash_integers(np.array([value for value in literals if -(1 << 63) <= value < 1 << 63], np.int64))
     if node.kind is TypeKind.DATE and all(GREGORIAN_START <= day < 1 << 40 for day in literals):
@@ -159,8 +160,8 @@ def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -
 def each_hash(
     node: OrcType, literals: Sequence[Any], facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
-    """The hashes of many literals, the number of the literal of each hash (in order), and the literals for which the
-    filters cannot decide."""
+    """The hashes of many literals. The second array has the index of the literal of each hash, in ascending order. The
+    third array marks the literals for which the filters cannot be used."""
     at_once = many_hashes(node, literals, options)
     unknown = np.zeros(len(literals), np.bool_)
     if at_once is not None and len(at_once) == len(literals):
@@ -205,13 +206,13 @@ def _float_hashes(literal: float) -> list[int] | None:
 def _timestamp_hashes(
     node: OrcType, literal: int, facts: FileFacts, options: ValueOptions, zone: Zone | None
 ) -> list[int] | None:
-    """The hashes of a timestamp. Values less than a second before the epoch are read as one second later, so for a
-    literal near the epoch both are searched.
+    """The hashes of a timestamp. A value less than a second before the epoch is read as one second later. So two values
+    are searched for a literal near the epoch.
 
-    The writer computed local times with its own time zone table, and orcidx reads them with another table. So values
-    that another table may have given are searched as well. For years in which tables may differ by any amount, the
-    filters are not used. ORC C++ rounds towards zero, but Java rounds down: values before 1970 that ORC C++ gets from
-    Arrow have negative nanoseconds.
+    The writer computed local times with its own time zone table, and orcidx reads them with another table. So orcidx
+    also searches for the values that another table may have given. For years in which tables may differ by any amount,
+    the filters are not used. ORC C++ rounds towards zero, but Java rounds down. The difference matters because ORC C++
+    gets negative nanoseconds from Arrow for values before 1970.
     """
     millis = literal // NANOS_PER_MILLI
     if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):
@@ -236,8 +237,8 @@ def _timestamp_hashes(
 
 
 def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ValueOptions) -> list[int] | None:
-    """The hashes of a decimal. Writers remove trailing zeros from the text, but older C++ writers kept them. Short
-    decimals of version [1, 9999] may have been added as unscaled numbers."""
+    """The hashes of a decimal. Writers remove trailing zeros from the text, but older C++ writers did not remove them.
+    Short decimals of version [1, 9999] may have been added as unscaled numbers."""
     if node.precision == 0:
         return None
     _, scale = decimal_digits(node, options)
@@ -251,7 +252,8 @@ def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: 
 
 
 def _char_forms(literal: bytes, length: int) -> list[bytes]:
-    """A CHAR value without trailing spaces, and the value padded to the length of its type in characters."""
+    """A CHAR value without trailing spaces, and the same value with spaces up to the length of its type in
+    characters."""
     trimmed = literal.rstrip(b" ")
     missing = length - len(trimmed.decode("utf-8", "replace"))
     return [trimmed, trimmed + b" " * missing] if 0 < missing <= LONGEST_CHAR else [trimmed]

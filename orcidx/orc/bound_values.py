@@ -1,4 +1,4 @@
-"""Lower or upper bounds of many units, which are compared with a literal all at once."""
+"""Lower or upper bounds of many units. They are compared with a literal all at once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, eq=False)
 class NumberBounds:
-    """A number for each of n units. ``valid``: units that have a number. ``exact``: units in which some value certainly
-    equals it.
+    """A number for each of n units. ``valid``: which units have a number. ``exact``: which numbers certainly equal a
+    value of their unit.
 
     ``values``: float64, or integers as int64. If some integers do not fit into int64, all are Python ints in an object
-    array. Integers count units of 10**-scale."""
+    array. Integers are in units of 10**-scale."""
 
     values: npt.NDArray[Any]
     valid: Bools
@@ -47,8 +47,8 @@ class NumberBounds:
         return NumberBounds(self.values, valid, self.exact & valid, self.scale)
 
     def compare(self, literal: float | Decimal) -> npt.NDArray[np.int8]:
-        """The sign of bound - literal for each unit (int8). It is arbitrary for units that are not valid. The literal
-        is of the column's physical domain and is not NaN. The comparison is exact."""
+        """The sign of bound - literal for each unit, as int8. The sign of a unit that is not valid is arbitrary. The
+        literal is a value of the column's physical domain and not NaN. The comparison is exact."""
         if self.values.dtype == np.float64:
             return _signs(self.values, literal)
         floor, exact = scaled_floor(literal, self.scale)
@@ -57,7 +57,7 @@ class NumberBounds:
         return _signs(self.values, floor) if exact else np.where(self.values <= floor, -1, 1).astype(np.int8)
 
     def plain(self, literal: float | Decimal) -> npt.NDArray[Any] | None:
-        """The values, if all units have one and the values can be compared directly with the literal. Otherwise
+        """The values, if every unit has one and if the values can be compared directly with the literal. Otherwise
         None."""
         if self.known < len(self.values):
             return None
@@ -66,7 +66,7 @@ class NumberBounds:
         return self.values if type(literal) is int and not self.scale and _is_int64(literal) else None
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, in a form that can be looked up among sorted literals. All these units must have a
+        """The bounds of some units, in a form that can be searched for in sorted literals. All these units must have a
         bound."""
         return self.values[units] if not self.scale and keys.dtype != object else _objects(self.at(units))
 
@@ -75,7 +75,7 @@ class NumberBounds:
         return self.at(np.array([unit]))[0]
 
     def at(self, units: Int64s) -> list[int | float | Decimal | None]:
-        """The bounds of some units. None for those that are not valid."""
+        """The bounds of some units. A unit that is not valid has None."""
         found, valid = self.values[units].tolist(), self.valid[units]
         if not self.scale and valid.all():
             return list(found)
@@ -105,7 +105,8 @@ def _objects(values: list[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class BytesBounds:
-    """Like ``NumberBounds``, for bytes in unsigned order. The bounds are spans (int64, shape (n, 2)) of a buffer."""
+    """Like ``NumberBounds``, for bytes. The bytes are compared as unsigned numbers. The bounds are spans of a buffer,
+    as an int64 array of shape (n, 2)."""
 
     buffer: bytes
     spans: Int64s
@@ -123,14 +124,14 @@ class BytesBounds:
         return BytesBounds(self.buffer, self.spans, valid, self.exact & valid)
 
     def compare(self, literal: bytes) -> npt.NDArray[np.int8]:
-        """The sign of bound - literal for each unit (int8). It is arbitrary for units that are not valid."""
+        """The sign of bound - literal for each unit, as int8. The sign of a unit that is not valid is arbitrary."""
         return compare_spans(self.buffer, self.spans, literal)
 
     def plain(self, literal: bytes) -> None:
-        """Returns None, because spans can only be compared by ``compare``."""
+        """Always None, because these bounds can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, in a form that can be looked up among sorted literals. All these units must have a
+        """The bounds of some units, in a form that can be searched for in sorted literals. All these units must have a
         bound."""
         return _objects(self.at(units))
 
@@ -140,7 +141,7 @@ class BytesBounds:
         return self.buffer[start:stop] if self.valid[unit] else None
 
     def at(self, units: Int64s) -> list[bytes | None]:
-        """The bounds of some units. None for those that are not valid."""
+        """The bounds of some units. A unit that is not valid has None."""
         # ``spans.tolist()`` would make one short list for each unit, and the garbage collector would have to examine
         # tens of thousands of lists. So two long lists of numbers are used.
         spans, valid = self.spans[units], self.valid[units]

@@ -1,8 +1,8 @@
 """Converts days of the hybrid calendar: Julian dates before 1582-10-15, Gregorian dates from then on.
 
-By default, Java's writers number days so that a day before the switch means its Julian date. Arrow needs the day that
-has the same date in the proleptic Gregorian calendar. For example, 1500-01-01 is day -171655 in the hybrid calendar and
-day -171664 in the proleptic calendar.
+By default, Java's writers count days in the hybrid calendar, so a day before the switch means its Julian date. Arrow
+needs the day that has the same date in the proleptic Gregorian calendar. For example, 1500-01-01 is day -171655 in the
+hybrid calendar and day -171664 in the proleptic calendar.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def proleptic_days(days: npt.NDArray[np.integer[Any]]) -> Int64s:
 
 
 def hybrid_days(day: int) -> list[int]:
-    """All hybrid days that are read as this proleptic day. Usually there is one. There is none for the ten days that
-    the switch left out. There are two if the date is a leap day only in the Julian calendar."""
+    """All hybrid days that are read as this proleptic day. Usually there is one such day. There is none for the ten
+    days that the switch left out. There are two if the date is a leap day only in the Julian calendar."""
     if day >= GREGORIAN_START:
         return [day]
     start = int(_julian_day(*_gregorian_label(np.array([day], np.int64)))[0])
@@ -63,7 +63,7 @@ def _gregorian_label(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _march_days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Int64s]:
-    """The years since 4800 BC, which begin in March, and the days if each year had 365 days."""
+    """The years since 4800 BC, counted from March, and the days since 1970 if each year had 365 days."""
     early = (14 - month) // 12
     years = year + 4800 - early
     return years, day + (153 * (month + 12 * early - 3) + 2) // 5 + 365 * years - EPOCH_JULIAN_DAY

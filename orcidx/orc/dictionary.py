@@ -31,7 +31,7 @@ StreamData = dict[tuple[int, StreamKind], Any]
 @dataclass(frozen=True)
 class Dictionaries:
     """``entries``: the entries of each column as a string array. None for a column without a dictionary in the stripe.
-    ``streams``: the streams that were fetched for this."""
+    ``streams``: the streams that were fetched to read the dictionaries."""
 
     entries: list[pa.Array | None]
     streams: StreamData = field(default_factory=dict)

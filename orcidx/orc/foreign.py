@@ -1,4 +1,5 @@
-"""Recognises files that are not ORC, or that are only the beginning of an ORC file. Says what to do with such files."""
+"""Recognises files that are not ORC, or that are only the beginning of an ORC file. The descriptions say what to do
+with such files."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ ZEROS = "probably because a copy or an upload did not finish; copy it again"
 
 
 def describe_foreign(head: bytes, size: int) -> str:
-    """Describes a file whose end is not that of an ORC file, by its first ``HEAD_BYTES`` bytes."""
+    """Describes a file whose end is not the end of an ORC file. The description is based on the first ``HEAD_BYTES``
+    bytes."""
     if head.startswith(_MAGIC) or _MAGIC.startswith(head):
         return (
             f"truncated, or not an ORC file: it starts like an ORC file, but its {size} bytes do not end like one; "
@@ -65,8 +67,8 @@ def describe_foreign(head: bytes, size: int) -> str:
 
 
 def describe_head(head: bytes) -> str:
-    """Text about the first bytes, for an error in the tail of a file that ends like an ORC file. "" if the first bytes
-    are correct."""
+    """Describes the first bytes, for an error in the tail of a file that ends like an ORC file. The text is empty if
+    the first bytes are correct."""
     if head.startswith(_MAGIC):
         return ""
     if not head.strip(b"\0"):

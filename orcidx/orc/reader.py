@@ -1,7 +1,7 @@
 """One ORC file: its tail, its stripes, and the opening of a stripe for decoding.
 
-``OrcReader`` keeps what it has read once (tail, stripe footers, row indexes). ``OpenStripe`` opens the streams for
-column readers. ``StripeBytes`` reads all data by a plan. See ``stripe_plan``.
+``OrcReader`` keeps the metadata that it has read (tail, stripe footers, row indexes). ``OpenStripe`` opens the streams
+for column readers. ``StripeBytes`` reads all data according to a plan. See ``stripe_plan``.
 """
 
 from __future__ import annotations
@@ -48,17 +48,18 @@ STRIPE_EXPANSION = 16
 
 
 def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
-    """The limits of what reading one stripe may allocate."""
+    """The limits on the memory that may be allocated while one stripe is read."""
     return Limits(options.batch_bytes, held_bytes=held_bytes(stripe, options))
 
 
 def held_bytes(stripe: StripeInformation, options: ReadOptions) -> int:
-    """The most bytes that reading one stripe may hold in windows and dictionaries."""
+    """The most bytes that windows and dictionaries may hold while one stripe is read."""
     return max(options.held_bytes, STRIPE_EXPANSION * stripe.data_length)
 
 
 class OrcReader:
-    """The metadata of one open file. Its tail is read first. The caller that opened ``storage`` must close it."""
+    """The metadata of one open file. The tail is read when the object is created. The caller that opened ``storage``
+    must close it."""
 
     def __init__(self, storage: RangeReader, limits: MetadataLimits | None = None) -> None:
         self.storage = storage
@@ -73,12 +74,13 @@ class OrcReader:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """The version of the file. None if its storage does not know it."""
+        """The version of the file. None if its storage does not report versions."""
         return self.storage.fingerprint()
 
     @property
     def schema_key(self) -> bytes:
-        """A key that is equal for files with the same schema and attributes, and only for these."""
+        """A key for the schema of the file. The keys of two files are equal if their schemas and attributes are equal,
+        and only then."""
         return self.tail.footer.type_bytes
 
     @cached_property
@@ -94,7 +96,7 @@ class OrcReader:
         return information.footer_offset, information.footer_length
 
     def whole(self) -> memoryview | None:
-        """All bytes of a file that is in memory or is read by one call, such as a small local file."""
+        """All bytes of the file, if it is in memory or is so small that one call reads it. Otherwise None."""
         whole: Callable[[], memoryview | None] | None = getattr(self.storage, "whole", None)
         return None if whole is None else whole()
 
@@ -111,7 +113,8 @@ class OrcReader:
         return None if identity is None else (identity, *parts)
 
     def put_footer(self, stripe: int, data: bytes | memoryview) -> None:
-        """Parses the bytes at ``footer_range``. Raises ``CorruptFile`` if they are not a stripe footer."""
+        """Parses ``data``, the bytes at ``footer_range``, and keeps the footer. Raises ``CorruptFile`` if the bytes are
+        not a stripe footer."""
         footer = parse_stripe_footer(data, self.tail, stripe)
         self._listed += len(footer.streams) + len(footer.encodings)
         with located(file=self.name, stripe=stripe):
@@ -134,11 +137,11 @@ class OrcReader:
 class OpenStripe:
     """The open streams of one stripe, for column readers (the protocol ``StripeStreams``).
 
-    ``index``: the stripe's row index for the columns that are read. None if there is none that can be trusted.
-    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``held``: all bytes of the
-    stripe's streams, and where they begin in the file, if they are in memory. ``fetched``: whole streams that were
-    already read, by column id and kind. ``ahead_bytes``: the most bytes of a remote file that are requested before they
-    are needed.
+    ``index``: the stripe's row index for the columns that are read. It is None if no index can be trusted.
+    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``held``: the offset of the
+    stripe in the file and all bytes of its streams, if they are in memory. ``fetched``: whole streams that were already
+    read, by column id and kind. ``ahead_bytes``: the most bytes of a remote file that are requested before they are
+    needed.
     """
 
     def __init__(
@@ -200,7 +203,8 @@ class OpenStripe:
                         source.close()
 
     def apart(self) -> OpenStripe:
-        """The same stripe for one column, whose readers are at other rows than the others. It has its own limits."""
+        """Opens the same stripe for the readers of one column, which may be at other rows than the readers of other
+        columns. The result has its own limits."""
         _ = self._bytes  # creates it once, for all columns
         apart = OpenStripe.__new__(OpenStripe)
         apart.__dict__.update(self.__dict__)
@@ -213,7 +217,8 @@ class OpenStripe:
         return sum(sources[0].length for sources in opened)
 
     def _demand(self) -> int:
-        """The bytes that are read if a plan ends too early. For a remote file this is the size of the longest chunk."""
+        """The number of bytes to read if a plan ends too early. For a remote file this is the size of the longest
+        chunk."""
         facts = self.reader.facts
         whole = facts.compressed and not self.reader.storage.is_local
         return max(DEMAND_BYTES, CHUNK_HEADER + facts.block_size) if whole else DEMAND_BYTES
@@ -225,8 +230,8 @@ class OpenStripe:
 
     @property
     def needs_no_gil(self) -> bool:
-        """Whether decoding waits neither for Python nor for a request, because the bytes are in memory and the codec is
-        written in C."""
+        """Whether decoding needs neither Python's lock (GIL) nor a request. The bytes are then in memory, and the codec
+        is written in C."""
         at_hand = self._held is not None or getattr(self.reader.storage, "local_file", None) is not None
         return at_hand and (self._codec is None or self._codec.native is not None)
 
@@ -254,13 +259,13 @@ class OpenStripe:
         return window
 
     def sources(self, column: int, kind: StreamKind) -> list[PlannedStream]:
-        """The source of the first window that was opened on a stream, if it needs bytes."""
+        """The source of the first window that was opened on a stream. The list is empty if the bytes are in memory."""
         return self._opened.get(column, {}).get(kind, [])[:1]
 
     # ------------------------------------------------------------------ planning
 
     def plan(self, columns: Iterable[OrcType], groups: Bools) -> list[PlannedStream]:
-        """Passes to the open streams of these columns, and of all columns below, the row groups that will be read.
+        """Plans which row groups will be read from the open streams of these columns and of all columns below them.
 
         Returns the streams that need bytes.
         """
@@ -291,5 +296,5 @@ class OpenStripe:
         return planned
 
     def planned_bytes(self, streams: Sequence[PlannedStream]) -> int:
-        """The bytes of the file in the plans of these streams."""
+        """The number of bytes in the plans of these streams."""
         return sum(map(planned_bytes, streams))

@@ -3,7 +3,7 @@
 Names may be IANA names (also "US/Pacific", "EST", "PST8PDT"), Java's three-letter ids, and fixed offsets such as
 "GMT+08:00". The rules come from TZif files (RFC 9636) of the system or, if there are none, of the ``tzdata`` package.
 Before the first transition a zone has its first standard time. After the last transition the file's POSIX rule applies.
-The rule is expanded for 400 years, after which the calendar, and so the rule, repeats.
+The rule is expanded for 400 years. After 400 years the calendar repeats, so the transitions repeat as well.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ _UTC = frozenset({"UTC", "GMT", "UT", "Z", "Zulu", "Etc/UTC", "Etc/GMT", "GMT0",
 @dataclass(frozen=True, eq=False)
 class Zone:
     """``transitions``: instants in seconds since 1970, ascending. ``offsets``: seconds east of UTC before, between and
-    after the transitions (one more). From ``repeats_from`` on everything repeats every 400 years. ``mean_time``: the
-    offset of the local mean time before the first transition. It is not in ``offsets``."""
+    after the transitions (one more than transitions). From ``repeats_from`` on, the transitions and offsets repeat
+    every 400 years. ``mean_time``: the offset of the local mean time before the first transition. It is not in
+    ``offsets``."""
 
     name: str
     transitions: Int64s
@@ -111,14 +112,14 @@ class Zone:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the zone's offset has never changed, so that all time zone tables agree."""
+        """Whether the zone's offset has never changed. All time zone tables then agree."""
         return not len(self.transitions)
 
     @cached_property
     def shifts(self) -> tuple[int, ...]:
-        """By how many seconds the local time in another table of this zone may differ between ``CALM_FROM`` and
-        ``CALM_UNTIL``. These are the differences between the offsets that the zone had then, and an hour (decision
-        0020)."""
+        """The possible differences, in seconds, between a local time in this table and in another table of the same
+        zone, for times from ``CALM_FROM`` to ``CALM_UNTIL``. They are all differences between two offsets that the zone
+        had in that time, and plus and minus one hour (decision 0020)."""
         if self.is_fixed:
             return (0,)
         first, last = np.searchsorted(self.transitions, [CALM_FROM, CALM_UNTIL], "right")
@@ -131,8 +132,8 @@ class Zone:
 
     @cached_property
     def hints(self) -> npt.NDArray[np.int32]:
-        """How many transitions are at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``, up to the last
-        transition."""
+        """Element ``i`` is the number of transitions at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``. The
+        elements reach to the last transition."""
         last = max(HINTS_FROM, int(self.transitions[-1])) if len(self.transitions) else HINTS_FROM
         grid = np.arange(HINTS_FROM, last + HINT_SECONDS + 1, HINT_SECONDS)
         return np.searchsorted(self.transitions, grid, "right").astype(np.int32)
@@ -170,7 +171,7 @@ class Zone:
 
     @property
     def epoch(self) -> int:
-        """The instant at which the clocks of the zone showed 2015-01-01 00:00:00."""
+        """The instant at which the local time in the zone was 2015-01-01 00:00:00."""
         guess = ORC_EPOCH - self.offset_at(ORC_EPOCH)
         return ORC_EPOCH - self.offset_at(guess)
 
@@ -182,8 +183,8 @@ def fixed_zone(name: str, offset: int) -> Zone:
 
 @lru_cache(maxsize=64)
 def load_zone(name: str) -> Zone:
-    """The zone of this name. Raises ``Unsupported`` for an unknown name. The message names the option with which
-    another zone can be given."""
+    """The zone of this name. Raises ``Unsupported`` for an unknown name. The message names the option that sets another
+    zone."""
     if name in _UTC:
         return fixed_zone(name, 0)
     if (fixed := _FIXED.fullmatch(name)) is not None:
@@ -213,8 +214,8 @@ def clock_zone(options: ValueOptions) -> Zone | None:
 
 
 def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
-    """The zone in which timestamps are read: that of the option, otherwise the writer's. None if the file names no
-    zone."""
+    """The zone in which timestamps are read. It is the zone of the option, or otherwise the writer's zone. None if the
+    file names no zone."""
     if option is not None:
         try:
             return load_zone(option)
@@ -224,8 +225,8 @@ def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
 
 
 def zone_of_statistics(writer: str | None) -> Zone | None:
-    """The zone whose table the writer of a stripe used for the local times in its statistics and filters. UTC if the
-    stripe names no zone. None for an unknown zone."""
+    """The zone whose table the writer of a stripe used for the local times in statistics and bloom filters. It is UTC
+    if the stripe names no zone, and None for an unknown zone."""
     try:
         return load_zone(writer or "UTC")
     except Unsupported:
@@ -291,15 +292,16 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
 
 @dataclass(frozen=True)
 class _Rule:
-    """A POSIX TZ rule. ``switches``: (day rule, seconds after midnight on the clock before the switch), for the start
-    and the end of daylight saving time. None if the zone has no daylight saving time."""
+    """A POSIX TZ rule. ``switches``: two pairs, for the start and the end of daylight saving time. Each pair is a day
+    rule, and the seconds after midnight on the clock before the switch. ``switches`` is None if the zone has no
+    daylight saving time."""
 
     standard: int
     daylight: int
     switches: tuple[tuple[str, int], tuple[str, int]] | None
 
     def lay_out(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
-        """Pairs (instant, offset from then on), in ascending order."""
+        """The transitions as pairs (instant, offset from then on), in ascending order."""
         if self.switches is None:
             return [(_seconds(first_year, 1, 1) - DAY_SECONDS, self.standard)]
         (begin, begin_time), (end, end_time) = self.switches

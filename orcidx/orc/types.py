@@ -83,11 +83,11 @@ _PLAIN_NAME = re.compile(r"[a-zA-Z0-9_]+\Z")
 
 @dataclass(frozen=True, kw_only=True)
 class OrcType:
-    """One column of the tree. ``id`` is the column id in the file, also in a projected tree.
+    """One column of the tree. ``id`` is the column id in the file. It is the same in a projected tree.
 
-    ``names``: the names of struct fields, in the order of ``children``. A list has ("item",), and a map has ("key",
-    "value"). In a union they are the numbers of the variants as text. ``path``: names from the root. ``max_length``: in
-    characters.
+    ``names``: the names of struct fields, in the order of ``children``. A list has the names ("item",), and a map has
+    ("key", "value"). The names in a union are the numbers of the variants, as text. ``path``: the names from the root
+    to the column. ``max_length``: the length of CHAR and VARCHAR in characters.
     """
 
     id: int
@@ -119,7 +119,7 @@ class OrcType:
 
     @cached_property
     def repeated_ids(self) -> frozenset[int]:
-        """The column ids below a list, map or union. Their numbers of rows differ from the file's."""
+        """The column ids below a list, map or union. These columns have other numbers of rows than the file."""
         if self.kind in _REPEATING:
             return self.ids - {self.id}
         return frozenset[int]().union(*(child.repeated_ids for child in self.children))
@@ -168,8 +168,8 @@ WIDE_COLUMNS = 64
 
 
 class _WideType(OrcType):
-    """A struct of many columns, of which usually few are requested. ``child`` creates one column. After all columns
-    were created, this is an ``OrcType`` like any other."""
+    """A struct of many columns. Usually only a few of them are requested, so ``child`` creates single columns. After
+    all columns were created, this is an ``OrcType`` like any other."""
 
     records: Sequence[TypeRecord]
 
@@ -211,7 +211,7 @@ class _WideType(OrcType):
 
 
 def build_tree(records: Sequence[TypeRecord]) -> OrcType:
-    """The tree of a footer's list of types. ``read_tail`` has checked that the list is a tree in pre-order."""
+    """The tree for the list of types in a footer. ``read_tail`` has checked that the list is a tree in pre-order."""
     return _build(records, 0, ())
 
 
@@ -243,9 +243,9 @@ _NOTHING_MORE = tuple(TypeRecord._field_defaults.values())
 
 
 def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Path, path: Path) -> list[OrcType]:
-    """The children of a type. Most columns of a wide file have nothing but a kind. Such a column is created directly
-    here. A call and a comparison for each column took half of the time of opening a file for the first time (decision
-    0055)."""
+    """The children of a type. In a wide file, most columns have a kind and no other properties. Such a column is
+    created directly in this function. With a call and a comparison for each column, these took half of the time of
+    opening a file for the first time (decision 0055)."""
     new, put = object.__new__, object.__setattr__
     plain: dict[int, TypeKind] = {}  # by the record's identity, because equal records are one object
     made = []
@@ -291,7 +291,8 @@ _ROW_BYTES: dict[TypeKind, float] = {
 
 
 def row_bytes(node: OrcType) -> float | None:
-    """The bytes that a row of the column takes in Arrow, without its null bit. None if they depend on the values."""
+    """The number of bytes that one row of the column takes in Arrow, without its null bit. None if it depends on the
+    values."""
     if node.kind is not TypeKind.STRUCT:
         return _ROW_BYTES.get(node.kind)
     below = [row_bytes(child) for child in node.children]
@@ -312,8 +313,8 @@ def arrow_schema(root: OrcType, options: ValueOptions, *, dictionaries: Collecti
 
 def arrow_field(name: str, node: OrcType, kind: pa.DataType, *, nullable: bool = True) -> pa.Field:
     """The field of a column. Its metadata are the column's attributes, as in pyarrow's ORC reader, and the length of
-    char and varchar. So data that is read and written again keeps them. Metadata named ``ARROW:`` is left out, because
-    it has a meaning in Arrow (a type that the values do not have in ORC)."""
+    CHAR and VARCHAR. So data that is read and written again keeps them. Attributes whose names begin with ``ARROW:``
+    are left out, because they describe an Arrow type that the values from ORC do not have."""
     if not node.attributes and node.kind not in _SIZED:
         return pa.field(name, kind, nullable)
     metadata = {key: value for key, value in node.attributes if not key.startswith(("ARROW:", SIZED_TYPE))}
@@ -328,10 +329,10 @@ _SIZED = frozenset({TypeKind.CHAR, TypeKind.VARCHAR})
 def arrow_type(node: OrcType, options: ValueOptions, *, dictionaries: Collection[int] = ()) -> pa.DataType:
     """The Arrow type in which a column is read.
 
-    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. Only the stripe footers
-    give this. If ``options.strings`` requests it, these columns are read as dictionaries of int32 indexes. Unions are
-    sparse, as in pyarrow's ORC reader. Raises ``CorruptFile`` for impossible decimals, and ``Unsupported`` for a union
-    with more variants than Arrow has type ids.
+    ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe, as the stripe footers show.
+    If ``options.strings`` requests it, these columns are read as dictionaries with int32 indexes. Unions are sparse, as
+    in pyarrow's ORC reader. Raises ``CorruptFile`` for impossible decimals, and ``Unsupported`` for a union with more
+    variants than Arrow has type ids.
     """
     if node.kind in _SIMPLE:
         return _SIMPLE[node.kind]
@@ -396,7 +397,7 @@ _SIMPLE = {
 
 
 def reads_as_timestamp(node: OrcType, options: ValueOptions) -> bool:
-    """Whether a bigint has microseconds of a timestamp without a zone, as Spark writes TIMESTAMP_NTZ."""
+    """Whether a bigint contains microseconds of a timestamp without a zone. Spark writes TIMESTAMP_NTZ in this way."""
     return options.timestamp_ntz and node.kind is TypeKind.LONG and node.attribute(SPARK_TYPE) == "timestamp_ntz"
 
 

@@ -1,9 +1,9 @@
 """Column readers: a tree that has the shape of the type tree and decodes streams into Arrow arrays.
 
 There are three operations. ``seek`` goes to a row-index position, in every node of the tree. ``skip`` skips rows
-lazily: the next read does the work, so skips at the end of a scan take no time. ``read`` decodes. A node counts rows of
-its parent. In rows in which a struct is null, a child of the struct has no values, and the child's PRESENT stream has
-no bits.
+lazily. The next read does the work, so a skip at the end of a scan takes no time. ``read`` decodes rows. The rows of a
+node are those of its parent. Where a struct is null, its children have no values, and their PRESENT streams have no
+bits.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ MOST_SKIPPED = 1 << 60
 
 
 class BatchTooLarge(Exception):
-    """A read would return more bytes than a batch may have. The position of the readers is then undefined. Seek, and
-    read fewer rows."""
+    """The rows of a read need more bytes than a batch may have. The position of the readers is then undefined. The
+    caller must seek, and read fewer rows."""
 
 
 Pick = Callable[[pa.Array], pa.Array]
@@ -77,9 +77,9 @@ class Limits:
     allocated merely because a number in the file requires it. Whether a batch is too large does not depend on the order
     of the threads.
 
-    ``batch_bytes``: the most bytes of one read. None: a single row is being read, which cannot be split.
-    ``held_bytes``: the most bytes of such a row, and the most bytes that are held besides the reads (dictionaries, and
-    chunks of open streams).
+    ``batch_bytes``: the most bytes of one read. None means that a single row is read, which cannot be split.
+    ``held_bytes``: the most bytes of such a row. It is also the most bytes that may be held in addition to the reads
+    (dictionaries, and chunks of open streams).
     """
 
     def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:
@@ -89,20 +89,21 @@ class Limits:
         self._kept = Held()
 
     def apart(self) -> Limits:
-        """Makes limits for readers that are at other rows than the other readers of the stripe. Held bytes are counted
-        together."""
+        """Makes limits for readers that are at other rows than the other readers of the stripe. Both limits count the
+        held bytes together."""
         apart = Limits(self.batch_bytes, held_bytes=self.held_bytes)
         apart._kept = self._kept
         return apart
 
     def begin(self, batch_bytes: int | None, claims: Claims | None = None) -> None:
-        """Begins a new read of at most this many bytes. Reads with the same claims are counted together."""
+        """Begins a new read of at most ``batch_bytes`` bytes. If several reads are given the same ``claims``, their
+        bytes are added up."""
         self.batch_bytes = batch_bytes
         self._claims = claims or Claims()
 
     def claim(self, size: int) -> None:
-        """Must be called before ``size`` bytes are allocated. Raises ``BatchTooLarge``, or ``Unsupported`` for a single
-        row."""
+        """Must be called before ``size`` bytes are allocated. If the limit is exceeded, raises ``BatchTooLarge``, or
+        ``Unsupported`` for a single row."""
         claimed = self._claims.add(size)
         if self.batch_bytes is None:
             together = claimed + self._kept.sum
@@ -114,10 +115,10 @@ class Limits:
             raise BatchTooLarge
 
     def hold(self, owner: Hashable, size: int, what: str) -> None:
-        """Must be called before or immediately after ``owner`` allocates ``size`` bytes that it keeps. They replace the
-        bytes that the owner kept before.
+        """Must be called before or immediately after ``owner`` allocates ``size`` bytes that it holds. The new size
+        replaces the size that the owner held before.
 
-        Raises ``Unsupported`` if all owners together keep too much.
+        Raises ``Unsupported`` if all owners together hold too much.
         """
         held = self._kept.set(owner, size)
         if held > self.held_bytes:
@@ -135,8 +136,8 @@ class Limits:
         self.claim(size)
 
     def check_elements(self, count: int) -> None:
-        """Must be called before elements of lists are read (which claim their own bytes). Raises an error for more
-        elements than 32-bit offsets can address."""
+        """Must be called before elements of lists are read. It does not claim the bytes of the elements. Raises an
+        error for more elements than 32-bit offsets can address."""
         if count > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(
@@ -166,8 +167,8 @@ class StripeStreams(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Which of ``rows`` rows are valid. ``count``: how many are valid. ``bits``: an Arrow bitmap, or None if all are
-    valid."""
+    """Which of ``rows`` rows are valid. ``count``: the number of valid rows. ``bits``: an Arrow bitmap, or None if all
+    rows are valid."""
 
     rows: int
     count: int
@@ -226,7 +227,8 @@ class ColumnReader:
         self._pending += n
 
     def read(self, n: int, parent: Present | None = None) -> pa.Array:
-        """Reads the next ``n`` rows. ``parent``: which of them exist. Rows of a null struct do not exist."""
+        """Reads the next ``n`` rows. ``parent``: which of these rows exist. A row does not exist if the struct around
+        it is null."""
         try:
             if self._pending:
                 self._pay_skips()
@@ -255,7 +257,8 @@ class ColumnReader:
         return rle_version(self.encoding.kind)
 
     def allocate(self, size: int) -> tuple[pa.Buffer, memoryview]:
-        """Allocates a buffer for a part of the read, and a view of it. Raises the same errors as ``Limits.claim``."""
+        """Allocates a buffer for a part of the read, and returns it with a view of its bytes. Raises the same errors as
+        ``Limits.claim``."""
         self.limits.claim(size)
         return allocate(size)
 
@@ -297,13 +300,14 @@ class ColumnReader:
 
 
 class Fixed(ColumnReader):
-    """Reads values of a fixed width. The stream has only the values that are not null. They are moved to their rows."""
+    """Reads values of a fixed width. The stream has only the values that are not null. After they are read, they are
+    moved to their rows."""
 
     width: int
 
     def _read_dense(self, view: memoryview, count: int, *, streaming: bool) -> None:
-        """Reads ``count`` values to ``view``. ``streaming``: the values are not moved again, so large output may bypass
-        the caches."""
+        """Reads ``count`` values to ``view``. ``streaming``: whether large output may bypass the processor's caches,
+        because the values are not moved again."""
         raise NotImplementedError
 
     def _read_values(self, present: Present) -> pa.Array:
@@ -316,9 +320,8 @@ class Fixed(ColumnReader):
 
 
 class KeepsWhileDecoding(Fixed):
-    """Reads values of a fixed width. If there are no nulls, it keeps only the wanted values while it decodes: it
-    decodes a block, which stays in the cache, and copies the wanted values of the block to the output (decision
-    0379)."""
+    """Reads values of a fixed width. If there are no nulls, only the wanted values are kept during decoding. A block is
+    decoded and stays in the processor's cache, and its wanted values are copied to the output (decision 0379)."""
 
     def _read_dense_kept(self, view: memoryview, mask: npt.NDArray[np.uint8], count: int) -> None:
         """Reads a value for each byte of ``mask``, and writes the ``count`` kept values to ``view``. ``view`` has room

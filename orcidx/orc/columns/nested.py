@@ -28,7 +28,8 @@ OpenChild = Callable[[OrcType], ColumnReader]
 
 
 class Structs(ColumnReader):
-    """STRUCT: has only a PRESENT stream, and passes to its fields the rows in which it is null."""
+    """A STRUCT has only a PRESENT stream. Its reader gives the rows in which the struct is null to the readers of the
+    fields."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild
@@ -52,14 +53,14 @@ class Structs(ColumnReader):
 
 
 class RootRows:
-    """Which rows of the file exist. ORC C++ can write rows that are null as a whole. Such rows have no values in any
-    column, and all their columns are null."""
+    """Shows which rows of the file exist. ORC C++ can write rows that are null as a whole. Such a row has no values in
+    any column, and all its columns are null."""
 
     def __init__(self, streams: StripeStreams) -> None:
         self._present = BooleanRle(streams.window(0, StreamKind.PRESENT))
 
     def seek(self, positions: PositionIterator) -> None:
-        """Goes to the start of a row group. ``positions`` describe it."""
+        """Goes to the start of a row group. ``positions``: the positions of the PRESENT stream in this row group."""
         self._present.seek(positions)
 
     def skip(self, n: int) -> int:

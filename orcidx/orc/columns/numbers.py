@@ -46,8 +46,8 @@ _STREAMING_INTEGERS = integers_use_streaming()
 
 
 class Integers(KeepsWhileDecoding):
-    """SHORT, INT and LONG: a signed run-length stream. Values wrap around to the type's width, as in all other
-    readers."""
+    """Reads SHORT, INT and LONG from a signed run-length stream. Values wrap around to the width of the type, as in all
+    other readers."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
@@ -172,8 +172,8 @@ class Decimals(KeepsWhileDecoding):
         self._scales.skip(count)
 
     def narrow(self) -> None:
-        """From now on, decodes values to 64 bits, which hold 18 digits. The values still claim as many bytes as with
-        128 bits."""
+        """Makes the reader decode values to 64 bits, which have room for 18 digits. The values still claim as many
+        bytes as with 128 bits."""
         self.width = 8
         self.arrow_type = pa.decimal64(self._precision, self._scale)
 

@@ -70,7 +70,7 @@ class Strings(ColumnReader):
     def _plain(
         self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int, *, ascii_only: bool
     ) -> pa.Array:
-        """A string or binary array. Text is checked to be UTF-8 if the options say so."""
+        """A string or binary array. If the options request it, text is checked to be UTF-8."""
         array = pa.Array.from_buffers(self._plain_type, rows, [bits, offsets, data], nulls)
         if not self._is_text:
             return array
@@ -165,7 +165,7 @@ class DictionaryStrings(Strings):
         return self._dictionary()[0]
 
     def _dictionary(self) -> tuple[pa.Array, memoryview, memoryview]:
-        """The entries as an array, their offsets, and their bytes followed by spare bytes."""
+        """The entries as an array, their offsets, and their bytes. Some spare bytes follow the bytes of the entries."""
         if self._entries is None:
             self._rewind_entries()
             size = self.encoding.dictionary_size

@@ -48,8 +48,8 @@ class Dates(Integers):
         self._move(view, count, early=early)
 
     def _move(self, view: memoryview, count: int, *, early: bool) -> None:
-        """Converts days to the proleptic calendar if the file has the hybrid calendar. ``early``: some days may have to
-        change."""
+        """Converts days to the proleptic calendar if the file has the hybrid calendar. ``early``: whether some days may
+        be before the switch of calendars."""
         if early and self.facts.hybrid_calendar and self.options.calendar == "proleptic":
             days = np.frombuffer(view, np.int32, count)
             # The conversion cannot overflow. It makes the oldest days later, and it makes no day earlier by more than
@@ -58,10 +58,10 @@ class Dates(Integers):
 
 
 class Timestamps(Fixed):
-    """TIMESTAMP as the local time in the writer's zone. With ``wall_clock_zone``, as the instant that has this local
-    time in another zone. TIMESTAMP_INSTANT is in UTC.
+    """Reads TIMESTAMP as the local time in the writer's zone. With ``wall_clock_zone``, reads it as the instant that
+    has this local time in another zone. Reads TIMESTAMP_INSTANT in UTC.
 
-    ``exact``: read as decimal128(38, 0) of nanoseconds, instead of the unit of the options.
+    ``exact``: whether to read decimal128(38, 0) of nanoseconds instead of the unit in the options.
     """
 
     width = 8
