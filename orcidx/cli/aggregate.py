@@ -75,7 +75,7 @@ def aggregate(
     fresh: Literal["listing", "catalog"],
     explain: bool,
 ) -> None:
-    """Compute totals of the rows of SOURCES. Statistics replace reading where they prove the result.
+    """Compute totals of the rows of SOURCES. Rows are not read where statistics prove the result.
 
     The totals are count, sum, min, max, avg, and quantile_disc(price, 0.5).
     """
@@ -84,7 +84,7 @@ def aggregate(
 
 
 def print_totals(result: pa.Table, *, as_json: bool, explain: bool) -> None:
-    """Prints the rows. If ``explain`` is set, also prints on standard error which evidence the totals came from."""
+    """Prints the rows. If ``explain`` is set, also prints on standard error the evidence from which the totals come."""
     print_rows(result.column_names, iter(result.to_batches()), as_json=as_json, table=True)
     if explain:
         facts = json.loads(result.schema.metadata[b"orcidx"])

@@ -302,7 +302,7 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
 
 
 def _answer(found: Any, entry: Any, where: Any) -> Any:
-    """The verdict of this one index. None if the index does not support the value."""
+    """The verdict of this one index about the condition. None if the index does not support the value."""
     import pyarrow as pa
 
     from orcidx.predicate import BoundLeaf, bind, parse

@@ -110,8 +110,8 @@ def print_table(
 ) -> None:
     """Prints a table on a terminal. Otherwise prints a line of names and a line per row, tab-separated.
 
-    With ``elide``, a table that is too wide for the terminal keeps its first and last columns, and says how many others
-    there are.
+    With ``elide``, only the first and last columns are printed if the table is too wide for the terminal. The number of
+    omitted columns is printed, too.
     """
     if not sys.stdout.isatty():
         click.echo("\t".join(names))

@@ -371,9 +371,10 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return pc.scalar(True)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
-        """The files, except those that indexes rule out for the filter and the dataset's own predicate.
+        """The files as fragments. Files without matching rows are left out, if indexes prove it for the filter and for
+        the dataset's own predicate.
 
-        The other files are pruned when they are read.
+        The fragments are pruned when they are read.
 
         Parameters
         ----------

@@ -1,5 +1,4 @@
-"""``OrcScanner`` is one pass over rows as a ``pyarrow.dataset.Scanner``, which reads only the requested columns and
-rows.
+"""``OrcScanner`` is a ``pyarrow.dataset.Scanner`` for one pass over rows. It reads only the requested columns and rows.
 
 ``Scanner.from_batches`` reads ahead on a thread of Arrow. If Python makes the batches, that thread needs the
 interpreter's lock, even when a script ends before all batches were read. The process then aborts or hangs

@@ -40,8 +40,9 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class RowGroupExplanation:
     """One row group. It is kept if any of its rows may match. ``first_row`` is a row number in the file. ``kept_rows``
-    may match. ``proved_rows`` surely match and need no residual filter. ``reasons`` has the evidence that ruled out the
-    row group or a part of it, and ``proofs`` has the evidence that proved rows."""
+    is the number of rows that may match. ``proved_rows`` is the number of rows that surely match, so they need no
+    residual filter. ``reasons`` has the evidence that ruled out the row group or a part of it, and ``proofs`` has the
+    evidence that proved rows."""
 
     row_group: int
     first_row: int
@@ -269,9 +270,9 @@ def explain_row_groups(
 ) -> tuple[RowGroupExplanation, ...]:
     """One ``RowGroupExplanation`` for each row group of a stripe.
 
-    ``bounds`` has the first row of each group and the end of the last group, counted in the stripe (int64, one more
-    than groups). ``first_row`` is the first row of the stripe in the file. ``may``, ``must`` and ``outcome`` cover the
-    stripe. ``outcome`` is None without a predicate.
+    ``bounds`` has the first row of each group and the end of the last group, counted from the start of the stripe. It
+    is of int64, and has one more element than there are groups. ``first_row`` is the first row of the stripe in the
+    file. ``may``, ``must`` and ``outcome`` cover the stripe. ``outcome`` is None without a predicate.
     """
     kept, rows = may.count_in(bounds), np.diff(bounds)
     numbers = range(len(rows))

@@ -136,8 +136,8 @@ def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
 
 
 def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
-    """The reasons of several row groups as text. The reasons differ at most in a detail, such as a bound. If so, the
-    details of the first and of the last row group are shown."""
+    """The reasons of several row groups as text. The reasons differ at most in a detail, such as a bound. If they
+    differ, the details of the first and of the last row group are shown."""
     both = zip(first, last) if len(first) == len(last) else zip(first, first)
     return "; ".join(
         str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))

@@ -23,9 +23,9 @@ __all__ = ["ColumnFacts", "Ranges", "column_facts", "column_ranges"]
 
 @dataclass(frozen=True)
 class Ranges:
-    """The ranges of one column's row groups, in the order of the rows. Bounds are ranks among all bounds, so columns of
-    any type can be drawn. ``lows`` and ``highs`` are the bounds in their stored form. Row groups without a range are
-    left out."""
+    """The ranges of one column's row groups, in the order of the rows. Each bound is given as its rank among all
+    bounds, so columns of any type can be drawn. ``lows`` and ``highs`` are the bounds in their stored form. Row groups
+    without a range are left out."""
 
     groups: tuple[int, ...]
     low_ranks: tuple[int, ...]

@@ -1,5 +1,5 @@
-"""Finds ranges of zeros in a file. An incomplete copy or upload leaves them if it set the length of the file but did
-not write all bytes."""
+"""Finds ranges of zeros in a file. An incomplete copy or upload leaves such ranges if it set the length of the file but
+did not write all bytes."""
 
 from __future__ import annotations
 

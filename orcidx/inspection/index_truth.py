@@ -214,7 +214,7 @@ def _literal(node: OrcType, value: Any) -> Any:
 
 
 def _alone(message: bytes) -> bytes:
-    """Builds a BloomFilterIndex with one filter: the tag, the length, and the filter."""
+    """Builds the bytes of a BloomFilterIndex with one filter: the tag, the length, and the filter."""
     length, head = len(message), bytearray([1 << 3 | 2])
     while length >= 128:
         head.append(length & 127 | 128)

@@ -224,7 +224,7 @@ def _by_engine(
 
 def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
     """Returns the choice and its rows, before keys and columns are selected. If orcidx has another type for a column,
-    or no type, it uses the alternative choice."""
+    or no type, the alternative choice ``instead`` is used."""
     if chosen.frame is not None:
         return chosen, chosen.frame
     pruned = replace(query, where=chosen.where, columns=chosen.needed)

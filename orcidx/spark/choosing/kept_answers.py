@@ -37,8 +37,9 @@ class KeptAnswer:
 
 
 def digest_of(asked: Sequence[str], listing: str = "") -> bytes:
-    """The key of a question, from its parts and the listing's text. The last part has the filters in Catalyst's JSON.
-    Without a listing, the key is for a result that is valid for every listing."""
+    """The key under which the result of a scan is kept. It is made from the texts ``asked`` about the scan, and from
+    the text of the listing. The last text of ``asked`` has the filters in Catalyst's JSON. Without a listing, the key
+    is for a result that is valid for every listing."""
     *about, filters = asked
     digest = hashlib.blake2b(digest_size=32)
     for text in (*about, _EXPRESSION.sub("", filters), listing):

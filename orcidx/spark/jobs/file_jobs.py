@@ -74,7 +74,7 @@ def raising_what_tasks_raised() -> Iterator[None]:
 
 
 def error_from(error: str, file: str) -> OrcidxError:
-    """The error that a row reports. An error of another kind than orcidx's becomes a ``StorageError``."""
+    """The error that a row reports. An error that is not an error of orcidx becomes a ``StorageError``."""
     name, _, message = error.partition(": ")
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, OrcidxError):
@@ -112,7 +112,7 @@ class FileJobTask:
 
 
 def listed_sources(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[tuple[Mapping[str, Any], Source]]:
-    """The rows of a table with the columns of ``LISTING``. Each comes with the source of its file in the listed
+    """The rows of a table with the columns of ``LISTING``. Each row comes with the source of its file, in the listed
     version."""
     folder = Folder(root)
     for row in files.to_pylist():
@@ -121,7 +121,7 @@ def listed_sources(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[t
 
 
 def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[int]:
-    """The bin of each file, by bytes and the cost of opening it.
+    """The bin of each file. Files are packed by their bytes and by the cost of opening them.
 
     Without a target there are several tasks for each slot, so a slow task does not leave the other slots idle. A task
     gets at most 1 GiB, except for a single larger file, and at most ``FILES_PER_TASK`` files."""

@@ -18,8 +18,8 @@ __all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
 
 
 def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kept_until: float | None = None) -> None:
-    """Writes into each directory which files its new files replace, before the first new file gets its name.
-    ``kept_until``: until when the old files are kept (seconds since 1970)."""
+    """Writes a mark into each directory: which old files are replaced by which new file. The marks are written before
+    the first new file gets its name. ``kept_until``: until when the old files are kept (seconds since 1970)."""
     swaps = defaultdict(list)
     for group in groups:
         old = {

@@ -208,8 +208,8 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
     As in Spark, the schema is the given schema, or else that of the first file with a column. It is followed by the
     directory keys that it lacks. A key may also be stored in the files. Then its values, name and type are those of the
     directory, and its position is the position in the files (``PartitioningUtils.mergeDataAndPartitionSchema``). A key
-    of a given schema comes last, with the given type. Files of old Hive have columns named ``_col0``, ``_col1``: a
-    given schema then means them by position."""
+    of a given schema comes last, with the given type. Files of old Hive have columns named ``_col0``, ``_col1``. With a
+    given schema, such columns are found by position."""
     found = _first_columns(files, query.storage_options)
     by_position = bool(found) and all(name.startswith("_col") for name in found)
     given = query.retype if query.schema is None and by_position else query.schema

@@ -49,12 +49,12 @@ SPARK_OPTIONS = ReadOptions(
 class Query:
     """The arguments of ``orcidx.spark.read`` (described there), and the session's time zones.
 
-    ``retype``: a schema for some of the columns of ORC files; the others keep their types. ``session_zone``: None if
-    only the tasks will know it. ``jvm_zone``: as for ``paimon.Table.scan``. ``reader_options``: the options of Spark's
-    reader, as text. ``table``: the catalog's table with the directory ``path``. ``other_values``: the setting with
-    which Spark and orcidx's tasks would read different values from ORC files. ``path``: a text, several texts, or
-    sources that are already listed. ``at``: the path as orcidx opens it, if it differs from ``path``
-    (``hadoop_files.reached``)."""
+    ``retype``: a schema for some of the columns of ORC files; the others keep their types. ``session_zone``: the
+    session's time zone, or None if only the tasks will know it. ``jvm_zone``: as for ``paimon.Table.scan``.
+    ``reader_options``: the options of Spark's reader, as text. ``table``: the catalog's table with the directory
+    ``path``. ``other_values``: the setting with which Spark and orcidx's tasks would read different values from ORC
+    files. ``path``: a text, several texts, or sources that are already listed. ``at``: the path as orcidx opens it, if
+    it differs from ``path`` (``hadoop_files.reached``)."""
 
     path: Any
     at: Source | list[Source | str] | None = None
@@ -103,8 +103,8 @@ class Query:
         """``where`` with its times in the session's time zone. If the zone is not known, a predicate that is true in
         any zone.
 
-        ``partitions``: key and type of the columns of directories, by name. ``whole``: the schema as Spark's JSON, with
-        which a text of Spark's is analysed."""
+        ``partitions``: a dictionary from the name of each column of directories to its key and type. ``whole``: the
+        schema as Spark's JSON, with which a text of Spark's is analysed."""
         if self.where is None:
             return None
         if isinstance(self.where, TextCondition):
@@ -124,8 +124,8 @@ class Query:
     def of_session(
         self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]], names: Sequence[str]
     ) -> OfSession | None:
-        """What the tasks must do if the session is not known. ``partitions``: key and type of the columns of
-        directories, by name. ``names``: the stored names of all columns."""
+        """What the tasks must do if the session is not known. ``partitions``: a dictionary from the name of each column
+        of directories to its key and type. ``names``: the stored names of all columns."""
         if self.session_zone is not None:
             return None
         where = None if self.where is None else parse_text(self.where)

@@ -100,8 +100,8 @@ class ReadTasks:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Converts the batch to the schema. The types may differ in units of time, in numbers for intervals, and in names
-    and nullability of nested fields."""
+    """Converts the batch to the schema. The types may differ in three ways: in the units of times, in numbers that
+    stand for intervals, and in the names and nullability of nested fields."""
     if batch.schema.equals(schema):
         return batch
     arrays = [_as_type(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]

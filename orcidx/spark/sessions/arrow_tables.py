@@ -1,4 +1,5 @@
-"""Converts Arrow tables to DataFrames and back. Since Spark 4.0 Spark does this itself; before, it is done row by row.
+"""Converts Arrow tables to DataFrames and back. Spark does this itself since 4.0. For earlier versions, this module
+converts row by row.
 
 This is for the small tables of a job (files, tasks, reports). Their columns are numbers, strings, bytes, and lists and
 structs of these. Rows of data pass between Spark and Python as Arrow batches in every version.

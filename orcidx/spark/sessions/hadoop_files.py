@@ -121,8 +121,8 @@ class SessionFiles:
         return self._roads[top]
 
     def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
-        """A broadcast with the information how tasks reach some URLs. As a broadcast it is not part of a job's plan.
-        Spark does the same with its own Hadoop settings."""
+        """A broadcast that says how tasks reach some URLs. A broadcast is not part of a job's plan. Spark does the same
+        with its own Hadoop settings."""
         return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
 
     @property
@@ -247,7 +247,7 @@ def sources_in_session(
 
 
 class _Finder:
-    """Finds out which paths are in the session's file systems. These are opened for the first such path."""
+    """Finds out which paths are in the session's file systems. The file systems are opened for the first such path."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

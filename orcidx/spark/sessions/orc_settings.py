@@ -1,9 +1,9 @@
 """The settings and the metadata of columns that Spark's ORC source reads, and the effect of each in orcidx.
 
 The list has the names in the classes of Spark 4.1's ``datasources.orc``, the names in its ``SQLConf`` about files, ORC,
-directories and CHAR, and the names of readers in ``org.apache.orc.OrcConf``. If a setting changes values, orcidx either
-applies it or turns something off. It turns off "pruning" if the evidence is about other values. It turns off "tasks" if
-orcidx's own tasks would read other values than Spark."""
+directories and CHAR, and the names of readers in ``org.apache.orc.OrcConf``. If a setting changes values, orcidx
+applies the setting, or does without one of two things. It does without "pruning" if the evidence is about other values.
+It does without its own "tasks" if they would read other values than Spark."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Effect = Literal["honoured", "alike", "told", "pruning", "tasks"]
 @dataclass(frozen=True)
 class Setting:
     """``default``: the value that changes nothing, in lower case. ``effect``: "honoured" if orcidx applies the setting;
-    "alike" if rows do not depend on it; "told" if orcidx's tasks raise an error that says what to do; "pruning" or
-    "tasks" if any value except the default turns this off. ``why``: the reason, as the end of a sentence."""
+    "alike" if rows do not depend on it; "told" if orcidx's tasks raise an error that says what to do; "pruning" if any
+    value except the default turns off pruning; "tasks" if any such value turns off orcidx's tasks. ``why``: the reason,
+    as the end of a sentence."""
 
     default: str
     effect: Effect

@@ -1,4 +1,5 @@
-"""A rule of a Spark session's optimizer. It asks Python which files of each scan have no matching row."""
+"""A rule of a Spark session's optimizer. The rule calls Python to find the files of each scan that have no matching
+row."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class ScanAnswers(Protocol):
 
 class _Callback:
     """The object that Java calls. While a query is planned, Java gives the directories of its relations and no listing.
-    When a scan lists its files, Java gives the scan's question and its listing."""
+    When a scan lists its files, Java gives the facts about the scan, such as its filters, and its listing."""
 
     def __init__(self, answers: ScanAnswers) -> None:
         self._answers = answers

@@ -47,7 +47,7 @@ def unknown_column(error: PySparkException) -> str | None:
 @contextmanager
 def told_in_a_sentence(condition: Column | JavaObject | str, verb: str) -> Iterator[None]:
     """Raises Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with the condition.
-    The text of the condition is fetched only for the message, because that may be a round trip to the JVM."""
+    The text of the condition is fetched only for the message, because fetching it may take a round trip to the JVM."""
     from pyspark.errors import PySparkException
 
     try:

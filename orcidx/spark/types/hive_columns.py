@@ -65,7 +65,7 @@ def partition_constants(
 ) -> list[dict[str, pa.Scalar]]:
     """The value of each column for each file, in Arrow's form of Spark's type. Null if the file has no such directory.
 
-    ``columns``: key and type by the column's name.
+    ``columns``: a dictionary from each column's name to its key and type.
 
     Raises ``InvalidQuery`` for a value that does not fit its type, which is only possible with a caller's schema.
     """

@@ -1,8 +1,8 @@
 """Spark's types for ORC's and Paimon's types, without pyspark. They are in the JSON of Spark's schemas, and in Spark's
 Arrow schemas.
 
-The types are those of ``spark.read.orc``. TIMESTAMP is an instant. A bigint that Spark wrote from a timestamp_ntz is a
-timestamp_ntz again. CHAR and VARCHAR are strings. Every column may be null."""
+The types are those of ``spark.read.orc``. TIMESTAMP is an instant. A bigint that Spark wrote from a timestamp_ntz is
+read as a timestamp_ntz. CHAR and VARCHAR are strings. Every column may be null."""
 
 from __future__ import annotations
 
