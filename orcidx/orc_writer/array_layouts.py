@@ -1,8 +1,9 @@
 """Handles Arrow's layouts that share or repeat values. Computes the bytes that their rows take when they are written,
 and expands the layouts inside other arrays.
 
-Views, dictionaries and runs represent more bytes than they contain. A slice of such an array keeps the buffers of the
-whole array. So ``written_bytes`` measures arrays by their expanded size, which is the size that the encoders get.
+Views, dictionaries and runs represent more bytes than they contain. A slice of an array in such a layout keeps the
+buffers of the whole array. So ``written_bytes`` measures arrays by their expanded size, which is the size that the
+encoders get.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def hides_values(type_: pa.DataType) -> bool:
 
 
 def is_joined(type_: pa.DataType) -> bool:
-    """Whether pyarrow can concatenate arrays of the type but cannot take rows of them. This is so for views and runs at
-    any depth."""
+    """Whether pyarrow can concatenate arrays of the type but cannot take rows of them. True for types with views or
+    runs at any depth."""
     type_ = _storage(type_)
     return is_view(type_) or pa.types.is_run_end_encoded(type_) or hides_values(type_)
 

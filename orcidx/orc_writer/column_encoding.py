@@ -1,4 +1,5 @@
-"""Encodes the columns of a slice: one after the other, each in a thread, or row groups of each column in parallel."""
+"""Encodes the columns of a slice. The columns are encoded one after the other, each in a thread, or with several row
+groups of a column in parallel."""
 
 from __future__ import annotations
 

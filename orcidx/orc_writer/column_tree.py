@@ -145,7 +145,7 @@ class ColumnWriter:
             child.take_over(below)
 
     def finish_stripe(self, frame: Callable[[bytes], bytes]) -> StripeColumn:
-        """The streams of this column, without those of its children. They are valid until ``clear``."""
+        """The streams of this column, without the streams of its children. They are valid until ``clear``."""
         column, own = self.column, self.node.id
         column.finish()
         positions = column.position_columns(len(self._messages))
@@ -354,8 +354,8 @@ def _validity(array: Any) -> Any:
 
 
 def _list_parts(array: Any) -> tuple[Any, ...]:
-    """The length of each row (including null rows), and the elements of the rows that are not null, in order. For a
-    list the elements are one array. For a map they are keys and values."""
+    """The length of each row (including null rows), and the elements of the rows that are not null, in order. The
+    elements are one array for a list, and keys and values for a map."""
     kind = array.type
     if pa.types.is_fixed_size_list(kind):
         return np.full(len(array), kind.list_size, np.int64), array.flatten()

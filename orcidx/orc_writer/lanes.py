@@ -1,7 +1,7 @@
 """Encodes row groups of one column in parallel. Each lane encodes some row groups, and the column takes over their
 results in order.
 
-Runs end with row groups, so the bytes of a row group do not depend on those before it. Lanes keep their bytes
+Runs end with row groups, so the bytes of a row group do not depend on the row groups before it. Lanes keep their bytes
 uncompressed. The column's streams join these bytes, and the chunks are then compressed in parallel, too. The file has
 the same bytes as without lanes.
 """

@@ -21,7 +21,7 @@ class Holder(Protocol):
 
 
 class WriterMemory:
-    """A limit in bytes that several writers share, for example those of many partitions. Pass the same object as
+    """A limit in bytes that several writers share, for example the writers of many partitions. Pass the same object as
     ``max_memory=`` to each writer.
 
     If the open stripes of these writers hold more bytes, the largest stripes are ended and written until the bytes are

@@ -165,8 +165,8 @@ def _cut(value: bytes) -> bytes:
 
 
 def _raise(value: bytes) -> bytes | None:
-    """A text that is greater than all texts that begin with the given text. Its last character is replaced by the next
-    one. None if this is impossible."""
+    """A text that is greater than all texts that begin with the given text. The last character of the given text is
+    replaced by the next character. None if this is impossible."""
     characters = value.decode()
     while characters and characters[-1] == "\U0010ffff":
         characters = characters[:-1]

@@ -137,7 +137,7 @@ class StripeWriter:
         )
 
     def _finish_columns(self, framed: Callable[[bytes], bytes]) -> list[StripeColumn]:
-        """Compresses the last chunks; in a wide table these are most chunks."""
+        """Compresses the last chunks of each column. In a wide table these are most of the chunks."""
         threads = pa.cpu_count() if self._options.use_threads and self.held > SMALLEST_TASK else 1
         done: dict[int, StripeColumn] = {}
 

@@ -53,7 +53,8 @@ class WriteResult:
 
 
 class WrittenStatistics(Mapping[str, ColumnStatistics]):
-    """Statistics of columns by dotted path. All are decoded when the first one is used. ``messages``: by column id."""
+    """Statistics of columns by dotted path. All messages are decoded when the first statistics are used. ``messages``:
+    by column id."""
 
     def __init__(self, types: Sequence[TypeRecord], messages: Sequence[bytes], rows: int) -> None:
         self._types, self._messages, self._rows = types, messages, rows
@@ -155,7 +156,7 @@ class OrcWriter:
 
     @property
     def bytes_written(self) -> int:
-        """The bytes of the file so far, which are those of its finished stripes."""
+        """The bytes of the file so far. These are the bytes of its finished stripes."""
         return self._layout.offset
 
     @property

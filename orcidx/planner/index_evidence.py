@@ -30,8 +30,8 @@ _UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """A file index as the catalog of a directory describes it. It has the bytes of the index or their place, the
-    checksum of the tail of its data file, and the Paimon types of its columns."""
+    """A file index that the catalog of a directory lists. The object has the bytes of the index or their place, the
+    checksum of the tail of the data file, and the Paimon types of the columns."""
 
     data: bytes | Source
     tail: int | None

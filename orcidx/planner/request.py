@@ -123,8 +123,9 @@ class FileJob:
     ``selection`` has the only rows to read (see ``as_selection``). ``deleted`` has rows that are never returned.
     ``file_index`` is a Paimon file index of the file, its bytes or its path. ``constants`` has columns with one value
     in this file, such as Hive partitions. ``fingerprint`` is the version of the file for which the other fields are
-    valid; another version is an error. ``tail`` has the file's last bytes, which are stored elsewhere. ``opened`` is
-    the file's reader while the file is open in this process; a copy in another process has none.
+    valid. If the file has another version, an error is raised. ``tail`` has the file's last bytes, if they are also
+    stored elsewhere. ``opened`` is the file's reader while the file is open in this process. It is None in a copy in
+    another process.
     """
 
     source: Source
@@ -219,7 +220,7 @@ def as_selection(rows: Any, length: int) -> RowSelection:
 def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
     """The rows of a deletion vector, bitmap, selection or list of row numbers.
 
-    A position after the last row is an error, because such a vector belongs to another file.
+    A position after the last row is an error. It shows that the deletion vector belongs to another file.
     """
     if isinstance(deleted, DeletionVector):
         with located(file=name):

@@ -1,4 +1,5 @@
-"""Reads the row indexes of one stripe in two steps: first the indexes of the predicate's columns, then the others.
+"""Reads the row indexes of one stripe in two steps: first the indexes of the predicate's columns, then the indexes of
+the other columns.
 
 The first step rules out most stripes. The other indexes of a stripe that is ruled out are not decoded, and are not read
 from a local file. For a remote file, a second request would take longer than reading the additional bytes. Therefore

@@ -54,7 +54,7 @@ def schema_plan(
 ) -> SchemaPlan:
     """The plan of a file's schema. It is taken from the cache if there was the same request for the same schema.
 
-    ``schema_key`` has the types as they are stored. ``root`` is the tree of types. ``encryption`` says what is
+    ``schema_key`` has the types in their stored form. ``root`` is the tree of types. ``encryption`` says what is
     encrypted in the file.
     """
     options = request.options

@@ -104,8 +104,8 @@ __all__ = [
 class Column(Values):
     """A column in a predicate under construction, made by ``col``. Comparing the column builds a predicate.
 
-    ``+ - * /``, ``abs()``, ``function("lower")`` and other columns are allowed in a comparison; pyarrow then evaluates
-    it.
+    In a comparison, ``+ - * /``, ``abs()``, ``function("lower")`` and other columns are also allowed. pyarrow then
+    evaluates the comparison.
 
     Examples
     --------

@@ -74,7 +74,7 @@ _DNF_OPS: dict[str, tuple[Op, bool]] = {
 
 
 def from_dnf(where: Sequence[Any]) -> Predicate:
-    """Translates a list ``[(column, op, value), ...]`` to AND, and a list of such lists to OR of ANDs.
+    """Translates a list ``[(column, op, value), ...]`` to an AND. Translates a list of such lists to an OR of ANDs.
 
     The operators are ``= == != <> < <= > >= in``, ``not in``, ``is``, ``is not`` (null-safe), ``like`` and ``not
     like``, with SQL's meaning. A column is a name, or a tuple of names for a field of a struct. Raises

@@ -3,8 +3,8 @@
 An Expression pickles as an Arrow IPC file with one batch. The columns of the batch are the typed literals and the
 options of functions. The metadata of the schema is the ordered list of nodes (``call`` f, ``field_ref`` name,
 ``nested_field_ref`` n, ``literal`` column, ``options`` column, ``end`` f). Python's view of the metadata drops repeated
-keys, so the metadata is read through the C data interface. A form that is not understood prunes nothing; pyarrow still
-evaluates the expression itself.
+keys, so the metadata is read through the C data interface. A form that is not supported is not used for pruning.
+pyarrow still evaluates the expression itself.
 """
 
 from __future__ import annotations

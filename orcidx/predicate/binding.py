@@ -413,8 +413,8 @@ class _Column:
 def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bool = True) -> tuple[Path, pa.DataType]:
     """Returns the real path and the Arrow type of a column.
 
-    A name with dots means the field of exactly that name, or the nested field if there is no such field. Raises
-    ``InvalidQuery`` for an ambiguous column and for an unknown one. The error names the nearest column.
+    A name with dots means the field of exactly that name, or the nested field if there is no field of that name. Raises
+    ``InvalidQuery`` for an ambiguous column and for an unknown column. The error names the nearest column.
     """
     if case_sensitive and len(path) == 1:
         places = schema.get_all_field_indices(path[0])

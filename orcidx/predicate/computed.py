@@ -129,7 +129,7 @@ class Values:
         return Computed(self._expression().cast(kind))
 
     def try_cast(self, kind: pa.DataType) -> Computed:
-        """The value converted to another Arrow type; null if the value does not fit.
+        """The value converted to another Arrow type. The result is null if the value does not fit.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Values:
         Parameters
         ----------
         *others : Column, Computed or a plain value
-            The values that replace this one where it is null.
+            The values that replace this value where it is null.
 
         Returns
         -------

@@ -17,9 +17,9 @@ _ANY, _ONE, _ESCAPE = b"%", b"_", b"\\"
 def normalise_like(pattern: bytes, escape: str, *, column: str) -> tuple[Op, bytes]:
     """Returns the simplest operator with the same meaning, and its literal.
 
-    ``abc`` becomes EQ, ``abc%`` STARTS_WITH, ``%abc`` ENDS_WITH and ``%abc%`` CONTAINS. Any other pattern stays LIKE
-    with backslash as the escape character. Raises ``InvalidQuery`` for an escape that is not one character, or that
-    ends the pattern.
+    ``abc`` becomes EQ, ``abc%`` becomes STARTS_WITH, ``%abc`` becomes ENDS_WITH, and ``%abc%`` becomes CONTAINS. Any
+    other pattern stays LIKE with backslash as the escape character. Raises ``InvalidQuery`` for an escape that is not
+    one character, or if the pattern ends with the escape character.
     """
     if not isinstance(escape, str) or len(escape) > 1:
         raise InvalidQuery(f"the escape of a LIKE pattern must be one character, not {escape!r}", column=column)

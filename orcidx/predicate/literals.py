@@ -59,7 +59,7 @@ _DOMAINS = (
 
 
 def domain_of(kind: pa.DataType) -> Domain:
-    """The domain of an Arrow type; ``NESTED`` for types that can only be tested for null."""
+    """The domain of an Arrow type. The result is ``NESTED`` for types that can only be tested for null."""
     while isinstance(kind, (pa.DictionaryType, pa.RunEndEncodedType)):
         kind = kind.value_type
     if isinstance(kind, pa.BaseExtensionType):
@@ -77,7 +77,8 @@ def domain_of(kind: pa.DataType) -> Domain:
 
 
 def point_of(value: Any, kind: pa.DataType, domain: Domain, *, column: str) -> Point:
-    """Returns the position of the literal among the values of a column of Arrow type ``kind``; ``NAN`` for a NaN.
+    """Returns the position of the literal among the values of a column of Arrow type ``kind``. The result is ``NAN``
+    for a NaN.
 
     Raises ``InvalidQuery`` if the literal cannot have the column's type. The error names the column, the literal and
     both types.

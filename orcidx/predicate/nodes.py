@@ -158,7 +158,7 @@ class Leaf(Node):
         return Leaf(self.path, self.op, self.literals, not self.negated)
 
     def of_null(self) -> Constant:
-        """The result of the leaf for a column that is null in every row."""
+        """The result of the leaf if the column is null in every row."""
         if self.op is Op.IS_NULL or (self.op is Op.EQ_NULL_SAFE and self.literals[0] is None):
             return Constant(not self.negated)
         return Constant(self.negated if self.op is Op.EQ_NULL_SAFE else None)
@@ -248,7 +248,7 @@ class BoundLeaf(Node):
 
     @cached_property
     def sorted_literals(self) -> npt.NDArray[Any]:
-        """The literals in order, as int64 or float64 if they fit, otherwise as objects."""
+        """The literals in order, as int64 or float64 if they fit. Otherwise they are objects."""
         if self.domain in (Domain.DECIMAL, Domain.STRING, Domain.BINARY):
             return _objects(sorted(self.literals))
         if self.domain is Domain.FLOAT:
@@ -271,7 +271,7 @@ class BoundLeaf(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class External(Node):
-    """A pyarrow Expression with pyarrow's own meaning, and the predicates that prune for it.
+    """A pyarrow Expression with pyarrow's own meaning, and the predicates that are used to prune for it.
 
     ``may`` is TRUE wherever ``expression`` is true, and ``may_not`` is TRUE wherever it is false. Both may also be TRUE
     elsewhere. ``carried`` says that they are TRUE nowhere else, if orcidx and pyarrow compare the column types in the
@@ -377,15 +377,15 @@ def _needs_parentheses(node: Node) -> bool:
 
 
 def all_of(*nodes: P) -> P:
-    """The conjunction of nodes, flattened. True is dropped, and False makes the result False. Without nodes the result
-    is True."""
+    """The conjunction of nodes, flattened. The constant True is dropped, and False makes the result False. Without
+    nodes the result is True."""
     joined: P = _joined(And, nodes, neutral=True)
     return joined
 
 
 def any_of(*nodes: P) -> P:
-    """The disjunction of nodes, flattened. False is dropped, and True makes the result True. Without nodes the result
-    is False."""
+    """The disjunction of nodes, flattened. The constant False is dropped, and True makes the result True. Without nodes
+    the result is False."""
     joined: P = _joined(Or, nodes, neutral=False)
     return joined
 

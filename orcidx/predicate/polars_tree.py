@@ -58,7 +58,7 @@ _NATURAL: dict[Domain, tuple[type, ...]] = {
 
 
 class _NotUnderstood(Exception):
-    """Raised in this module for a part of the tree that prunes nothing."""
+    """Raised in this module for a part of the tree that is not used for pruning."""
 
 
 def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
@@ -70,7 +70,7 @@ def from_polars(tree: Any, schema: pa.Schema) -> Predicate:
 
 
 class TreeTranslator:
-    """Walks the tree. Subclasses decide how to translate leaves and parts that are not understood."""
+    """Walks the tree. Subclasses decide how to translate leaves and parts that are not supported."""
 
     COMPARISONS = _COMPARISONS
 

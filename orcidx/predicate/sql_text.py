@@ -98,7 +98,7 @@ def _terms(node: Any) -> list[Any]:
 
 
 def _null_if_tried(node: exp.Expr, error: InvalidQuery) -> None:
-    """Handles a text that does not fit its type. In TRY_CAST the value is null; elsewhere the error is raised."""
+    """Handles a text that does not fit its type. In TRY_CAST the value is null. Elsewhere the error is raised."""
     if not isinstance(node, exp.TryCast):
         raise error
 

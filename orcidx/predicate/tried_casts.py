@@ -1,8 +1,9 @@
 """TRY_CAST: a cast that gives null if a value does not fit the type.
 
-pyarrow has no such function. In an Expression it is a call of ``try_cast`` with the value and a null of the type.
-pyarrow builds, compares and pickles this call, but cannot evaluate it. So binding takes these calls out
-(``taken_out``). The evaluation computes them first and adds them as columns for the Expression.
+pyarrow has no such function. In an Expression, TRY_CAST is a call of ``try_cast`` with the value and a null of the
+type. pyarrow builds, compares and pickles this call, but cannot evaluate it. So binding takes these calls out of the
+Expression (``taken_out``). The evaluation computes the calls first and adds their results as columns for the
+Expression.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def _expression(tokens: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> pc.
 
 
 def values_that_fit(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values in another type, null if they do not fit. Raises pyarrow's error if no value of their type can be
-    converted."""
+    """The values in another type. A value that does not fit becomes null. Raises pyarrow's error if no value of their
+    type can be converted."""
     text = values.type
     if pa.types.is_string(text) or pa.types.is_large_string(text):
         pattern = next((pattern for has, pattern in _POSSIBLE if has(kind)), None)

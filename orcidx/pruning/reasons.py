@@ -46,7 +46,7 @@ _HEARD = (
 
 def deciding(reasons: Sequence[Reason]) -> Reason:
     """Returns the reason whose evidence was evaluated last. The given reasons ruled rows out only together, as the
-    branches of an OR do. Some rows remained before the last evidence, whatever the order of the branches."""
+    branches of an OR do. Some rows remained until the last evidence was evaluated."""
     last = reasons[0]
     if len(reasons) > 1:
         latest = _heard(last.source)
@@ -135,7 +135,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
 
 
 def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
-    """The first row in each of these groups, all of which have at least one row."""
+    """The first row in each of these groups. Every group must have at least one row."""
     runs, starts = rows.runs(), bounds[groups]
     first: Int64s = np.maximum(runs[np.searchsorted(runs[:, 1], starts, "right"), 0], starts)
     return first

@@ -27,7 +27,7 @@ runs (decision 0113)."""
 class RowSelection(RowForms):
     """An immutable set of rows of a span of ``length`` rows.
 
-    Build one with ``all``, ``none``, ``from_runs``, ``from_positions``, ``from_bitmap``, ``from_mask`` or
+    To build a selection, use ``all``, ``none``, ``from_runs``, ``from_positions``, ``from_bitmap``, ``from_mask`` or
     ``from_groups``. ``&``, ``|``, ``-`` and ``~`` combine selections of the same length. ``==`` compares the sets.
 
     Examples

@@ -64,9 +64,9 @@ def convert(
     """Converts one file. The suffixes give the formats, unless the arguments do. Returns ``{"target", "rows", "bytes",
     "notes"}``.
 
-    ``schema`` gives types of columns of CSV or JSON lines. Columns that are not in it get a type that keeps all of
-    their values unchanged. For example, 01234 and 12345678901234567890 stay text, because a number would change them.
-    ``notes`` names such columns.
+    ``schema`` gives types of columns of CSV or JSON lines. Columns that are not in ``schema`` get a type that keeps all
+    of their values unchanged. For example, 01234 and 12345678901234567890 stay text, because a number would change
+    them. ``notes`` names the columns that stay text for this reason.
 
     Raises ``InvalidQuery`` for unknown suffixes and for a target that exists, ``CorruptFile`` for a source that cannot
     be read as its format, and ``Unsupported`` for types that the other format does not have.
@@ -268,7 +268,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Plain:
-    """A sink as the writable Python file object that pyarrow expects."""
+    """Gives a sink the methods of the writable Python file object that pyarrow expects."""
 
     closed = False
 

@@ -1,6 +1,6 @@
 """Reads rows of CSV text, with types that do not change any value. A column stays text if no such type is certain.
 
-pyarrow chooses the types that the first block suggests. It reads 01234 as 1234, and 12345678901234567890 as the nearest
+pyarrow chooses the types that fit the first block. It reads 01234 as 1234, and 12345678901234567890 as the nearest
 double. This module tests all values of a column before it chooses the type."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Merges ColumnStatistics messages of several files without decoding a value.
 
 Only messages of the same writer are merged, because the writer determines the meaning of bounds and whether they are
-trusted. A typed part is written with both bounds or not at all. ORC Java skips all data because of a part that lacks
-one bound (decision 0041)."""
+trusted. A typed part is written either with both bounds or not at all. If a part lacks one bound, ORC Java skips all
+data (decision 0041)."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ _MERGERS: dict[TypedPart, Any] = {
 
 
 def with_bytes_on_disk(message: bytes, size: int) -> bytes:
-    """The message of a column whose streams now take ``size`` bytes. A message without a size stays as it is."""
+    """The message of a column whose streams now take ``size`` bytes. A message without a size is not changed."""
     kept, found = [], False
     for number, start, stop in _fields(message):
         if number == ON_DISK:

@@ -97,7 +97,7 @@ def stripe_digest(reader: OrcReader, stripe: int) -> int:
 
 
 def _stored_pieces(reader: OrcReader, stripe: StripeInformation) -> Iterator[memoryview]:
-    """The bytes of a stripe as they are stored."""
+    """The bytes of a stripe in their stored form."""
     at = stripe.offset
     while at < stripe.end:
         (piece,) = reader.storage.read_ranges([(at, min(_PIECE_BYTES, stripe.end - at))])

@@ -258,7 +258,7 @@ def _why_encode(inputs: Sequence[InputFile], request: RewriteRequest, strides: s
 
 
 def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) -> str | None:
-    """The reason why all indexes must be computed again. None if the existing indexes can stay."""
+    """The reason why all indexes must be computed again. None if the existing indexes can be kept."""
     first = inputs[0]
     if not agree:
         return "the files come from several writers"
