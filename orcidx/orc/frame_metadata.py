@@ -4,9 +4,9 @@ ORC does not have.
 These keys of the user metadata are written if the schema has metadata:
 
     pandas          JSON, as pyarrow writes it: the index, names of columns, dtypes
-    others          unchanged; ``orcidx.schema`` has their names as a JSON list
-    orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose type ORC does not have
-    orcidx.categories   base64 of an Arrow IPC stream: one row, a list of categories for each column that has some
+    other keys      unchanged; ``orcidx.schema`` contains the names of these keys as a JSON list
+    orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose types ORC does not have
+    orcidx.categories   base64 of an Arrow IPC stream: one row, with a list of categories for each column that has some
 
 All rows can be read without this metadata, even if it is damaged. Parts that cannot be understood are ignored.
 """

@@ -7,12 +7,12 @@ values. For each unit ``stored_totals`` gives only totals that are proved:
 * a sum of integers, if both bounds are in the range of the type, no intermediate sum can have overflowed, and the sum
   is between ``count * minimum`` and ``count * maximum``. For example, if ORC C++ gets 70000 for a smallint, it records
   that number but stores 4464;
-* a sum of decimals under the same conditions, but not in files of ORC Java. ORC Java 1.9.8 to 2.3.0 adds a repeated
-  vector once, and such a sum may still look plausible;
-* no sum of floats: sums of ORC Java have the same defect, and all sums are rounded in an unknown order;
+* a sum of decimals under the same conditions, but not in files of ORC Java. If a vector repeats one value, ORC Java
+  1.9.8 to 2.3.0 adds the value only once, and the wrong sum may still look plausible;
+* no sum of floats, because sums of ORC Java have the same defect, and all sums are rounded in an unknown order;
 * minima and maxima of integers, booleans, decimals, floats without NaN, dates of the proleptic calendar, and complete
-  strings. Those of timestamps are not used, because they are truncated to milliseconds, moved by zones, and not exact
-  in files of orcidx. Those of CHAR (padded) and VARCHAR (may be truncated) are not used either.
+  strings. Minima and maxima of timestamps are not used, because they are truncated to milliseconds, shifted by time
+  zones, and not exact in files of orcidx. CHAR (padded) and VARCHAR (may be truncated) are not used either.
 
 Only files of ORC Java and ORC C++ are trusted. Files of orcidx have the writer number of ORC C++, so they are trusted
 as well.

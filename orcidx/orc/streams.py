@@ -4,11 +4,11 @@ A table (``kinds.LAYOUTS``) gives the value streams for each type and encoding, 
 PRESENT comes before all of them, if the stripe has one for the column (ORC-1130). A row-index entry is a flat list of
 numbers. It has the numbers of one stream after the other, in the order of the streams:
 
-    bytes       offset                          uncompressed: offset in the stream
-                chunk, within                   compressed: offset of the chunk's header, offset in it decompressed
-    byte RLE    bytes' numbers, then values of the run already consumed
-    int RLE     the same
-    bits        byte RLE's numbers, then bits of the byte already consumed (0..8)
+    bytes       uncompressed file: offset in the stream
+                compressed file: offset of the chunk's header, and offset in the decompressed chunk
+    byte RLE    the numbers of bytes, and the number of values of the run that were already read
+    int RLE     the same as for byte RLE
+    bits        the numbers of byte RLE, and the number of bits of the byte that were already read (0 to 8)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Range readers: merged byte ranges from local files, bytes, file objects and object storage.
+"""Range readers for local files, bytes, file objects and object storage. Neighbouring ranges are merged.
 
 ``open_reader`` opens any source of bytes. ``describe_source`` describes a source by an object that can be pickled.
 """

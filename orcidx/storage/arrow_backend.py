@@ -1,8 +1,8 @@
-"""The store of ``pyarrow.fs`` file systems. It reads in a pool of threads, by calls that take a position and release
-the GIL.
+"""The store for file systems of ``pyarrow.fs``. It reads in a pool of threads. The read calls take a position and
+release the GIL.
 
-``create`` raises ``Unsupported``. These file systems first check for the name and then write, so two writers could both
-succeed.
+``create`` raises ``Unsupported``. These file systems check for the name first and write afterwards, so two writers
+could both succeed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ArrowBackend(ThreadBackend):
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Raises an error whose kind is known only from its text as an exception of the right type."""
+    """Raises an exception of the right type for an error that can be classified only by its text."""
     try:
         yield
     except OSError as error:
@@ -114,7 +114,8 @@ def _translated(path: str) -> Iterator[None]:
 
 
 class ArrowStore:
-    """A ``pyarrow.fs`` file system. S3 and GCS show an object when its stream closes. The others can rename files."""
+    """A ``pyarrow.fs`` file system. In S3, GCS and Azure an object becomes visible when its stream is closed. The other
+    file systems can rename files."""
 
     def __init__(self, filesystem: fs.FileSystem) -> None:
         self._filesystem = filesystem

@@ -1,7 +1,7 @@
-"""Classifies failed requests, and says how often a request is sent again.
+"""Classifies failed requests, and decides how often a request is sent again.
 
-The storage libraries have no common base class and are not imported here. An error is classified by its type, its HTTP
-status and its errno, or by those of the errors that caused it."""
+The storage libraries have no common base class for errors and are not imported here. An error is classified by its
+type, its HTTP status and its errno, or by those of the errors that caused it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class ShortBody(OSError):
 
 @dataclass(frozen=True)
 class Retries:
-    """Allows at most ``attempts`` requests. The wait doubles from request to request, from ``first_delay`` seconds,
-    with jitter."""
+    """At most ``attempts`` requests are sent. The first wait is ``first_delay`` seconds. Each later wait is twice as
+    long, with jitter."""
 
     attempts: int = 4
     first_delay: float = 0.1
@@ -165,7 +165,7 @@ def showable(error: BaseException) -> BaseException | None:
 
 
 def gone(name: str) -> FileGone:
-    """The error for an object that existed when it was listed, opened or planned."""
+    """The error for an object that existed when it was listed, opened or planned, and does not exist any more."""
     text = "no longer exists: it was deleted or replaced after it was listed or opened; make the scan again"
     return FileGone(text, file=name)
 

@@ -1,4 +1,5 @@
-"""``Fingerprint`` identifies one version of an object. This module also parses the forms in which storages give it."""
+"""``Fingerprint`` identifies one version of an object. This module also parses the different forms of versions that
+storages report."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ class Fingerprint:
     def matches(self, other: Fingerprint) -> bool:
         """Whether both may be the same version.
 
-        Both versions must have the same size. If both etags are known, they must be equal; otherwise the mtimes, if
-        both are known.
+        Whether both may be the same version. Both must have the same size. If both etags are known, they must be equal.
+        If not, and if both mtimes are known, the mtimes must be equal.
 
         Some storages give times to the nanosecond, others only to the second (HTTP dates). If one of the times has no
         fraction of a second, only the whole seconds are compared.
@@ -84,8 +85,8 @@ class Fingerprint:
 
 
 def mtime_of(value: object) -> int | None:
-    """Nanoseconds since 1970. Storages give a datetime, a number of seconds, ISO 8601 text or the text of an HTTP
-    date."""
+    """Converts a time to nanoseconds since 1970. Storages give a datetime, a number of seconds, ISO 8601 text or the
+    text of an HTTP date."""
     if isinstance(value, str):
         text = value
         try:
@@ -110,14 +111,14 @@ def mtime_of(value: object) -> int | None:
 
 
 def plain_etag(value: object) -> str | None:
-    """An entity tag without its quotes and without ``W/``, because some storages give them and others do not."""
+    """An entity tag without quotes and without ``W/``. Only some storages give the tag with them."""
     if not isinstance(value, str):
         return None
     return value.removeprefix("W/").strip('"') or None
 
 
 def fingerprint_of_info(info: Mapping[str, Any]) -> Fingerprint | None:
-    """The version of a file from the description of an fsspec file system. None if the description has no size."""
+    """The version of a file, from the ``info`` of an fsspec file system. None if ``info`` has no size."""
     size = info.get("size")
     if not isinstance(size, int):
         return None

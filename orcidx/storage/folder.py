@@ -21,14 +21,14 @@ __all__ = ["Folder", "Stored", "is_temporary"]
 
 @dataclass(frozen=True)
 class Stored:
-    """An object in a folder: its ``name`` below the folder, and its version according to the listing."""
+    """An object in a folder. ``name``: its path relative to the folder. Its version comes from the listing."""
 
     name: str
     version: Fingerprint
 
 
 def _plain(path: str) -> str:
-    """A path in the form that is used to compare the paths of listings."""
+    """Converts a path to the form in which the paths of listings are compared."""
     return path.replace(os.sep, "/").strip("/")
 
 
@@ -71,15 +71,16 @@ class Folder:
                 store.put(path, data)
 
     def create(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
-        """Writes an object unless it exists already. Returns False if it does.
+        """Writes an object unless it exists already. Returns False if it exists.
 
         The call is exclusive. If it returns True, it created the object, and no other call for this name returns True
         in any process. It raises ``Unsupported`` if the storage cannot guarantee this (see ``writers``). With
         ``single_writer`` the caller guarantees it, and the call checks for the name before it writes. ``made_of`` has
         the same meaning as in ``open_sink``.
 
-        After an error the object may or may not exist. False may also mean that this very call created the object: if a
-        response is lost, storage libraries send the request again. ``publish`` can tell the two cases apart."""
+        After an error the object may or may not exist. The result False may also mean that this call created the object
+        itself. This happens if a response is lost, because storage libraries then send the request again. ``publish``
+        can distinguish the two cases."""
         made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":
@@ -87,13 +88,13 @@ class Folder:
             return store.create(path, data, single_writer=single_writer)
 
     def publish(self, name: str, data: bytes, *, single_writer: bool = False, made_of: Sequence[Source] = ()) -> bool:
-        """``create`` for data that no other process writes, because it contains a UUID, for example. A lost response
-        does no harm here.
+        """Like ``create``, for data that no other process writes, for example because it contains a UUID. A lost
+        response does not change the result.
 
         Returns True if the object exists and has this data. Returns False if it has other data. After a failure the
-        call reads the object. If there is none, the call creates it again, which is safe because only the first create
-        succeeds. If the storage keeps failing, the call raises ``StorageError``; a later call with the same data finds
-        out whether the object was created."""
+        call reads the object. If the object does not exist, the call creates it again. This is safe because only the
+        first create succeeds. If the storage keeps failing, the call raises ``StorageError``. A later call with the
+        same data then finds out whether the object was created."""
         for attempt in range(1, OURS.attempts + 1):
             try:
                 if self.create(name, data, single_writer=single_writer, made_of=made_of):

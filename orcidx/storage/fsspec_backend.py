@@ -1,17 +1,17 @@
-"""The store of fsspec's file systems. It never uses their file objects, because those fetch and cache blocks that are
+"""The store for fsspec's file systems. It never uses their file objects, because these fetch and cache blocks that are
 not needed.
 
-HTTP and S3 use their own requests (``fsspec_requests``). All other file systems are used through ``info`` and
-``cat_file``.
+For HTTP and S3, orcidx sends requests itself (``fsspec_requests``). All other file systems are used through ``info``
+and ``cat_file``.
 
 The table says how ``create`` is made exclusive:
 
 ================================  ====================================================================================
-``s3://`` (s3fs)                  PUT with ``If-None-Match: *``, sent by orcidx, because s3fs before 2025 drops its
-                                  ``mode="create"``; needs botocore 1.35.20
-``gs://``, ``abfs://``            their conditional PUT, through ``mode="create"``
+``s3://`` (s3fs)                  a PUT with ``If-None-Match: *``. orcidx sends it itself, because s3fs before 2025
+                                  ignores ``mode="create"``. This needs botocore 1.35.20.
+``gs://``, ``abfs://``            the conditional PUT of the file system, through ``mode="create"``
 ``memory://``                     a lock: all writers are in this process
-others                            ``create`` is refused, because they check for the name and then write
+others                            ``create`` raises an error, because they check for the name and then write
 ================================  ====================================================================================
 """
 
@@ -80,8 +80,8 @@ def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
 
 
 class AsyncBackend:
-    """Any other asynchronous fsspec file system. ``_info`` and ``_cat_file`` are called on the file system's own
-    loop."""
+    """An asynchronous fsspec file system other than HTTP and S3. ``_info`` and ``_cat_file`` are called on the event
+    loop of the file system."""
 
     answers_identity = False
     sifts = False
@@ -166,7 +166,7 @@ class BlockingBackend(ThreadBackend):
 
 
 class FsspecStore:
-    """The store of fsspec's file systems, and of all URLs that no other store supports."""
+    """The store for fsspec's file systems, and for all URLs that no other store supports."""
 
     def __init__(self, filesystem: AbstractFileSystem) -> None:
         self._filesystem = filesystem
@@ -422,7 +422,7 @@ class FsspecSink:
 
 
 def _discard(filesystem: AbstractFileSystem, file: Any, temporary: str | None) -> None:
-    """Discards a write: removes its temporary file, or aborts its upload if there is no such file."""
+    """Discards a write. Removes its temporary file, or aborts its upload if there is no temporary file."""
     if temporary is not None:
         with suppress(OSError):  # the data is discarded anyway
             file.close()

@@ -1,7 +1,7 @@
 """HTTP and S3 requests that orcidx sends itself, through fsspec's file systems.
 
-One response has the bytes, the size and the version. fsspec's interface needs two requests for these. Requests of both
-kinds use the file system's session, credentials and settings.
+One response has the bytes, the size and the version. fsspec's interface needs two requests to get all of these. The
+requests for HTTP and for S3 use the session, credentials and settings of the file system.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class HttpBackend:
 
 
 async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | None = None) -> bytes:
-    """Reads the body, at most ``most`` bytes of it, so a server that sends more cannot fill the memory. The result is
-    empty if ``buffer`` took the bytes."""
+    """Reads at most ``most`` bytes of the body, so a server that sends more cannot fill the memory. The result is empty
+    if the bytes were written to ``buffer``."""
     chunks: list[bytes] = []
     have = 0
     async for chunk in response.content.iter_any():

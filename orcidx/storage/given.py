@@ -1,4 +1,4 @@
-"""Readers of bytes and file objects, which the caller has and which are in no store."""
+"""Readers of bytes and file objects that the caller passes. They are not in any store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BytesReader", "FileObjectReader", "ReaderAtHand"]
 
 
 class ReaderAtHand:
-    """Merges ranges, checks bounds and counts, for readers whose bytes need no request."""
+    """The base of readers whose bytes need no request. It merges ranges, checks bounds and counts reads."""
 
     is_local = True
 
@@ -98,8 +98,8 @@ class BytesReader(ReaderAtHand):
 
 
 class FileObjectReader(ReaderAtHand):
-    """A seekable binary file object of the caller, read under a lock. Reading moves its position. The object is never
-    closed."""
+    """A seekable binary file object of the caller, read under a lock. Reading changes the position of the object. The
+    object is never closed."""
 
     def __init__(self, file: BinaryIO, *, name: str | None = None, options: RequestOptions | None = None) -> None:
         self._file: BinaryIO | None = file

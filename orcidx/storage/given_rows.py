@@ -12,7 +12,7 @@ __all__ = ["stream_of"]
 
 
 def stream_of(data: object) -> pa.RecordBatchReader:
-    """A ``RecordBatchReader`` over an object that has ``__arrow_c_stream__``.
+    """Makes a ``RecordBatchReader`` for an object that has ``__arrow_c_stream__``.
 
     Raises ``InvalidQuery`` for values that have no Arrow type, and for an object that is a single column.
     """
@@ -31,7 +31,7 @@ def stream_of(data: object) -> pa.RecordBatchReader:
 
 
 def _refuse_objects(frame: Any) -> None:
-    """Refuses columns of Python objects, because Polars exports such objects as their addresses in memory."""
+    """Raises an error for columns of Python objects. Polars exports such objects as their addresses in memory."""
     for column, kind in dict(getattr(frame, "schema", {})).items():
         if str(kind) == "Object":
             raise InvalidQuery("Python objects have no Arrow type: cast the column", column=column)

@@ -1,10 +1,10 @@
-"""How a Spark task reads the files of a session's Hadoop file systems without a JVM. It uses the installed Python
-libraries with the session's settings.
+"""Reads the files of a session's Hadoop file systems in a Spark task, without a JVM. Uses the installed Python
+libraries with the settings of the session.
 
 =================================  =====================================================================================
-``s3a://``                         s3fs, else obstore, by the settings ``fs.s3a.*`` of the bucket
-``hdfs://``                        Hadoop's library (libhdfs) where the environment names it, else WebHDFS
-others                             none: Spark hands whole files to tasks (``orcidx.spark.jobs.whole_files``)
+``s3a://``                         s3fs, or else obstore, with the settings ``fs.s3a.*`` of the bucket
+``hdfs://``                        Hadoop's library (libhdfs) if the environment names it, or else WebHDFS
+others                             no library: Spark passes whole files to tasks (``orcidx.spark.jobs.whole_files``)
 =================================  =====================================================================================
 """
 
@@ -26,7 +26,7 @@ _LIBHDFS = ("ARROW_LIBHDFS_DIR", "HADOOP_HOME", "HADOOP_COMMON_HOME")
 
 @dataclass(frozen=True)
 class S3Road:
-    """A bucket. Without keys, AWS's default chain finds the credentials, as in Hadoop itself."""
+    """Reads a bucket. If the settings have no keys, AWS's default chain finds the credentials, as in Hadoop itself."""
 
     bucket: str
     endpoint: str | None = None
@@ -93,8 +93,8 @@ class S3Road:
 
 @dataclass(frozen=True)
 class HdfsRoad:
-    """A namenode or a nameservice. ``web``: host and port of WebHDFS, None if it cannot be used. ``why``: why WebHDFS
-    cannot be used. ``user``: the user's name for simple authentication."""
+    """Reads from a namenode or a nameservice. ``web``: host and port of WebHDFS, None if it cannot be used. ``why``:
+    why WebHDFS cannot be used. ``user``: the user's name for simple authentication."""
 
     authority: str
     user: str

@@ -1,16 +1,18 @@
-"""The store of a Spark session's Hadoop file systems: HDFS, s3a, and every other file system that the session has.
+"""The store for the Hadoop file systems of a Spark session: HDFS, s3a, and every other file system that the session
+has.
 
 A source is a URL as Hadoop writes it, without escapes. On the driver its file system is ``HadoopFiles``, which calls
-the JVM (``orcidx.spark.sessions.hadoop_files``). It is pickled as ``TaskFiles``, and a task uses that to read the same
-files without a JVM.
+the JVM (``orcidx.spark.sessions.hadoop_files``). ``HadoopFiles`` is pickled as ``TaskFiles``. With ``TaskFiles`` a task
+reads the same files without a JVM.
 
 The table says how ``create`` is made exclusive:
 
 ============  ==========================================================================================================
-``hdfs://``   a rename in the namenode, which refuses a name that exists
-``s3a://``    ``fs.option.create.conditional.overwrite`` if the file system has it (Hadoop 3.4.2), which is a PUT with
-              ``If-None-Match: *``; otherwise the same PUT by the library that tasks use (s3fs, obstore)
-others        ``create`` is refused, because they check for the name and then write
+``hdfs://``   a rename in the namenode, which raises an error if the new name exists
+``s3a://``    a PUT with ``If-None-Match: *``. The file system sends it if it has the option
+              ``fs.option.create.conditional.overwrite`` (Hadoop 3.4.2). Otherwise the library that tasks use sends it
+              (s3fs, obstore).
+others        ``create`` raises an error, because these file systems check for the name and then write
 ============  ==========================================================================================================
 """
 
@@ -56,7 +58,7 @@ _APPEAR_WHOLE = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", 
 
 
 class Files(Protocol):
-    """The file systems of a session, by URL."""
+    """The file systems of a session. Each method takes the URL of a file or directory."""
 
     name: str
     """A name of this session's file systems, used in the keys of caches."""
@@ -66,7 +68,7 @@ class Files(Protocol):
         """Raises ``IsADirectoryError`` for a directory."""
 
     def read(self, url: str, offset: int, length: int, *, size: int | None) -> bytes:
-        """``size``: the file's size in bytes, if it is known."""
+        """``size``: the size of the file in bytes, if it is known."""
 
     def write(self, url: str, data: bytes, how: str, temporary: str | None) -> bool: ...
     def rename(self, url: str, to: str) -> None: ...
@@ -79,7 +81,8 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The file systems in a task. ``token`` identifies the settings, which are sent with the task's function."""
+    """The file systems in a task. ``token`` identifies their settings, which Spark sends with the function of the
+    task."""
 
     token: str
 
@@ -100,23 +103,22 @@ class Ways(Protocol):
 
 
 class Road(Protocol):
-    """One library that reads files of a session in a process without a JVM."""
+    """A library that reads files of a session in a process without a JVM."""
 
     @property
     def shown(self) -> str:
-        """The library with which the files are read, for messages."""
+        """The name of the library that reads the files, for messages."""
 
     @property
     def problem(self) -> str | None:
-        """Why the process cannot read the files, and which setting is missing. None if it can, as far as this process
-        can tell."""
+        """Why the process cannot read the files, and which setting is missing. None if this process finds no reason."""
 
     def source(self, url: str) -> Source: ...
 
 
 @dataclass(frozen=True)
 class Roads:
-    """Ways to read files, keyed by bucket or authority (``top_of``)."""
+    """The libraries that read files, by bucket or authority (``top_of``)."""
 
     of_top: Mapping[str, Road]
 
@@ -133,7 +135,7 @@ _WAYS: dict[str, Ways] = {}
 
 
 def install(token: str, ways: Ways) -> None:
-    """Stores in this process how ``TaskFiles(token)`` reads files."""
+    """Stores the libraries with which ``TaskFiles(token)`` reads files in this process."""
     known = _WAYS.get(token)
     if isinstance(ways, Roads) and isinstance(known, Roads):
         ways = Roads({**known.of_top, **ways.of_top})
@@ -286,7 +288,7 @@ class HadoopStore:
         self._files.delete(path)
 
     def rename(self, path: str, to: str) -> None:
-        """Renames a file, and replaces an existing file of the new name."""
+        """Renames a file. If a file with the new name exists, it is replaced."""
         self._files.rename(path, to)
 
     def make_parent(self, path: str) -> None:
@@ -303,8 +305,7 @@ STORE: type[Store] = HadoopStore
 
 
 class _HeldSink:
-    """Keeps the driver's data in memory until the sink is closed. The driver writes little, because tasks write the
-    data."""
+    """Holds the data in memory until the sink is closed. Only the driver uses it, and the driver writes little data."""
 
     def __init__(self, store: HadoopStore, path: str, name: str) -> None:
         self.name = name

@@ -44,8 +44,8 @@ def hive_partition(path: str, root: str | None) -> dict[str, str | None]:
 
 
 def _unescape(text: str) -> str:
-    """Decodes ``%XX``. Hive escapes single characters below 128, pyarrow the UTF-8 bytes of any character. A text that
-    does not decode as UTF-8 is returned unchanged."""
+    """Decodes ``%XX``. Hive escapes single characters below 128. pyarrow escapes the UTF-8 bytes of any character. If
+    the decoded bytes are not UTF-8, the text is returned unchanged."""
     try:
         return urllib.parse.unquote(text, errors="strict")
     except UnicodeDecodeError:

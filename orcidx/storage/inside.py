@@ -15,9 +15,10 @@ _CLIMBS = re.compile(r"(^|[/\\])\.\.($|[/\\])")
 
 
 def is_inside(place: str, directory: str) -> bool:
-    """Whether ``place`` is ``directory`` or below it. Both are paths or URLs. False for a path that contains ``..``.
+    """Whether ``place`` is below ``directory``. Both are paths or URLs. False for a path that contains ``..``.
 
-    Symbolic links of local paths are resolved. A chain of file systems (``::``) or a part of one is never inside.
+    Symbolic links of local paths are resolved. If ``place`` contains ``::``, which chains file systems, the result is
+    False.
     """
     if "::" in place or "\x00" in place or _CLIMBS.search(place) or _CLIMBS.search(urllib.parse.unquote(place)):
         return False

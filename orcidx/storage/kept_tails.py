@@ -1,9 +1,9 @@
-"""The last bytes of files, stored together in objects beside the files, so that opening a file needs no request of its
-own.
+"""The last bytes of files, stored together in objects beside the files. With them no file needs a request of its own to
+be opened.
 
 The files of a scan are opened in order. So the tails of the next files are fetched together with the first tail. The
 first fetch takes a few tails, and each later fetch takes ``MOST_AT_ONCE`` bytes of tails. Adjacent tails in an object
-are one request."""
+are fetched by one request."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Counts(Protocol):
 
 @dataclass(frozen=True)
 class KeptTail:
-    """Where the last bytes of one version of a file are stored: ``length`` bytes at ``offset`` of ``source``, with the
-    CRC-32 ``crc``. ``shared``: the tails that are fetched together with this one. A copy in another process has
-    none."""
+    """The position of the stored last bytes of one version of a file: ``length`` bytes at ``offset`` of ``source``,
+    with the CRC-32 ``crc``. ``shared``: the tails that are fetched together with this one. It is None in an object that
+    was copied to another process."""
 
     source: Source
     offset: int
@@ -55,8 +55,9 @@ class KeptTail:
 
 
 class SharedTails:
-    """Several tails that are fetched together when the first of them is needed. ``before``: the group of the previous
-    files. The fetch frees the bytes of that group, except the last ones, because several files are opened at a time."""
+    """Several tails that are fetched together when the first of them is needed. ``before``: the group with the tails of
+    the previous files. The fetch frees the bytes of that group. It does not free the last ones, because several files
+    are opened at a time."""
 
     def __init__(self, tails: Sequence[KeptTail], before: SharedTails | None = None) -> None:
         self._tails = tails
@@ -116,7 +117,7 @@ def share(tails: Sequence[KeptTail | None]) -> list[KeptTail | None]:
 
 
 def _parts(tails: Sequence[KeptTail | None]) -> Iterator[list[tuple[int, KeptTail]]]:
-    """The tails that exist, with the numbers of their files, in groups of bounded size."""
+    """The tails that exist, with the numbers of their files. They are split into groups of limited size."""
     members: list[tuple[int, KeptTail]] = []
     size, most = 0, FIRST_BYTES
     for number, tail in enumerate(tails):

@@ -46,21 +46,21 @@ def is_pattern(path: str) -> bool:
 def list_sources(
     sources: Any, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> list[Source]:
-    """All objects of one source, or of an iterable of sources in its order.
+    """All objects of one source, or of several sources in the order of the iterable.
 
     Parameters
     ----------
     sources
-        What ``describe_source`` takes. A path or URL may also name a directory, a prefix, or a glob (``*``, ``?``,
-        ``[a-z]``, ``**``); a file whose name has these characters is taken first.
+        The same as for ``describe_source``. A path or URL may also name a directory, a prefix, or a glob (``*``, ``?``,
+        ``[a-z]``, ``**``). If a file has exactly this name, with these characters, the file is used.
     storage_options, filesystem
         As for ``describe_source``.
 
     Returns
     -------
     list of Source
-        Each found file knows its ``root``: the directory listed, or the part of the glob before its first wildcard. A
-        glob without matches gives no sources.
+        Each source has a ``root``: the directory that was listed, or the part of the glob before its first wildcard.
+        If a glob has no matches, the list is empty.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def list_sources(
 
 
 def names_in(directory: Source) -> list[str]:
-    """The names of the files in a directory, whose versions are not needed. Raises the errors of ``list_sources``."""
+    """The names of the files in a directory. Their versions are not read. Raises the errors of ``list_sources``."""
     if directory.kind != "path":
         return [source.name.replace("\\", "/").rpartition("/")[2] for source in list_sources(directory)]
     try:
@@ -117,22 +117,22 @@ def is_hidden(name: str) -> bool:
 
 
 def is_visible(path: str, base: str, pattern: str = "") -> bool:
-    """Whether no name below ``base`` is hidden. A name is not hidden if a part of the pattern begins with the same "."
-    or "_"."""
+    """Whether the part of the path below ``base`` has no hidden names. If a name in the pattern begins with "." or "_",
+    names that begin with the same character are not hidden."""
     spelled = {part[0] for part in pattern.removeprefix(base).split("/") if part[:1] in ("_", ".")}
     below = path.removeprefix(base).strip("/")
     return not any(is_hidden(part) and part[0] not in spelled for part in below.split("/"))
 
 
 def glob_base(pattern: str) -> str:
-    """The directory before the first wildcard, with a slash at its end. Empty if there is no such directory."""
+    """The part of a pattern up to the last slash before the first wildcard. Empty if there is no such slash."""
     match = _MAGIC.search(pattern)
     assert match is not None
     return pattern[: pattern.rfind("/", 0, match.start()) + 1]
 
 
 def _glob_regex(pattern: str) -> re.Pattern[str]:
-    """Matches the paths of a glob and everything below them."""
+    """A regular expression that matches the paths of a glob and everything below them."""
     *outer, last = pattern.strip("/").split("/")
     before = "".join("(?:[^/]+/)*" if part == "**" else _part_regex(part) + "/" for part in outer)
     return re.compile(before + ("[^/]+" if last == "**" else _part_regex(last)) + "(?:/.*)?", re.DOTALL)
@@ -198,5 +198,5 @@ def _sorted(store: Store, found: Iterable[Found], root: str) -> list[Source]:
 
 
 def of_version(source: Source, version: Fingerprint | None) -> Source:
-    """The source with the version that a listing gave."""
+    """The same source with the version from a listing."""
     return alike(source, size=None if version is None else version.size, listed=version)

@@ -1,7 +1,7 @@
 """The local store. It reads files by ``pread`` or ``mmap``. ``local_writing`` writes them.
 
 ``create`` is exclusive because it makes a hard link to the finished temporary file, and a hard link cannot replace a
-file. On Windows it renames the file, which does not replace a file there either.
+file. On Windows it renames the file, because a rename on Windows cannot replace a file either.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class LocalReader(ReaderAtHand):
 
     @cached_property
     def identity(self) -> tuple[Any, ...] | None:
-        """Device, inode, size and times. ``None`` if the file was changed a moment ago, because another change might
-        leave all of these equal."""
+        """Device, inode, size and times. ``None`` if the file was changed a moment ago, because after another change
+        all of these might be equal."""
         status = self._status
         # The times of a file advance in steps of some milliseconds, and on some file systems in steps of one or two
         # seconds.
@@ -116,7 +116,7 @@ class LocalReader(ReaderAtHand):
         return data.toreadonly()
 
     def whole(self) -> memoryview | None:
-        """All bytes of a small file, which are read at the first call. None for a larger file or a mapped file."""
+        """All bytes of a small file. They are read at the first call. None for a larger file or a mapped file."""
         if self._whole is None and self._size <= SMALL_FILE and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
             # ``read`` also checks whether the file has changed.
@@ -148,7 +148,7 @@ class LocalReader(ReaderAtHand):
 
     @property
     def local_file(self) -> LocalFile | None:
-        """The file for readers in C. If such a reader fails, it uses this Python reader instead. None for a mapped
+        """The file for readers in C. If a read in C fails, the bytes are read by this Python reader. None for a mapped
         file."""
         return self._local_file if self._map is None else None
 
@@ -173,7 +173,8 @@ class LocalReader(ReaderAtHand):
             raise StorageError(f"got {have} of {length} bytes at {offset}", file=self.name, offset=offset)
 
     def _pread_into(self, fd: int, parts: Sequence[memoryview], offset: int, length: int) -> int:
-        """Fills ``parts`` (``length`` bytes in all) up to the end of the file. Returns how many bytes were read."""
+        """Fills ``parts``, which have ``length`` bytes together, or reads to the end of the file. Returns the number of
+        bytes that were read."""
         have = 0
         if _HAS_PREADV and length <= _LARGEST_READ:
             have = os.preadv(fd, parts, offset)
@@ -221,7 +222,7 @@ def _seek_and_read(fd: int, offset: int, length: int) -> bytes:
 
 
 class LocalStore:
-    """Local paths. Errors are those of the operating system."""
+    """The store for local paths. It raises the errors of the operating system."""
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
@@ -272,7 +273,7 @@ class LocalStore:
         return found
 
     def expand(self, source: Source, path: str) -> list[Source]:
-        """Files below a relative path get relative names that begin with that path."""
+        """The files below a relative path. Their names are relative and begin with the same path."""
         one = self.file(path)
         if one is not None:
             return [of_version(source, one.version)]
@@ -328,8 +329,8 @@ STORE: type[Store] = LocalStore
 def local_path_of(url: str) -> str | None:
     """The path in a ``file:`` URL; ``None`` for other URLs.
 
-    Such URLs are percent-encoded, but fsspec reads and writes them unencoded. So a file whose name is the unencoded
-    path is preferred.
+    By their standard, such URLs are percent-encoded. But fsspec reads and writes them without encoding. If a file
+    exists whose name is the path without decoding, this path is returned.
     """
     match = _LOCAL_URL.match(url)
     if match is None or "::" in url:
@@ -353,7 +354,7 @@ def local_source(name: str, path: str) -> Source:
 
 
 def _is_absolute(path: str) -> bool:
-    """Whether ``os.path.abspath`` certainly returns a path unchanged. The check is cheaper than ``abspath``, which
+    """Whether ``os.path.abspath`` certainly returns a path unchanged. The check takes less time than ``abspath``, which
     makes four Python calls."""
     return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
 
@@ -379,7 +380,7 @@ def _local_file(path: str) -> Found:
 
 
 def _matches(pattern: str) -> tuple[list[Found], list[str]]:
-    """The files of a glob, and the marks of unfinished swaps in their directories."""
+    """The files that match a glob, and the marks of unfinished swaps in their directories."""
     found: dict[str, Found] = {}  # ** matches directories as well as the files in them
     marks: set[str] = set()
     for match in glob.iglob(pattern, recursive=True, include_hidden=True):

@@ -1,8 +1,9 @@
-"""Writes local files. The data goes to a hidden temporary file beside the target, which is then renamed to the target.
+"""Writes local files. The data goes to a hidden temporary file beside the target. At the end this file is renamed to
+the target.
 
-A symbolic link is followed, and the file to which it leads is replaced. A pipe, a device or a socket is refused,
-because the rename would replace it with a file. A new file that replaces another gets that file's mode, and its owner
-if the system permits it. Until then only the user who writes the temporary file can read it.
+A symbolic link is followed, and the file to which it leads is replaced. A pipe, a device or a socket raises an error,
+because the rename would replace it with a file. A new file that replaces another file gets the mode of that file, and
+its owner if the system permits it. Before the rename, only the user who writes the temporary file can read it.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _WITHOUT_LINKS = frozenset(
 
 
 class Place(NamedTuple):
-    """Where a file is written. ``path``: the target after its links were followed. ``replaced``: the file that exists
-    there."""
+    """The place where a file is written. ``path``: the target after its links were followed. ``replaced``: the file
+    that exists there, if any."""
 
     path: str
     replaced: os.stat_result | None
@@ -72,8 +73,8 @@ class Place(NamedTuple):
 
 
 def shared_mode(paths: Iterable[str]) -> int:
-    """The mode of a new file with data of several files. It has only the rights that all of these files give. A path
-    where no file exists does not restrict it.
+    """The mode of a new file with data of several files. A right is set only if all of these files have it. Its owner
+    may always read and write it. A path where no file exists has no effect.
 
     No execute bit is set, because a copy of rows is not a program.
     """
@@ -157,7 +158,7 @@ def sync_directory(path: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory and those above it, unless it is there."""
+    """Makes a directory, and the directories above it that do not exist. Does nothing if the directory exists."""
     if not os.path.isdir(path):  # makedirs asks the system four times about a directory that is there
         os.makedirs(path, exist_ok=True)
 
@@ -205,7 +206,7 @@ def _remove(temporary: str) -> None:
 
 
 def _link(temporary: str, path: str) -> None:
-    """Gives a finished file its name unless that name exists."""
+    """Gives a finished file its name unless a file with that name exists."""
     if sys.platform == "win32":
         os.rename(temporary, path)  # raises FileExistsError if the name exists
         return
@@ -223,7 +224,8 @@ def _link(temporary: str, path: str) -> None:
 
 
 def _replace_nothing(temporary: str, path: str) -> None:
-    """Renames a file unless the new name exists. Only for directories to which no other process writes."""
+    """Renames a file unless a file with the new name exists. No other process may write to the directory during the
+    call."""
     if os.path.lexists(path):
         raise FileExistsError(path)
     os.replace(temporary, path)
@@ -253,7 +255,8 @@ class LocalSink:
             self._file.write(data)
 
     def narrow(self, mode: int) -> None:
-        """Removes from a new file the rights that are not in ``mode``. The mode of a replaced file is kept."""
+        """Removes the rights that are not in ``mode`` from a new file. If the file replaces another file, nothing is
+        changed."""
         if self._place.replaced is None:
             own = stat.S_IMODE(os.stat(self._temporary).st_mode)
             if own & ~mode:

@@ -1,6 +1,8 @@
-"""The store of obstore's stores. In all of them one GET returns the bytes, the size and the version.
+"""The store for the object stores of the library obstore. In all of them one GET returns the bytes, the size and the
+version.
 
-``create`` is exclusive because obstore's ``mode="create"`` is a conditional PUT, a hard link, or a lock.
+``create`` is exclusive, because ``mode="create"`` of obstore is a conditional PUT, a hard link, or a lock, depending on
+the store.
 """
 
 from __future__ import annotations
@@ -197,8 +199,8 @@ class _Aborted(Exception):
 
 
 class _Upload:
-    """The state of an upload's thread. It does not reference the sink, so garbage collection of the sink ends the
-    upload."""
+    """The state of an upload's thread. It has no reference to the sink. So the sink can be garbage-collected, which
+    ends the upload."""
 
     def __init__(self) -> None:
         self.parts: Channel[bytes | None] = Channel(2)
@@ -223,7 +225,7 @@ class _Upload:
 
 
 class ObstoreSink:
-    """A multipart upload of obstore. obstore takes the parts from an iterator in a thread of its own."""
+    """A multipart upload of obstore. obstore takes the parts from an iterator in a separate thread."""
 
     def __init__(self, store: ObjectStore, path: str, *, name: str, part_bytes: int) -> None:
         self.name = name

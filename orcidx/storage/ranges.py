@@ -56,7 +56,7 @@ class RangeReader(Protocol):
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
-        """A key for caches, which changes when the object's bytes change. None if the version is not known."""
+        """A key for caches. It changes when the object's bytes change. None if the version is not known."""
 
     def size(self) -> int:
         """The object's size in bytes.
@@ -72,7 +72,7 @@ class RangeReader(Protocol):
         Parameters
         ----------
         length : int
-            At most so many bytes.
+            The most bytes to read.
 
         Returns
         -------
@@ -88,8 +88,8 @@ class RangeReader(Protocol):
         ranges : sequence of (int, int)
             Offsets and lengths in bytes.
         most : int, optional
-            The most requests that may be sent, for remote storage. To keep the limit, ranges are joined however many
-            bytes lie between them, within ``io_bytes``.
+            The most requests that may be sent to remote storage. To keep this limit, ranges are joined even if many
+            bytes are between them. The joined requests have at most ``io_bytes`` bytes.
 
         Returns
         -------
@@ -116,10 +116,7 @@ class RangeReader(Protocol):
         most : int, optional
             The most requests that may be sent, as in ``read_ranges``.
 
-        Returns
-        -------
-        list of memoryview
-            As from ``read_ranges``.
+        The same as from ``read_ranges``.
 
         Raises
         ------
@@ -141,8 +138,8 @@ class RangeReader(Protocol):
 
 @dataclass(frozen=True)
 class MergedRange:
-    """One fetch of ``length`` bytes at ``offset``. ``parts``: the number of each requested range, its start within the
-    fetch, and its length."""
+    """One fetch of ``length`` bytes at ``offset``. ``parts``: for each requested range in it, the number of the range,
+    its start within the fetch, and its length."""
 
     offset: int
     length: int
@@ -150,15 +147,16 @@ class MergedRange:
 
 
 def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[MergedRange]:
-    """The fetches that cover ``ranges``, by offset. Each requested range is a part of exactly one fetch.
+    """The fetches that together contain ``ranges``, in the order of their offsets. Each requested range is a part of
+    exactly one fetch.
 
     Parameters
     ----------
     ranges : sequence of (int, int)
         Offsets and lengths in bytes. They may overlap, repeat, and come in any order. Empty ranges are in no fetch.
     gap : int
-        Neighbours are joined if at most this many bytes lie between them, and the joined fetch has at most ``size``
-        bytes.
+        Two neighbouring ranges are joined if at most ``gap`` bytes are between them and the joined fetch has at most
+        ``size`` bytes.
     size : int
         The most bytes of a joined fetch. A longer range is not split.
 
@@ -200,7 +198,7 @@ def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[Merged
 
 @dataclass(frozen=True)
 class JoinedFetch:
-    """One request for several neighbouring fetches and for all bytes between them."""
+    """One request for several neighbouring fetches and for the bytes between them."""
 
     fetches: tuple[MergedRange, ...]
 
@@ -221,8 +219,8 @@ class JoinedFetch:
 def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, size: int) -> list[JoinedFetch]:
     """Joins the fetches, smallest gaps first, until at most ``most`` requests are left.
 
-    Joining stops earlier if the joined gaps would have more than ``over_read`` bytes together. No request becomes
-    larger than ``size`` bytes."""
+    Joining stops earlier if the gaps in all requests would have more than ``over_read`` bytes together. No request
+    becomes larger than ``size`` bytes."""
     gaps = [after.offset - before.offset - before.length for before, after in pairwise(merged)]
     closed: set[int] = set()
     for index in sorted(range(len(gaps)), key=gaps.__getitem__):
@@ -246,7 +244,8 @@ def join_fetches(merged: Sequence[MergedRange], *, most: int, over_read: int, si
 
 
 def over_read_bytes(ranges: Sequence[Range], *, most: int, options: RequestOptions) -> int:
-    """The unneeded bytes between the ranges that remote storage sends if the ranges are read in ``most`` requests."""
+    """The number of unneeded bytes that remote storage sends if the ranges are read in ``most`` requests. They are the
+    bytes between the ranges."""
     gap, size = merge_limits(options, is_local=False)
     merged = merge_ranges(ranges, gap=gap, size=size)
     joined = join_fetches(merged, most=most, over_read=options.io_bytes, size=options.io_bytes)
@@ -258,7 +257,7 @@ TAKEN_AT_ONCE = 1 << 18
 
 
 class GapDiscardingBuffer:
-    """Keeps some stretches of a response's bytes as they arrive and drops the rest, so only needed bytes take memory.
+    """Keeps some parts of a response as its bytes arrive, and drops the other bytes. So only needed bytes take memory.
     ``stretches``: pairs (start, length) within the request, in order."""
 
     def __init__(self, stretches: Sequence[Range]) -> None:
@@ -282,7 +281,7 @@ class GapDiscardingBuffer:
 
     @property
     def kept(self) -> list[memoryview]:
-        """The bytes of the stretches, after all bytes have arrived."""
+        """The bytes of the stretches. Must be called after all bytes have arrived."""
         return [kept.toreadonly() for _, _, kept in self._stretches]
 
 
@@ -359,7 +358,7 @@ def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None
 
 
 class LentReader:
-    """A reader of the caller. Every call except ``close`` is passed on to it."""
+    """Wraps a reader of the caller. Every call except ``close`` is passed on to the caller's reader."""
 
     def __init__(self, reader: RangeReader) -> None:
         self._reader = reader
@@ -422,7 +421,7 @@ class RecordingReader:
         Parameters
         ----------
         length : int
-            At most so many bytes.
+            The most bytes to read.
 
         Returns
         -------

@@ -9,7 +9,7 @@ __all__ = ["Request"]
 
 @dataclass(frozen=True)
 class Request:
-    """One request to the storage for ``length`` bytes at ``offset``. The response came after ``seconds``."""
+    """One request to the storage for ``length`` bytes at ``offset``. ``seconds``: the time until the response."""
 
     offset: int
     length: int

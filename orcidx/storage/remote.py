@@ -1,8 +1,10 @@
-"""The reader of all remote storage. One engine uses small asynchronous backends.
+"""The reader of all remote storage. One class contains the common code. A small asynchronous backend makes the requests
+of each kind of storage.
 
-The engine merges ranges, runs several requests at the same time, retries, counts, and detects changed objects. A
-backend makes one request for one range. Backends run on an event loop in another thread: the loop of ``event_loop``, or
-fsspec's loop for its asynchronous file systems. A backend of a synchronous storage library uses a pool of threads.
+``RemoteReader`` merges ranges, runs several requests at the same time, retries, counts, and detects changed objects. A
+backend makes one request for one range. Backends run on an event loop in another thread. It is the loop of
+``event_loop``, or fsspec's loop for its asynchronous file systems. A backend of a synchronous storage library uses a
+pool of threads.
 """
 
 from __future__ import annotations
@@ -132,8 +134,8 @@ _NOTHING = memoryview(b"")
 
 @dataclass
 class LastBytes:
-    """The end of an object that was already read: ``data``, from ``start``. ``kept`` is called at the first read of the
-    tail. It may return the tail of the expected version from another place."""
+    """The last bytes of an object that were already read. ``data`` begins at offset ``start``. ``kept`` is called at
+    the first read of the tail. It may return a stored copy of the tail of the expected version."""
 
     start: int = 0
     data: memoryview = _NOTHING
@@ -195,7 +197,7 @@ class RemoteReader:
         return self._run(partial(self._read_ranges, ranges, most))
 
     def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
-        """``read_ranges`` without waiting. Cancelling the task cancels the requests."""
+        """Starts ``read_ranges`` and does not wait for it. If the task is cancelled, its requests are cancelled."""
         return start_on(self._loop(), partial(self._read_ranges, ranges, most))
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:
@@ -265,9 +267,9 @@ class RemoteReader:
         return out
 
     def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
-        """The requests that fetch these ranges. If a backend cannot drop the unneeded bytes of a request, the whole
-        request is held in memory. It may then take only half the limit, because the request of the next stripe may be
-        running as well."""
+        """The requests that fetch these ranges. Some backends cannot drop the unneeded bytes of a request while they
+        arrive. Then the whole request is in memory, and may have only half the limit, because the request of the next
+        stripe may be running as well."""
         if not self._joins:
             return [JoinedFetch((fetch,)) for fetch in merged]
         few = join_fetches(
@@ -351,7 +353,7 @@ class RemoteReader:
             attempt += 1
 
     def _learn(self, seen: Fingerprint) -> None:
-        """Keeps the first fingerprint, and compares every later fingerprint with it."""
+        """Keeps the first fingerprint. Every later fingerprint is compared with it."""
         if self._fingerprint is None:
             self._fingerprint = seen
         elif not self._fingerprint.matches(seen):
@@ -359,8 +361,8 @@ class RemoteReader:
 
 
 def _with_bytes(answer: StoreAnswer) -> StoreAnswer:
-    """Returns the answer. Raises an error if an incomplete file system of fsspec returned None or text instead of
-    bytes."""
+    """Returns the answer. Raises an error if the data is not bytes. Some incomplete file systems of fsspec return None
+    or text."""
     data: object = answer.data
     if data is None or isinstance(data, str):
         raise StorageError(f"the storage answered with {'None' if data is None else 'text'}, not with bytes")
@@ -368,7 +370,7 @@ def _with_bytes(answer: StoreAnswer) -> StoreAnswer:
 
 
 def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-    """Runs a coroutine on the loop of another thread and waits for it. An interrupt cancels it."""
+    """Runs a coroutine on the loop of another thread and waits for it. An interrupt (Ctrl-C) cancels the coroutine."""
     try:
         inside = asyncio.get_running_loop() is loop
     except RuntimeError:

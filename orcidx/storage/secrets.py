@@ -1,8 +1,8 @@
-"""Finds the secret parts of storage options and URLs. Secrets are not shown. They are pickled only if the caller
+"""Finds the secret parts of storage options and URLs. Secrets are never shown. They are pickled only if the caller
 permits it.
 
-Options are dictionaries for other libraries, and there is no complete list of their names. So this module lists the
-harmless names, and every other option counts as secret. Numbers, booleans and None are harmless under every name. The
+Options are dictionaries for other libraries, and there is no complete list of their names. So this module has a list of
+harmless names. Every other option counts as secret. Numbers, booleans and None are harmless under every name. The
 password and the query of a URL are secret, because a signed URL has its signature in the query. Query parameters that
 name the object or its version are not secret.
 """
@@ -44,8 +44,8 @@ def with_secrets(storage_options: Mapping[str, Any] | None = None) -> WithSecret
     """Storage options that are pickled with their secrets.
 
     A scan, file, table or split that is opened with keys, tokens or a signed URL cannot be pickled. So secrets do not
-    get into a queue, log or file by accident. If each machine has credentials of its own, for example in its
-    environment, the secrets are not needed in the pickle. If they are needed there, this function permits it.
+    get into a queue, a log or a file by accident. If each machine has credentials of its own, for example in its
+    environment, the pickle does not need the secrets. Otherwise this function permits secrets in the pickle.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _options_of(filesystem: Any) -> object:
 
 
 def has_secrets(url: str) -> bool:
-    """Whether a URL has a password or a query that may be secret."""
+    """Whether a URL has a password, or a query that may be secret."""
     return shown(url) != url
 
 
@@ -145,5 +145,5 @@ def _shown_parameter(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The message of a library, after secrets were removed from its URLs."""
+    """The message of a library, without the secrets of the URLs in it."""
     return _URL_IN_TEXT.sub(lambda match: shown(match[0]), text)

@@ -5,7 +5,8 @@
     other fsspec      a hidden temporary file that is moved at the end
     file object       only ``write`` is called, never seek, read or close; data that was written before an error stays
 
-``close`` publishes the object. After ``abort`` nothing is left. The same is true if a sink is garbage-collected.
+``close`` publishes the object. After ``abort`` nothing is left. If a sink is garbage-collected before ``close``,
+nothing is left either.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ GB."""
 
 
 class SupportsWrite(Protocol):
-    """An object that the caller opened and will close."""
+    """An object with a ``write`` method. The caller has opened it and will close it."""
 
     def write(self, data: Any, /) -> object: ...
 
@@ -48,8 +49,8 @@ def open_sink(
     made_of: Sequence[Source] = (),
 ) -> Sink:
     """Opens a target for writing: a path, a URL (fsspec), ``(store, path)`` of obstore, a path in ``filesystem``, or an
-    object with ``write``. ``made_of``: the sources of the data. A new local file can be read only by users who may read
-    all local files among the sources.
+    object with ``write``. ``made_of``: the sources of the data. A user can read a new local file only if the user may
+    read all local files among the sources.
 
     Raises ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``, ``StorageError``, ``InvalidQuery``.
     """
@@ -82,8 +83,8 @@ def mode_of(sources: Sequence[Source]) -> int:
 
 
 def narrow_for(sink: Sink, data: object) -> None:
-    """Must be called if rows of ``data`` are written to the sink. The new local file can then be read only by users who
-    may read the local files of ``data``."""
+    """Must be called if rows of ``data`` are written to the sink. A user can then read the new local file only if the
+    user may read the local files of ``data``."""
     if isinstance(sink, LocalSink) and (made_of := sources_of(data)):
         with translating(sink.name):
             sink.narrow(mode_of(made_of))
@@ -100,7 +101,7 @@ def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[S
 
 
 def fill_sink(sink: Sink, pieces: Iterable[bytes]) -> None:
-    """Writes pieces and closes the sink. After an error nothing of it is left."""
+    """Writes pieces and closes the sink. After an error the sink is aborted, and nothing is left of the object."""
     try:
         for piece in pieces:
             sink.write(piece)

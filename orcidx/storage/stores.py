@@ -2,7 +2,7 @@
 all stores.
 
 A store is one module, whose ``STORE`` is a class with the methods of ``Store``. Code that all stores share is in other
-modules: ``sources`` interprets the caller's arguments, ``listing`` and ``folder`` list and write objects, ``sink``
+modules: ``sources`` interprets the caller's arguments, and ``listing`` and ``folder`` list and write objects. ``sink``
 writes an object from start to end, and ``remote`` reads all storage that needs requests."""
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class Source:
 
     @property
     def in_store(self) -> bool:
-        """Whether the object has a path or URL, so other objects may lie beside it. Bytes, file objects and readers
-        have none."""
+        """Whether the object has a path or URL. Other objects may then exist beside it. Bytes, file objects and readers
+        have no path or URL."""
         return self.kind not in IN_NO_STORE
 
     @property
@@ -213,7 +213,8 @@ class Source:
 
 
 def alike(source: Source, **fields: Any) -> Source:
-    """The source with other values of some fields. ``dataclasses.replace`` takes longer than reading a small file."""
+    """A copy of the source with other values of some fields. ``dataclasses.replace`` is not used, because it takes
+    longer than reading a small file."""
     found = object.__new__(Source)
     found.__dict__.update(source.__dict__, **fields)
     return found
@@ -233,8 +234,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Upload:
-    """An unfinished upload in parts: its path, its id, and when it began (in ns; None if not known). Its parts are
-    stored, and charged for, until the upload is completed or aborted."""
+    """An unfinished upload in parts. It has a path, an id, and the time when it began (in ns; None if not known). Its
+    parts are stored, and cost money, until the upload is completed or aborted."""
 
     path: str
     id: str
@@ -257,9 +258,9 @@ class Sink(Protocol):
 
 
 class Store(Protocol):
-    """One file system, bucket or service. Slashes separate the parts of its paths.
+    """One file system, bucket or service. The parts of a path are separated by slashes.
 
-    Its methods may raise any exception of a library. ``failures`` classifies these exceptions.
+    The methods may raise any exception of a library. ``failures`` classifies these exceptions.
     """
 
     @staticmethod
@@ -273,7 +274,7 @@ class Store(Protocol):
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
-        """The path or URL by which any process finds a source of this store. None if there is none."""
+        """The path or URL with which any process can open a source of this store. None if there is none."""
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:
@@ -297,7 +298,7 @@ class Store(Protocol):
         hidden."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object completely or not at all, and replaces an existing object."""
+        """Writes an object completely or not at all. An existing object is replaced."""
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
         """Writes an object unless it exists already. See ``writers``."""
@@ -312,17 +313,18 @@ class Store(Protocol):
         """Makes the directory of a file, if the store has directories."""
 
     def uploads(self, path: str) -> list[Upload]:
-        """Unfinished uploads below a directory or prefix. Empty if the store has none or cannot list them."""
+        """Unfinished uploads below a directory or prefix. The list is empty if the store has none or cannot list
+        them."""
 
     def sink(self, path: str, *, name: str, part_bytes: int) -> Sink:
-        """A sink in which an object is written from start to end. The object appears complete or not at all."""
+        """A sink that writes an object from start to end. The object appears complete or not at all."""
 
 
 @dataclass(frozen=True)
 class Registered:
     """The entry of a store. ``module`` is imported when the store is used. ``kinds``: the kinds of its sources.
-    ``schemes``: those of its URLs ("" for a path). ``library``: the beginning of the module names of the classes whose
-    objects belong to the store."""
+    ``schemes``: the schemes of its URLs ("" for a path). ``library``: the prefix of module names by which objects of
+    this store are recognised. It is compared with the module of an object's class."""
 
     module: str
     kinds: tuple[str, ...]
@@ -393,8 +395,8 @@ def in_filesystem(text: str, filesystem: object) -> Source:
 
 
 def _stores_of(value: object) -> list[type[Store]]:
-    """The stores whose library may define the class of an object. For a tuple, such as a file system and a path, its
-    first item is the object."""
+    """The stores to which an object may belong, by the module of its class. If a tuple is given, such as a file system
+    and a path, the first item of the tuple decides."""
     if isinstance(value, tuple) and value:
         value = value[0]
     modules = {f"{cls.__module__}." for cls in type(value).__mro__}

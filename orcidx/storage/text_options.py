@@ -11,8 +11,8 @@ _TRUTH = {"true": True, "false": False}
 
 
 def options_of_text(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Converts options of a file system that are given as text. "true" and "false" become booleans, because every
-    non-empty text counts as true.
+    """Converts options of a file system that are given as text. "true" and "false" become booleans, because in Python
+    every text that is not empty counts as true.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Finds unfinished swaps of files: the files of a listing that other files have already replaced.
+"""Finds unfinished swaps of files. The files that other files have already replaced are removed from a listing.
 
 A job that replaces files of a directory with a new file first writes a mark into that directory,
 ``_orcidx_swap-….json``. Readers do not take the mark for data. The job then gives the new file its name, deletes the
@@ -6,10 +6,11 @@ old files, and at the end deletes the mark:
 
     {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}], "kept_until"}
 
-With ``kept_until`` (seconds since 1970) the old files are kept until then, for readers that still use them.
+If the mark has ``kept_until`` (seconds since 1970), the old files are kept until then, for readers that still use them.
 
-A reader may list the directory in between, or after the job was killed. It leaves out the old files of each new file
-that already has its name. Readers without this rule, such as Spark's own, read the rows of both."""
+A reader may list the directory before the swap has ended, or after the job was killed. If the new file already has its
+name, the reader leaves out the old files that it replaces. Readers without this rule, such as Spark's own, read the
+rows of both."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ second, because the swap of a file is a rename and a few deletions."""
 
 @dataclass(frozen=True)
 class Swap:
-    """One swap. The rows of the files ``replaced`` (names in the directory of the mark, with their versions) are in the
-    file ``final``."""
+    """One swap. The file ``final`` has the rows of the files ``replaced``. ``replaced`` has their names in the
+    directory of the mark, and their versions."""
 
     final: str
     replaced: Mapping[str, Fingerprint]
@@ -61,7 +62,7 @@ def mark_of(swaps: Sequence[Swap], kept_until: float | None = None) -> bytes:
 
 
 def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
-    """The swaps of a mark, and the time until which the replaced files are kept on purpose."""
+    """The swaps of a mark, and the time until which the replaced files are intentionally kept."""
     try:
         found = json.loads(data)
         if found["version"] != 1:
@@ -92,12 +93,12 @@ def settled_listing(
     *,
     exists: Callable[[str], bool] | None = None,
 ) -> list[Found]:
-    """The files of a listing without the files that a swap has replaced. Warns if replaced files exist that are not
-    kept on purpose.
+    """The files of a listing, without the files that a swap has replaced. Warns if there are replaced files that are
+    not kept intentionally.
 
-    ``list_once()`` returns files and the paths of marks. It is called again if files moved meanwhile. ``exists`` is for
-    a listing of a pattern, because a new file may exist although its name does not match the pattern. Raises
-    ``CorruptFile`` for a damaged mark.
+    ``list_once()`` returns files and the paths of marks. It is called again if a swap has changed the directory
+    meanwhile. ``exists`` tells whether a new file exists. It is for listings of a pattern, because the name of the new
+    file may not match the pattern. Raises ``CorruptFile`` for a damaged mark.
     """
     for _ in range(_MOST_LISTINGS):
         found, marks = list_once()
@@ -130,7 +131,7 @@ def _replaced(
     read: Callable[[str], bytes],
     exists: Callable[[str], bool] | None,
 ) -> tuple[set[str], int]:
-    """The paths of replaced files, and the number of these files that are not kept on purpose."""
+    """The paths of replaced files, and the number of these files that are not kept intentionally."""
     hidden: set[str] = set()
     kept: set[str] = set()
     for mark in marks:

@@ -1,15 +1,16 @@
-"""What stores share for writing: temporary names, and the guarantee of ``create``.
+"""Functions for writing that all stores share: temporary names, and exclusive ``create``.
 
-On local disks, and in file systems that can rename, an object is first written under a hidden temporary name beside its
-final name, ``.name.<uuid>.tmp``, and then renamed. A killed process leaves at most such a temporary file. Object stores
-get one PUT, which is atomic.
+On local disks, and in file systems that can rename, an object is first written under a hidden temporary name in the
+same directory, ``.name.<uuid>.tmp``. It is then renamed to its final name. A process that is killed leaves at most this
+temporary file. Object stores get one PUT, which is atomic.
 
 ``create`` is exclusive, or it raises an error. Of all calls for one name, on any thread, process or machine, exactly
-one returns True. The module of each store says how its create is made exclusive. A store that cannot do this raises an
-error. With ``single_writer`` it checks for the name and then writes (``look_then_put``).
+one returns True. The module of each store describes how ``create`` is made exclusive. A store that cannot guarantee
+this raises an error. With ``single_writer`` such a store checks for the name and then writes (``look_then_put``).
 
-Some servers accept a condition and ignore it, and every call would return True there. So orcidx tests the conditional
-create of a server once for each process and bucket: a second create of one hidden name must be denied (``prove``)."""
+Some servers accept a condition and ignore it. On such a server every call would return True. So orcidx tests the
+conditional create of a server once for each process and bucket. It creates one hidden name twice, and the second create
+must be denied (``prove``)."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: i
 
 
 def look_then_put(store: Store, path: str, data: bytes) -> bool:
-    """Creates an object that no other process creates. Of two calls at the same time, both could return True."""
+    """Checks whether the object exists, and writes it if not. No other process may create it. Of two calls at the same
+    time, both could return True."""
     if store.exists(path):
         return False
     store.put(path, data)
@@ -76,7 +78,7 @@ _proven: set[Hashable] = set()
 
 
 def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete: Callable[[str], None]) -> None:
-    """Raises ``Unsupported`` if a server accepts the condition of a create and ignores it."""
+    """Raises ``Unsupported`` if a server accepts the condition of a create but ignores it."""
     if key in _proven:
         return
     name = temporary_name(path)
