@@ -6,7 +6,7 @@
 * ``FileGone``: a file that existed before no longer exists.
 * ``InvalidQuery``: the request is not valid.
 * ``ValueOutOfRange``: a legal value does not fit the Arrow type that the caller chose.
-* ``CommitConflict``: a table was not changed, because another commit conflicts with the change.
+* ``CommitConflict``: a table was not changed, because another commit conflicts with this change.
 * ``CommitUncertain``: it is not known whether a table was changed.
 """
 

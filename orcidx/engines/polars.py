@@ -46,10 +46,10 @@ Polars does not get these rows. TPC-H's query 19 takes half of the time, and no 
 def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.LazyFrame:
     """Makes files a Polars LazyFrame.
 
-    A predicate is pushed to orcidx if orcidx can translate it and one of three conditions holds: the indexes leave out
-    at least half of the rows, the predicate keeps at most a quarter of the rows of a sample, or the files are in a
-    store. Polars applies the predicate in any case. Strings are returned as views, which Polars uses without copying,
-    in frames of 262,144 rows. Give ``strings=`` and ``batch_size=`` to change this.
+    A predicate that orcidx can translate is pushed to orcidx in three cases: the indexes leave out at least half of the
+    rows, the predicate keeps at most a quarter of the rows of a sample, or the files are in a store. Polars applies the
+    predicate in any case. Strings are returned as views, which Polars uses without copying, in frames of 262,144 rows.
+    Give ``strings=`` and ``batch_size=`` to change this.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     The format has these options:
 
     * ``columns``: names separated by commas, or a JSON list.
-    * ``where``: a condition as SQL text. It is also used to skip files, stripes and row groups.
+    * ``where``: a condition as SQL text. Files, stripes and row groups without matching rows are skipped.
     * ``format``: "orc" or "paimon".
     * ``snapshot_id`` and ``jvm_zone``: for Paimon tables, as for ``read``.
     * ``target_bytes``: as for ``read``.

@@ -57,9 +57,9 @@ def parse_text(where: Where) -> Predicate:
 
 
 def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> None:
-    """Raises ``InvalidQuery`` for computations with different results in pyarrow and Spark. pyarrow takes the parts of
-    an instant in UTC, but Spark takes them in the session's time zone. Division by zero is infinite in pyarrow; in
-    Spark it is null or an error."""
+    """Raises ``InvalidQuery`` for computations with different results in pyarrow and Spark. In pyarrow, the parts of an
+    instant (such as the hour) are in UTC; in Spark they are in the session's time zone. Division by zero is infinite in
+    pyarrow; in Spark it is null or an error."""
     for part in parts(where):
         if not isinstance(part, External):
             continue

@@ -2,9 +2,9 @@
 to predicates.
 
 orcidx's own SQL differs from Spark's: in Spark a backslash escapes, "A" is a text, and functions, types and settings
-are Spark's own. So orcidx does not parse a text of Spark's if a session can analyse it. orcidx's tasks test the part of
-the analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark's own filter follows,
-and a delete with this condition is refused."""
+are Spark's own. So if a session can analyse the text, orcidx does not parse it. orcidx's tasks test the part of the
+analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark's own filter follows, and a
+delete with this condition is refused."""
 
 from __future__ import annotations
 

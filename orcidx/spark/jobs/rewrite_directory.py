@@ -2,8 +2,8 @@
 
 The driver lists the files once and packs the files of each directory into groups. Each task makes one staged file from
 a group, under a hidden name beside the final name. When all staged files exist, a manifest says which file replaces
-which files. From then on the swap is always completed: by this call, or, if this call is killed, by ``recover`` or the
-next call after its lease has expired. A mark in each directory lets orcidx's listings leave out files that are already
+which files. From then on the swap is always completed. If this call is killed, its lease expires, and then ``recover``
+or the next call completes the swap. A mark in each directory lets orcidx's listings leave out files that are already
 replaced. If the files of a group change in the meantime, the group is not replaced."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Changes of Paimon tables as Spark jobs. Tasks build indexes, find rows or write files, and the driver commits once.
 
-A task that runs twice does no harm: index files are named by their content, and only the data files of the attempt that
-Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed.
-The new driver finds what the old driver has committed, and does not commit it again."""
+A task that runs twice does no harm. Index files are named by their content. Of the data files, only those of the
+attempt that Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that
+it printed. The new driver finds what the old driver has committed, and does not commit it again."""
 
 from __future__ import annotations
 
@@ -130,9 +130,9 @@ def delete(
 ) -> Changed:
     """Deletes rows of a Paimon append table as a job. Tasks find the rows, and the driver merges and commits them.
 
-    It deletes exactly the rows that ``read`` with this ``where`` returns. Spark analyses a text, times without a zone
-    are in the session's time zone, NaN is the largest number, and names are compared by the session's case rule. After
-    a conflict only new files are searched.
+    It deletes exactly the rows that ``read`` with this ``where`` returns. As in ``read``, Spark analyses a text, and
+    times without a zone are in the session's time zone. NaN is the largest number, and names are compared by the
+    session's case rule. After a conflict only new files are searched.
 
     Parameters
     ----------
