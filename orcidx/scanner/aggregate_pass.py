@@ -1,4 +1,5 @@
-"""Computes totals of the rows of files in one pass. Statistics give the totals that they prove. Other rows are decoded.
+"""Computes totals of the rows of files in one pass. Totals are taken from statistics where these prove them. All other
+rows are decoded.
 
 A unit is a file, a stripe or a row group. A unit in which all rows match is not read if ``orc.stored_totals`` proves
 all wanted totals. A unit in which no row can match is skipped. If the Paimon indexes of a file prove the totals of the
@@ -86,7 +87,7 @@ def asked_of_indexes(
     plan: AggregatePlan,
     metrics: ScanMetrics,
 ) -> KnownTotals:
-    """The totals that the indexes beside the files give, and the files for which they give none."""
+    """The totals from the indexes that are stored beside the files, and the files without such totals."""
     if indexes is None:
         return KnownTotals(jobs)
     with metrics.stage("open"):
@@ -99,8 +100,8 @@ def asked_of_indexes(
 def _known_totals(
     indexes: FileIndexes, jobs: Sequence[FileJob], request: ScanRequest, plan: AggregatePlan
 ) -> KnownTotals:
-    """The totals that the catalog gives. It can group only by constants of the files, and it has totals only of other
-    columns."""
+    """The totals from the catalog. The columns of ``by`` must be constants of the files. For other groups the catalog
+    gives no totals."""
     constants = jobs[0].constants if jobs else {}
     names = plan.paths.items()
     whole = all(path[0] != request.file_path for _, path in names)
@@ -145,11 +146,11 @@ def aggregate_files(
 ) -> pa.Table:
     """The totals of all matching rows of files; see ``orcidx.aggregate``.
 
-    ``known``: gives totals before any file is opened. ``add``: does what ``add_files`` does. ``opened``: the file of
-    the only job, if it is open already. This function closes it.
+    ``known``: totals that are known before any file is opened. ``add``: a function that replaces ``add_files``.
+    ``opened``: the file of the only job, if the file is already open. This function then closes the file.
 
-    The metadata of the result's schema has an entry ``orcidx``. It says how many rows came from which evidence (see
-    ``Origin``).
+    The metadata of the result's schema has an entry ``orcidx``. For each kind of evidence (see ``Origin``), the entry
+    has the number of rows whose totals came from it.
     """
     totals = plan.totals()
     origins = Origins(notes=list(known.notes), as_of=known.as_of)
@@ -231,8 +232,8 @@ def _refuse_acid_directories(jobs: Sequence[FileJob]) -> None:
 
 
 def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa.Table:
-    """The result with metadata that says where its rows came from, what was read, and which evidence could not be
-    used."""
+    """Adds metadata to the result. The metadata says where the totals came from, what was read, and which evidence
+    could not be used."""
     facts: dict[str, Any] = {"rows": dict(origins.rows), "bytes_read": metrics.bytes_read}
     facts["requests"] = metrics.requests
     if origins.as_of is not None:
@@ -243,7 +244,7 @@ def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa
 
 
 class _FileTotals:
-    """Adds the totals of one file. ``units`` reads each part of the file in the cheapest way."""
+    """Adds the totals of one file. Each part of the file is added to ``units`` in the cheapest way."""
 
     def __init__(self, units: UnitTotals, file: OpenFile) -> None:
         self.units = units
@@ -403,7 +404,8 @@ def _statistics_of(index: RowIndex) -> Callable[[OrcType], RawStatistics]:
 
 
 def _unless_damaged(ask: Callable[[], T | None]) -> T | None:
-    """The result of ``ask``. None if the statistics are damaged; the data itself may still be undamaged."""
+    """The result of the function ``ask``. None if the statistics are damaged. The data itself may still be
+    undamaged."""
     try:
         return ask()
     except (CorruptFile, Unsupported):

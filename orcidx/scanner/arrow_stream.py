@@ -65,7 +65,7 @@ class ArrowStream(Narrowing):
 
     @abstractmethod
     def to_batches(self) -> Batches:
-        """An iterator over the batches. It has ``close()``, and ``metrics`` of its own pass.
+        """An iterator over the batches. It has the method ``close()``. Its ``metrics`` count this pass only.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class ArrowStream(Narrowing):
         Parameters
         ----------
         n : int
-            The most rows.
+            The maximum number of rows.
 
         Returns
         -------
@@ -153,7 +153,8 @@ class ArrowStream(Narrowing):
         return polars_frame(self.to_table())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """All rows as a DuckDB relation. With ``orcidx.dataset`` instead, DuckDB can push columns and filters down.
+        """All rows as a DuckDB relation. If you pass the result of ``orcidx.dataset`` to DuckDB instead, DuckDB can
+        push columns and filters down.
 
         Parameters
         ----------
@@ -174,7 +175,7 @@ class ArrowStream(Narrowing):
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first ``limit`` rows, or all rows if it is None. No batch is requested after the limit is reached."""
+    """The first ``limit`` rows, or all rows if ``limit`` is None. No batch is requested after the limit is reached."""
     left = limit
     for batch in batches if left != 0 else ():
         yield batch if left is None else batch.slice(0, left)

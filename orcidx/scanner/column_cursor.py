@@ -29,8 +29,8 @@ that the reader needs next."""
 class ColumnCursor:
     """Reads one column from any row. The limits of ``stripe`` must be for this column alone. Not thread-safe.
 
-    ``windows``: the windows of the column. ``bounds``: the first rows of the row groups, then the number of rows of the
-    stripe.
+    ``windows``: the windows on the column's streams. ``bounds``: the first rows of the row groups, then the number of
+    rows of the stripe.
     """
 
     __slots__ = ("_bounds", "_reader", "_row", "_stripe", "_windows")
@@ -66,10 +66,10 @@ class ColumnCursor:
         return [window.ahead for window in self._windows if window.ahead is not None]
 
     def decompress_ahead(self, ask: Callable[[ChunksAhead], None], *, memory: int, whole: bool) -> None:
-        """Passes the next chunks to ``ask``, so that other threads decompress them, with at most ``memory`` bytes of
-        memory.
+        """Passes the next chunks to ``ask``, so that other threads decompress these chunks. The chunks use at most
+        ``memory`` bytes of memory.
 
-        ``whole``: all rows of the stripe will be read.
+        ``whole``: whether all rows of the stripe will be read.
         """
         for window in self._windows:
             codec = window.native
@@ -97,7 +97,8 @@ class ColumnCursor:
                 window.ahead = None
 
     def lose_place(self) -> None:
-        """Makes the next read seek. It is called after a read that failed halfway, or after rows that were not used."""
+        """Makes the next read seek. This is needed after a read that failed halfway, and if rows were read but not
+        used."""
         self._row = None
 
     def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:

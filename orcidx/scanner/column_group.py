@@ -3,8 +3,9 @@
 To go forward inside a row group, the readers skip values by the headers of runs. To go further, or backwards, they seek
 to the start of the row group. This needs a row index that can be trusted.
 
-In a stripe of many rows each column has its own ``ColumnCursor``, so threads can decode the column before the other
-columns. ``read_groups`` then requests rows from ``DecodeAhead``, which may have decoded them already.
+In a stripe of many rows each column has its own ``ColumnCursor``. So threads can decode rows of one column before the
+same rows of other columns. ``read_groups`` then requests rows from ``DecodeAhead``, which may have decoded them
+already.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class ColumnGroup:
 
     @property
     def row_bytes(self) -> float | None:
-        """Bytes that a row of all columns takes in Arrow. None if this does not follow from the types."""
+        """The number of bytes that a row of all columns takes in Arrow. None if the number does not follow from the
+        types."""
         sizes = [row_bytes(column) for column in self.columns]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -142,7 +144,8 @@ class ColumnGroup:
         return read_groups([self], rows, ahead)[0]
 
     def read_kept(self, kept: KeptRows, ahead: DecodeAhead | None = None) -> tuple[list[pa.Array], int]:
-        """The kept rows among the next rows of every column, and the bytes of all these next rows.
+        """Reads the next rows of every column. Returns only the kept rows, and the number of bytes of all rows that
+        were read.
 
         Raises ``BatchTooLarge`` if all the next rows, kept or not, are too large. The group then stays at its row.
         """
@@ -156,7 +159,8 @@ class ColumnGroup:
         return [array for array, _ in found], sum(size for _, size in found)
 
     def tasks(self, rows: int) -> list[Callable[[], pa.Array]]:
-        """The tasks that read the next rows of each column. They do not move the group, so the caller sets its row."""
+        """The tasks that read the next rows of each column. The tasks do not change the current row of the group. The
+        caller must set it."""
         parent = None if self._root is None else self._root.read(rows)
         return [partial(reader.read, rows, parent) for reader in self._readers]
 
@@ -170,7 +174,8 @@ class ColumnGroup:
         self.seek(row)
 
     def read_in_order(self, rows: int, batch_bytes: int | None, claims: Claims) -> list[pa.Array]:
-        """Reads the next rows of one column after the other in this thread. ``claims`` belongs to the whole read."""
+        """Reads the next rows of one column after the other in this thread. ``claims`` counts the bytes of all columns
+        together."""
         return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
 
 

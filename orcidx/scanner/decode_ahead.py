@@ -1,13 +1,13 @@
 """``DecodeAhead``: decodes the columns of a stripe span by span in several threads.
 
-While the caller waits for a span or uses it, threads decode the following spans. A column is a chain of tasks. A span
-is a round, with one task for each column. So columns do not wait for each other. Decoding ahead never changes the
-result, because spans are planned only from the rows before them (``stripe_reader``). If a task of a span fails, or if
-its columns together are too large, everything that was decoded ahead is dropped, and the caller's thread reads the span
-in order.
+While the caller waits for a span or uses it, threads decode the following spans. There is one task for each column of
+each span. The tasks of a column run one after the other, but columns do not wait for each other. Decoding ahead never
+changes the result, because spans are planned only from the rows before them (``stripe_reader``). If a task fails, or if
+the columns of a span are too large together, everything that was decoded ahead is dropped. The caller's thread then
+reads the columns of this span one after the other.
 
-Other columns than those of the predicate start as soon as it is known which of their rows survive (``begin``). They
-have priority over later spans of the predicate's columns, which are not needed yet.
+Decoding of columns that are not in the predicate starts as soon as their surviving rows are known (``begin``). These
+columns have priority over later spans of the predicate's columns, which are not needed yet.
 
 If there are fewer columns than threads, the threads without a column first decompress the next chunks of the columns
 (``orc/chunks_ahead``). They start a span only when no chunk is left, which means that the caller is slower than these
@@ -49,8 +49,8 @@ Columns = Sequence[ColumnCursor]
 
 @dataclass(eq=False)
 class _Span:
-    """Rows that are decoded now or later. ``reserved``: the most bytes that they may take. ``kept``: which of the rows
-    are kept. None means all."""
+    """Rows that are decoded now or later. ``reserved``: the maximum number of bytes that the rows may take. ``kept``:
+    the rows that are kept. None means all rows."""
 
     columns: Columns
     start: int
@@ -63,9 +63,9 @@ class _Span:
 
 
 class DecodeAhead:
-    """Decodes spans of a stripe's columns. ``most``: the most bytes that are decoded but not used yet, not counting one
-    span. ``batch_bytes``: the most bytes of one span. The object is used by one thread, and must be closed before the
-    file."""
+    """Decodes spans of a stripe's columns. ``most``: the maximum number of bytes that are decoded but not used yet. One
+    span is not counted. ``batch_bytes``: the maximum number of bytes of one span. The object must be used by one thread
+    only, and must be closed before the file."""
 
     def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
         self._numbers = {cursor: number for number, cursor in enumerate(columns)}
@@ -116,7 +116,8 @@ class DecodeAhead:
             self._chains.start_early()
 
     def decompress(self, columns: Columns, *, whole: bool) -> None:
-        """Lets threads without a column decompress the next chunks. ``whole``: all rows will be read."""
+        """Lets threads without a column decompress the next chunks. ``whole``: whether all rows of the stripe will be
+        read."""
         if self._threads <= len(self._numbers):
             return
         memory = min(CHUNK_BYTES, self._most // 4)
@@ -133,10 +134,11 @@ class DecodeAhead:
     def take(
         self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
     ) -> list[list[pa.Array | KeptColumn]] | None:
-        """The rows of all columns, by group. None if they must be read in order. In that case nothing is decoded ahead.
+        """The rows of all columns, by group. None if the columns must be read one after the other. In that case nothing
+        is decoded ahead.
 
         ``kept``: the wanted rows, which are returned as ``KeptColumn``. They are decoded now unless ``begin`` was
-        called for them. Spans of other columns stay decoded ahead."""
+        called for them. Spans of other columns that were decoded ahead are not dropped."""
         if not (self._spans or self._behind) and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
         if not self._spans and self._is_alone and kept is None:
@@ -159,8 +161,8 @@ class DecodeAhead:
         return len(self._numbers) == 1
 
     def _read_here(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]]:
-        """Reads in the caller's thread without a round. For one column of integers, a round of one task took a sixth of
-        the whole time (decision 0060)."""
+        """Reads in the caller's thread without creating tasks. For one column of integers, a single task took a sixth
+        of the whole time (decision 0060)."""
         claims = Claims()
         try:
             return [[cursor.read(start, rows, self._batch_bytes, claims) for cursor in columns] for columns in groups]
@@ -168,8 +170,8 @@ class DecodeAhead:
             self._chains.caller_leaves()
 
     def _of(self, columns: Columns, start: int, rows: int, kept: KeptRows | None) -> _Span:
-        """The span for these rows: the next announced span, or the one from ``begin``, or a new span that starts
-        now."""
+        """The span for these rows. It is the next announced span, the span that ``begin`` started, or a new span that
+        is started now."""
         for place, span in enumerate(self._behind):
             if kept is not None and span.kept is kept:
                 return self._behind.pop(place)
@@ -207,7 +209,8 @@ class DecodeAhead:
             span.done[place] = after[0] - chunks, after[1] - size
 
     def drop(self) -> None:
-        """Waits until all running tasks have ended, and drops what was decoded ahead. The next reads seek."""
+        """Waits until all running tasks have ended, and drops everything that was decoded ahead. The next read of each
+        column starts with a seek."""
         self._chains.close()
         for span in (*self._spans, *self._behind):
             chunks, size = self.wasted

@@ -48,7 +48,7 @@ def explain_files(
     order: tuple[SortKey, ...],
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
     """What a scan would read of each of its files, and how much the ranges of the row groups overlap. ``order``: the
-    order of a scan for the first rows in an order."""
+    sort keys of a scan for the first rows in an order, or an empty tuple."""
     ranges = GroupRanges()
     files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
@@ -93,7 +93,8 @@ def gone_file(error: FileGone) -> FileExplanation:
 
 
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
-    """All files. A file that is in ``left`` is taken from there. Both have the same order and sources."""
+    """All jobs, with the jobs of ``left`` in place of the jobs for the same files. ``left`` has the order of
+    ``jobs``."""
     found = deque(left)
     return tuple(found.popleft() if found and found[0].source == job.source else job for job in jobs)
 
@@ -132,7 +133,7 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 
 def _brought(scan: FileScan, stripe: int) -> int:
-    """Bytes of a stripe's data (dictionaries) that were already read to decide on the stripe. They are not read a
+    """The number of bytes of the stripe's dictionaries that were already read to prune the stripe. They are not read a
     second time."""
     return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
 

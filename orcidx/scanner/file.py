@@ -42,8 +42,8 @@ __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
 @dataclass(frozen=True)
 class Writer:
-    """The writer of a file: its ``kind`` such as "java" or "cpp", the ``version`` of its feature level, and the name
-    ``software`` that the writer gave itself ("" if none)."""
+    """The writer of a file. ``kind``: the kind of writer, such as "java" or "cpp". ``version``: the version of its
+    feature level. ``software``: the writer's software version that is stored in the file ("" if there is none)."""
 
     kind: str
     version: int
@@ -51,19 +51,19 @@ class Writer:
 
 
 class OrcFile(AskedForKeys, FileShortcuts):
-    """An open ORC file. It is a context manager. Scans stay usable after the file was closed.
+    """An open ORC file. It is a context manager. Its scans can still be used after the file was closed.
 
     Iterating gives the batches of ``scan()``. ``pyarrow.table(file)`` and other readers of Arrow streams accept the
-    file. It can be pickled if its source can.
+    file. The file can be pickled if its source can be pickled.
 
     The first request reads the tail. Everything else is read when it is needed.
 
     Parameters
     ----------
     source : path, URL, bytes, file object or Source
-        The file, as ``orcidx.open`` takes it.
+        The file, in any form that ``orcidx.open`` accepts.
     options : ReadOptions, optional
-        The default options of its scans.
+        The default options of the file's scans.
     expected : storage.Fingerprint, optional
         The version that the file must have.
 
@@ -115,7 +115,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         self.close()
 
     def close(self) -> None:
-        """Closes the file. Metadata that was read and scans that were made before stay usable.
+        """Closes the file. Metadata that was already read, and scans that were already made, can still be used.
 
         A new scan raises ``InvalidQuery``.
         """
@@ -125,7 +125,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called. Scans that were made before can still be read."""
+        """Whether ``close`` was called. Scans that were made before the call can still be read."""
         return self._storage is None
 
     def __repr__(self) -> str:
@@ -218,7 +218,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         Returns
         -------
         ColumnStatistics or None
-            None if the writer stored none.
+            None if the file has no such statistics.
 
         Raises
         ------
@@ -287,15 +287,15 @@ class OrcFile(AskedForKeys, FileShortcuts):
         row_range : tuple of int, optional
             Only the rows from ``start`` up to, but not including, ``stop``, counted from 0 in the file.
         limit : int, optional
-            The most rows that are returned.
+            The maximum number of rows that are returned.
         top : sequence, optional
             Returns the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``. An entry has a
-            column, a direction ("asc") and the place of nulls ("last"). NaN sorts above every number. Of equal rows the
-            earlier ones are returned. Data that cannot have such rows is skipped, by a bound that becomes tighter while
-            rows are read.
+            column, a direction (default "asc") and the place of nulls (default "last"). NaN sorts above every number.
+            If rows are equal, the earlier rows are returned. Data that cannot have one of the returned rows is skipped.
+            More data can be skipped as more rows are read.
         row_numbers : bool or str
-            Adds the number of each row in the file as the last column, of type int64. A ``str`` is the name of the
-            column, which is ``row_number`` otherwise.
+            Adds the number of each row in the file as the last column, of type int64. A ``str`` is the name of this
+            column. The default name is ``row_number``.
         selection : iterable of int, bool mask or RowSelection, optional
             Only these rows.
         deletion_vector : paimon.DeletionVector or row numbers, optional
@@ -312,7 +312,8 @@ class OrcFile(AskedForKeys, FileShortcuts):
         Returns
         -------
         Scan
-            It yields record batches when iterated, and has ``to_table``, ``count_rows`` and ``explain``.
+            Iterating the scan yields record batches. The scan also has the methods ``to_table``, ``count_rows`` and
+            ``explain``.
 
         Raises
         ------
@@ -366,7 +367,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         Raises
         ------
         InvalidQuery
-            As in ``scan``. Also for a limit, because a limit counts the rows of all tasks.
+            As in ``scan``. Also raised for a limit, because a limit counts the rows of all tasks together.
         """
         return self.scan(columns, where, **arguments).splits(target_bytes)
 
@@ -408,7 +409,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         return self.schema.__arrow_c_schema__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Opens the file again in another process. It must still have the same version."""
+        """Pickles the file. Unpickling opens the file again, and raises an error if its version has changed."""
         return OrcFile, (self.source, self.options, self._reader.fingerprint)
 
 
@@ -454,12 +455,13 @@ def open_file(
     options: ReadOptions | None = None,
     **option_overrides: Unpack[OptionsByName],
 ) -> OrcFile:
-    """Opens an ORC file. This reads the tail of the file. Scans read the rows.
+    """Opens an ORC file. Only the tail of the file is read. The rows are read by scans.
 
     Parameters
     ----------
     source : path, URL, bytes or binary file object
-        A path in ``filesystem`` if that is given. ``~`` is the home directory.
+        The file. If ``filesystem`` is given, ``source`` is a path in that file system. ``~`` at the beginning of a path
+        is the home directory.
     storage_options : dict, optional
         Options for fsspec if ``source`` is a URL.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional

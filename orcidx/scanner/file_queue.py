@@ -35,7 +35,8 @@ Local files are not opened in advance, because handing a file to a thread takes 
 
 
 class OpenFile:
-    """An open file of a scan, with its ``scan``. ``close`` adds its requests to the scan's metrics."""
+    """An open file of a scan, and the ``FileScan`` that reads the file. ``close`` adds the file's requests to the
+    metrics of the scan."""
 
     def __init__(self, storage: RangeReader, scan: FileScan) -> None:
         self.storage = storage
@@ -59,7 +60,7 @@ class OpenFile:
 def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
     """Opens a file and reads what is needed before its stripes: the tail, and everything that ``prepare`` requests.
 
-    Raises ``FileGone`` if the file is missing, because it existed when it was listed or when the scan was split.
+    Raises ``FileGone`` if the file is missing, because the file existed when it was listed or when the scan was split.
     """
     try:
         storage = job.source.open(request.options, expected=job.fingerprint)
@@ -79,7 +80,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
 
 
 def _reader(storage: RangeReader, job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OrcReader:
-    """Opens the file, with a copy of its tail from another place if there is one."""
+    """Opens the file. If a copy of its tail is stored elsewhere, the copy is read instead of the tail."""
     limits = MetadataLimits.of(request.options)
     if job.tail is None or job.fingerprint is None or not hasattr(storage, "last"):
         return OrcReader(storage, limits)
@@ -131,8 +132,8 @@ def _bound(request: ScanRequest) -> BoundPredicate | None:
 
 
 class _JobsLeft:
-    """The files that are still to be opened. ``put_back``: a file that was taken, and is the next one again, before the
-    ``rest``."""
+    """The files that are still to be opened. ``put_back``: a file that was taken and put back. It is taken again before
+    the ``rest``."""
 
     def __init__(self, jobs: Iterator[FileJob]) -> None:
         self.put_back: FileJob | None = None
@@ -147,9 +148,9 @@ class _JobsLeft:
 class FileQueue:
     """Opens the files of ``jobs``. It is a context manager, which closes all files that are still open.
 
-    ``open_all``: also opens files that their constants rule out. ``tails_alone``: stripes are neither read nor counted
-    in the metrics. ``small``: the reader of small files, if the caller has already used it. ``counted``: whether
-    stripes are counted in the metrics.
+    ``open_all``: whether files that their constants rule out are also opened. ``tails_alone``: whether only tails are
+    read. Stripes are then neither read nor counted in the metrics. ``small``: the reader of small files, if the caller
+    has already used it. ``counted``: whether stripes are counted in the metrics.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """``FileScan``: one file in one pass of a scan. The file is mapped to the wanted columns, pruned, and read stripe by
 stripe.
 
-A ``FileJob`` says what to read of a file, and ``FileScan`` reads it. Like ``stripe_reader`` it never waits for bytes
-itself. Its generators yield ``Fetch`` requests.
+A ``FileJob`` says what to read of a file, and ``FileScan`` reads it. Like a ``StripeReader``, a ``FileScan`` never
+waits for bytes itself. Its generators yield ``Fetch`` requests.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class FileScan:
 
     @cached_property
     def file_index(self) -> FileIndex | None:
-        """The file's Paimon indexes. None if there are none that can be used. ``index_notes`` has the reasons."""
+        """The file's Paimon indexes. None if the file has no index that can be used. ``index_notes`` has the
+        reasons."""
         if self.job.file_index is None:
             return None
         return opened_index(self.job.file_index, self.reader, self.index_notes, strict=self.options.strict_index)
@@ -198,7 +199,7 @@ class FileScan:
         """The rows that the caller wants, before any predicate: the selection, the range and the stripes, without
         deleted rows.
 
-        Without a predicate a limit also cuts these rows, so rows after the limit are not fetched.
+        If there is a limit and no predicate, rows after the limit are left out, so they are not fetched.
         """
         if self.is_plain:
             return RowSelection.all(self.reader.tail.footer.rows)

@@ -53,7 +53,7 @@ class FileShortcuts:
         Parameters
         ----------
         n : int
-            The most rows.
+            The maximum number of rows.
         columns : sequence of str or of sequences of str, optional
             As in ``scan``.
 
@@ -75,7 +75,7 @@ class FileShortcuts:
         Parameters
         ----------
         batch_size : int
-            The most rows of a batch.
+            The maximum number of rows of a batch.
         columns : sequence of str or of sequences of str, optional
             As in ``scan``.
 

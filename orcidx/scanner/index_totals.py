@@ -1,8 +1,9 @@
 """Computes totals of exactly the matching rows of one file from its Paimon indexes, without reading the data.
 
 A bitmap index gives the groups of ``by`` and the totals of its column. A BSI index gives sums, minima, maxima and
-quantiles. A range-bitmap gives minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if it has
-as many rows as the file and the type of the file's column. Then its values are the values that a scan reads.
+quantiles. A range-bitmap gives minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if its
+number of rows is that of the file and its type is that of the file's column. Then the values of the index are the
+values that a scan reads.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class UnitColumn:
-    """The source of a column of the aggregates in one file. It is a constant, or a node of the file's schema whose
-    statistics may be used as values. If it is neither, the column must be decoded."""
+    """Where the values of a column of the aggregates come from in one file. The source is a constant, or a node of the
+    file's schema whose statistics may be used as values. If there is neither, the column must be decoded."""
 
     constant: pa.Scalar | None = None
     node: OrcType | None = None
@@ -54,9 +55,9 @@ class UnitColumn:
 
 @dataclass(frozen=True)
 class IndexedGroups:
-    """What the indexes of a file give. ``by``: for each column of the key its values and the rows of each value. None
-    in place of rows means all rows. ``totals``: the totals of each aggregated column that is not a constant. ``kinds``:
-    the kinds of the indexes that are used."""
+    """The groups and totals from the indexes of a file. ``by``: for each column of the group key, its values and the
+    rows of each value. If the rows are None, all rows have the value. ``totals``: the totals of each aggregated column
+    that is not a constant. ``kinds``: the kinds of the indexes that are used."""
 
     by: Sequence[Sequence[tuple[Form, BitMap | None]]]
     totals: Mapping[str, IndexTotals]
@@ -219,7 +220,7 @@ def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
 
 
 def unit_column(scan: FileScan, sources: Mapping[str, FieldSource], path: Path, kind: pa.DataType) -> UnitColumn:
-    """Finds the source of a column in a file: one value, one of the file's columns, or neither."""
+    """Finds the source of a column in a file: a constant, a column of the file, or neither."""
     source = sources[path[0]]
     if source.column is None:
         constant = scan.columns.valued(source).scalar

@@ -1,8 +1,8 @@
 """Filters arrays by a mask, with one compiled pass over each array (``kept_values``).
 
 pyarrow filters by runs or row numbers, which takes longer if the surviving rows are scattered. A pass that writes every
-value takes the same time for every mask (decision 0379). pyarrow filters types without such a pass, for example nested
-types. Some tests set ``ENABLED`` to False, and pyarrow then filters everything.
+value takes the same time for every mask (decision 0379). Types without such a pass, for example nested types, are
+filtered by pyarrow. Some tests set ``ENABLED`` to False. Then all types are filtered by pyarrow.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class KeptRows:
 
 
 def taken_array(array: pa.Array, rows: npt.NDArray[np.integer[Any]]) -> pa.Array | None:
-    """Some rows of an array by their numbers. None for types that only pyarrow can take."""
+    """Some rows of an array by their numbers. None if only pyarrow can take them, for example if there are nulls."""
     if not ENABLED or not len(array) or array.null_count or rows.dtype != np.int32:
         return None
     if isinstance(array, pa.DictionaryArray):
@@ -123,8 +123,8 @@ def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.Dictionary
 
 
 def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False) -> pa.Array | None:
-    """The kept rows of an array, by the compiled passes. None for types that these do not support. ``owned``: neither
-    the array nor its buffers are used afterwards, so values may be moved within their memory."""
+    """The kept rows of an array, by a compiled pass. None for a type without such a pass. ``owned``: whether values may
+    be moved within the memory of the array. In that case neither the array nor its buffers may be used afterwards."""
     kind = array.type
     if not ENABLED or not len(array):
         return None
@@ -152,7 +152,8 @@ def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False)
 
 
 def _width_of(kind: pa.DataType) -> int | None:
-    """Bytes of a value. 0 for bits, negative for the offsets of strings, None for types without a pass."""
+    """The number of bytes of a value. For booleans it is 0, because they are stored as bits. For strings and bytes it
+    is the size of an offset as a negative number. None for a type without a compiled pass."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
         return width if width == 0 or width in WIDTHS else None

@@ -29,7 +29,8 @@ def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
 
 
 def array_bytes(array: pa.Array) -> int:
-    """Bytes of the rows. Batches share a dictionary, so each of its rows counts as an entry of average size."""
+    """The number of bytes of the rows. Batches share a dictionary, so each row of a dictionary array counts as many
+    bytes as an average entry of the dictionary."""
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
     entries = array.dictionary

@@ -158,7 +158,8 @@ class AskedForKeys(ABC):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> KeyAnswers:
-        """``may_contain(...)`` with the reason for each key, and notes on evidence that could not be used.
+        """Like ``may_contain(...)``, but also gives the reason for each key, and notes on evidence that could not be
+        used.
 
         Parameters
         ----------
@@ -266,9 +267,9 @@ def _doubts(notes: Iterable[Note]) -> str:
 class _Search:
     """The search for the literals of one leaf. All arrays have an entry for each literal.
 
-    ``found``: the literal may be in the file. ``_alive``: the literal was not ruled out for the whole file. ``_level``:
-    the finest level that ruled it out in a stripe. ``_texts``: the reason for the whole file, if it was not one of the
-    levels.
+    ``found``: whether the literal may be in the file. ``_alive``: whether the literal was not ruled out for the whole
+    file. ``_level``: the finest level that ruled out the literal in a stripe. ``_texts``: the reason for the whole
+    file, if it was not one of the levels.
     """
 
     def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
@@ -315,7 +316,7 @@ class _Search:
                 yield from self._ask_stripe(number, wanted)
 
     def reasons(self, places: Int64s) -> list[str]:
-        """For each of these literals, why it may be in the file or cannot be."""
+        """For each of these literals, the reason why it may be in the file or cannot be in the file."""
         texts = []
         for place in places.tolist():
             if self.found[place]:
@@ -342,8 +343,8 @@ class _Search:
         self._rule_out(~_united(starts, stops, len(self.found)), f"{text} (file statistics)")
 
     def _ask_indexes(self, rows: int) -> None:
-        """Searches the Paimon indexes for all keys together. If some row may have one of them, each key is searched
-        separately."""
+        """Searches the Paimon indexes for all keys together. If some row may have one of the keys, then searches for
+        each key separately."""
         every = RowSelection.all(rows)
         for index in self._scan.pruner.beforehand:
             left = np.flatnonzero(self._alive)

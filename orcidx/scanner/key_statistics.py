@@ -38,19 +38,21 @@ class KeyStatistics:
         self.notes.append(Note(source, kind, text, self._leaf.column, stripe))
 
     def of_file(self) -> StatisticsColumn | None:
-        """The statistics of the file. None if they are damaged. This is the same in the other methods."""
+        """The statistics of the file. None if they are damaged. The other methods also return None for damaged
+        statistics."""
         return self._known(
             "file statistics", lambda: self.columns.bounded(self.node, file_statistics(self._tail, self.node))
         )
 
     def of_stripes(self) -> StatisticsColumn | None:
-        """The statistics of all stripes, without the zones of their writers."""
+        """The statistics of all stripes, without using the time zones of their writers."""
         return self._known(
             "stripe statistics", lambda: self.columns.bounded(self.node, stripe_statistics(self._tail, self.node))
         )
 
     def of_stripe(self, stripe: int) -> StatisticsColumn | None:
-        """The statistics of one stripe, in the zone of its writer. Its footer must have been read."""
+        """The statistics of one stripe, in the time zone of its writer. The footer of the stripe must have been
+        read."""
 
         def read() -> StatisticsColumn:
             raw = stripe_statistics(self._tail, self.node, stripes=[stripe])

@@ -20,10 +20,11 @@ def partition_values(
 ) -> list[dict[str, pa.Scalar]]:
     """The ``key=value`` directories of each file as typed constants. All files get the same keys.
 
-    Keys that differ only in case are one key if the options ignore case. It is spelled as in the first file. A key
-    takes its name and type from the column in ``schema``, which is compared without regard to case if the options say
-    so. Without such a column its type is int64 if all values are integers, and string otherwise. The constant is null
-    if a file has no such directory. Raises ``InvalidQuery`` for a value that does not have the type of the schema.
+    If ``case_sensitive`` is False, names are compared without regard to case. Keys that differ only in case are then
+    one key, which is spelled as in the first file. If ``schema`` has a column for a key, the key has the name and the
+    type of this column. Otherwise its type is int64 if all values are integers, and string if not. If a file has no
+    directory for a key, the constant is null. Raises ``InvalidQuery`` for a value that does not have the type of the
+    column.
     """
     partitions = [source.partition for source in files]
     if not case_sensitive:

@@ -12,7 +12,7 @@ __all__ = ["ScanMetrics"]
 
 
 class StageTimer:
-    """Adds the time spent inside to one entry of ``seconds``."""
+    """A context manager that adds the time of its body to one entry of ``seconds``."""
 
     __slots__ = ("_began", "_name", "_seconds")
 
@@ -47,7 +47,7 @@ class ScanMetrics:
     """Seconds by stage: "open", "plan", "read", "decode"."""
 
     def stage(self, name: str) -> StageTimer:
-        """A context manager that adds the time spent inside to a stage."""
+        """A context manager that adds the time of its body to a stage."""
         return StageTimer(self.seconds, name)
 
     def skip_files(self, count: int) -> None:

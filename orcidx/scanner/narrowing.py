@@ -1,4 +1,5 @@
-"""Scans made from other scans, as data frames have them: ``filter``, ``select``, ``limit``, and also ``count``."""
+"""Methods of scans with the names of data frame methods: ``filter``, ``select`` and ``limit``, which make another scan,
+and ``count``."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ class Narrowing(ABC):
         return self
 
     def _asking(self, **changes: Any) -> Self:
-        """A copy with some of these fields replaced."""
+        """A copy of the scan. ``changes`` replaces some of the fields ``where``, ``columns`` and ``options``."""
         return self._with(**changes)
 
     @abstractmethod
     def count_rows(self) -> int:
-        """The number of rows. Only metadata and indexes are read if they prove it.
+        """The number of rows. If metadata and indexes prove this number, nothing else is read.
 
         Returns
         -------
@@ -53,7 +54,7 @@ class Narrowing(ABC):
         Parameters
         ----------
         n : int
-            The most rows.
+            The maximum number of rows.
 
         Returns
         -------
@@ -148,7 +149,8 @@ class RequestNarrowing(Narrowing):
         return self._with(request=replace(self.request, **changes))
 
     def _selecting(self, names: Sequence[Any]) -> Self:
-        """The names of added columns, which are not columns of the files and come last."""
+        """Also accepts the names of added columns, such as row numbers. These are not columns of the files, and must
+        come last."""
         request = self.request
         added = [name for name in (request.row_numbers, request.file_path) if name is not None]
         kept = [name for name in names if name in added]

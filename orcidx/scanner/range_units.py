@@ -1,10 +1,11 @@
 """Finds the stripes and row groups of a file in which all rows, or no rows, are in a range of numbers. Only minima and
 maxima are used.
 
-The general way (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and records reasons.
-A condition that compares numbers and dates with literals needs less, because only statistics are evidence for it, and
-they decide on whole units. An aggregation needs no reasons. So two masks of units are enough, which takes a third of
-the calls (decision 0152). Both ways use the same table of bounds (``pruning/bounds``), under the same conditions.
+The general code (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and records
+reasons. A condition that compares numbers and dates with literals needs less. The only evidence for it is statistics,
+and statistics concern whole units. An aggregation needs no reasons. So two masks of units are enough, and this takes a
+third of the calls (decision 0152). Both modules use the same table of bounds (``pruning/bounds``), under the same
+conditions.
 """
 
 from __future__ import annotations
@@ -62,9 +63,10 @@ _KINDS = frozenset(
 
 @dataclass(frozen=True)
 class RangeUnits:
-    """The condition on one local file, with the column of each of its leaves by path. Nothing else may exclude rows.
+    """The condition on the rows of one local file. ``places``: the column of each leaf of the condition, by its path.
+    No rows may be excluded for other reasons, such as a selection.
 
-    If this raises ``CorruptFile`` or ``Unsupported``, the general way is used.
+    If a method raises ``CorruptFile`` or ``Unsupported``, the general code is used.
     """
 
     scan: FileScan
@@ -117,8 +119,9 @@ class RangeUnits:
     def batches(self, stripe: int, index: RowIndex, groups: Bools) -> Iterator[pa.RecordBatch] | None:
         """The matching rows of these row groups. None unless there are few row groups and their size is known.
 
-        All columns are read at once for each run of groups. Only the two ends of a range remain. For these the planning
-        of ``stripe_reader`` (spans, threads, late columns) would take longer than it saves.
+        All columns are read at once for each run of row groups. Usually only the row groups at the two ends of a range
+        must be read. For so few rows, the planning of ``stripe_reader`` (spans, threads, late columns) would take
+        longer than it saves.
         """
         plan, reader = self.scan.columns.plan, self.scan.reader
         columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]

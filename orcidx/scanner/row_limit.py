@@ -45,10 +45,11 @@ def open_in_turn(
     to_the_end: bool,
     gone: Callable[[FileGone], object] | None = None,
 ) -> Generator[OpenFile, None, None]:
-    """The files of a scan without a predicate, one after the other. Each has the rest of the limit that it may use.
+    """The files of a scan without a predicate, one after the other. Each file is read up to the number of rows that the
+    earlier files left of the limit.
 
-    ``to_the_end``: the files after the limit are also returned. ``gone`` is called for missing files. Without it a
-    missing file raises an error. A file is closed when the next file is requested.
+    ``to_the_end``: whether the files after the limit are also returned. ``gone``: a function that is called for each
+    missing file. Without ``gone`` a missing file raises an error. A file is closed when the next file is requested.
     """
     left = limit
     for number, job in enumerate(jobs):

@@ -17,8 +17,8 @@ __all__ = ["RowWidth"]
 
 @dataclass
 class RowWidth:
-    """Determines how many rows to read at once, from the bytes of a row. The types give these bytes if they have a
-    fixed size. Otherwise the rows that each column group has read so far give them."""
+    """Determines how many rows to read at once, from the size of a row. If all types have a fixed size, the size of a
+    row follows from the types. Otherwise it is the average size of the rows that each column group has read so far."""
 
     options: ReadOptions
     share: float = 0.75
@@ -28,7 +28,7 @@ class RowWidth:
     known: bool = False
 
     def learn(self, groups: Sequence[ColumnGroup]) -> None:
-        """Computes the bytes of a row from the types, if these determine them for every column group."""
+        """Computes the size of a row from the types, if all types of every column group have a fixed size."""
         sizes = {group: group.row_bytes for group in groups}
         if None not in sizes.values():
             self.known = True
@@ -43,7 +43,7 @@ class RowWidth:
         return max(1, min(self.options.batch_size, int(self.options.batch_bytes * self.share / max(size, 1e-9))))
 
     def row_bytes(self, group: ColumnGroup) -> float | None:
-        """The average bytes of a row so far."""
+        """The average number of bytes of a row so far."""
         rows, size = self.seen.get(group, (0, 0))
         return size / rows if rows else None
 

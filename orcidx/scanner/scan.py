@@ -1,8 +1,8 @@
 """``Scan``: the rows of one or many ORC files, for one or many passes.
 
-A ``Scan`` is a value. It has no open file, may be iterated any number of times, and can be pickled. Each iteration
-opens the files in order, prunes their stripes by all indexes, and reads the remaining rows. See ``file_scan`` and
-``stripe_reader``.
+A ``Scan`` only describes what to read. It has no open file, may be iterated any number of times, and can be pickled.
+Each iteration opens the files in order, prunes their stripes by all indexes, and reads the remaining rows. See
+``file_scan`` and ``stripe_reader``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Scan(RequestNarrowing, ArrowStream):
     """Rows of files, as record batches. ``OrcFile.scan`` and ``orcidx.scan`` make scans.
 
     Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows. Remainders are joined across row
-    groups and stripes. An iterator belongs to one thread. Several threads may use the scan.
+    groups and stripes. An iterator may be used by one thread only. The scan may be used by several threads.
 
     Examples
     --------
@@ -139,7 +139,8 @@ class Scan(RequestNarrowing, ArrowStream):
 
     @property
     def resolved(self) -> ScanRequest:
-        """The request for every file. Without a given schema, many files are read with the schema of the first file."""
+        """The request for every file. If no schema was given and there are several files, all files are read with the
+        schema of the first file."""
         if self.request.schema is not None or len(self.jobs) < 2:
             return self.request
         return self._known("_known_request", self._resolve)
@@ -174,7 +175,7 @@ class Scan(RequestNarrowing, ArrowStream):
             return file.scan.columns.schema
 
     def learn_schema(self, find: Callable[[], pa.Schema]) -> None:
-        """Takes the schema from a file of the scan, so that the file need not be opened again.
+        """Takes the schema from an open file of the scan, so that no file must be opened again to find the schema.
 
         Parameters
         ----------
@@ -199,7 +200,8 @@ class Scan(RequestNarrowing, ArrowStream):
         return FileQueue(self._jobs_left(request, metrics), request, metrics, tails_alone=tails_alone)
 
     def _jobs_left(self, request: ScanRequest, metrics: ScanMetrics) -> Sequence[FileJob]:
-        """Uses the indexes beside the files now. Returns the files that these do not rule out."""
+        """Evaluates the indexes that are stored beside the files. Returns the files that these indexes do not rule
+        out."""
         jobs = self.jobs
         if self.indexes is not None and request.where is not None:
             with metrics.stage("open"):
@@ -208,7 +210,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return jobs
 
     def to_batches(self) -> Batches:
-        """An iterator over the batches. It has ``close()``, and ``metrics`` of its own pass.
+        """An iterator over the batches. It has the method ``close()``. Its ``metrics`` count this pass only.
 
         Returns
         -------
@@ -218,7 +220,8 @@ class Scan(RequestNarrowing, ArrowStream):
         return Batches(self._batches(self._limited, metrics), metrics)
 
     def to_early_batches(self) -> Batches:
-        """``to_batches`` for an engine that may stop early. The first rows come at once, in smaller batches.
+        """Like ``to_batches``, for an engine that may stop early. The first batches are smaller, so that they are
+        returned sooner.
 
         Returns
         -------
@@ -261,7 +264,8 @@ class Scan(RequestNarrowing, ArrowStream):
             yield from join(results if self.row_limit is None else limited(results, self.row_limit))
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """An asynchronous iterator over the batches. Ranges are awaited, and decoding runs in another thread."""
+        """An asynchronous iterator over the batches. Byte ranges are fetched asynchronously, and decoding runs in
+        another thread."""
         left = self.row_limit
         if left == 0:
             return
@@ -289,13 +293,14 @@ class Scan(RequestNarrowing, ArrowStream):
             await off_loop(files.close)  # waits for files that are being opened
 
     def stripes(self) -> Iterator[StripeScan]:
-        """The stripes one after the other. Each has its ``decision``, and iterates over its own batches, which are
-        never joined with those of other stripes.
+        """The stripes one after the other. Each stripe has its ``decision``. Iterating over a stripe gives its batches,
+        which are never joined with batches of other stripes.
 
-        Stripes without a wanted or possibly matching row are included, without batches, so that every decision can be
-        seen. Stripes of files that their partition rules out are not included. With a limit the stripes end with the
-        stripe, or the file, in which it is reached. Rows count in the order in which they are read. Iterate a stripe
-        before going on to the next file, because the stripe's file is closed then.
+        Stripes that have no wanted row, or no row that may match, are included without batches. So the caller can see
+        every decision. Stripes of files that are ruled out by their partition are not included. If there is a limit, no
+        stripes follow after the stripe, or the file, in which the limit is reached. Rows are counted in the order in
+        which they are read. Iterate over a stripe before you go on to the next file, because the file of the stripe is
+        closed then.
 
         Yields
         ------
@@ -304,7 +309,8 @@ class Scan(RequestNarrowing, ArrowStream):
         Raises
         ------
         InvalidQuery
-            The scan has ``top``, whose rows come from stripes in any order. The error is raised at the first stripe.
+            The scan has ``top``. The rows of such a scan come from stripes in any order. The error is raised at the
+            first stripe.
         """
         if self.top:
             raise InvalidQuery("the first rows in an order come from stripes in any order: leave out top for stripes()")
@@ -335,7 +341,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return self._as_table(self._batches(request, ScanMetrics()))
 
     def count_rows(self) -> int:
-        """The number of rows. Only metadata and indexes are read if they prove it.
+        """The number of rows. If metadata and indexes prove this number, nothing else is read.
 
         Returns
         -------
@@ -362,7 +368,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
-        """Totals of the rows, from statistics if those prove them.
+        """Totals of the rows. They are taken from statistics if statistics prove them.
 
         Parameters
         ----------
@@ -411,7 +417,7 @@ class Scan(RequestNarrowing, ArrowStream):
         Raises
         ------
         InvalidQuery
-            The scan has a limit. A limit counts the rows of all tasks.
+            The scan has a limit. A limit counts the rows of all tasks together.
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be split: the limit counts the rows of all tasks")
@@ -482,8 +488,8 @@ class Split:
     """A task of a scan, for any machine that can access the storage: some stripes of one file, or a part of a large
     stripe.
 
-    ``Scan.splits`` makes splits. They can be pickled, and converted to JSON and back. ``rows``: the rows of the span,
-    before any predicate. ``estimated_bytes``: the stored bytes of the columns that the task reads.
+    ``Scan.splits`` makes splits. They can be pickled, and converted to JSON and back. ``rows``: the number of rows of
+    the split, before any predicate. ``estimated_bytes``: the number of stored bytes of the columns that the task reads.
 
     Examples
     --------
@@ -510,7 +516,7 @@ class Split:
     def scan(self, *, storage_options: Mapping[str, Any] | None = None) -> Scan:
         """A scan of the rows of the split.
 
-        Iterating it raises ``StorageError`` if the file is not the version that was split.
+        Iterating the scan raises ``StorageError`` if the file has changed since the split was made.
 
         Parameters
         ----------
@@ -585,7 +591,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class StripeScan:
-    """One stripe of a scan. ``decision`` says what is skipped and why. Iterating reads the rest."""
+    """One stripe of a scan. ``decision`` says which rows are skipped and why. Iterating reads the remaining rows."""
 
     file: OpenFile
     decision: StripeDecision

@@ -1,4 +1,5 @@
-"""``read_schema`` and ``read_metadata``: one call for each, under the names that pyarrow uses."""
+"""``read_schema`` and ``read_metadata``: functions with the same names as in pyarrow, which read only the tail of a
+file."""
 
 from __future__ import annotations
 

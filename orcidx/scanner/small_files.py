@@ -1,9 +1,9 @@
 """Reads each small local file of a known schema with one call. If the file is plain, one more call decodes it.
 
 Opening a file creates a reader, a tail, a scan and a pruner. The turns and steps of the scan then take as much time
-again. In all this takes ten times as long as decoding a hundred rows. So in a directory of small files only the first
-file is opened. For each other file ``take`` returns the rows (possibly none), or None if the file must be opened and
-pruned.
+again. In total, opening and scanning take ten times as long as decoding a hundred rows. So in a directory of small
+files only the first file is opened. For each other file ``take`` returns the rows (possibly none), or None if the file
+must be opened and pruned.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ failures. Reading the tail of a small file takes 25 us, and opening the file tak
 
 @dataclass(frozen=True, slots=True)
 class SmallRows:
-    """The rows of a file. ``batches``: the rows themselves, unless they are only counted. ``schema``: returns the
+    """The rows of a file. ``batches``: the rows as batches, unless the rows are only counted. ``schema``: returns the
     schema of the batches. ``stored``: the number of all rows of the file, even if none of them can match."""
 
     rows: int
@@ -193,8 +193,8 @@ class SmallFiles:
 
 
 def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
-    """The rows of a file that the caller has opened, if its bytes are in memory and its tail is known. None for any
-    other file, and if the file at the path is no longer the opened file."""
+    """A file that the caller has opened, as a ``SmallFile``, if its bytes are in memory and its tail is known. None for
+    any other file, and if the file at the path has changed since it was opened."""
     reader = None if job.opened is None else job.opened()
     if reader is None or job.fingerprint is None or reader.tail.footer.encryption is not None:
         return None
@@ -215,7 +215,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether only the request decides which rows of a file are wanted, and the file has all its columns. A split may
-    name stripes, which are checked against the stripes of the file."""
+    """Whether the job wants all rows of the file and has no constant columns. The job may list stripes. They are
+    compared with the stripes of the file elsewhere."""
     chosen = job.selection is not None or job.row_range is not None
     return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

@@ -1,8 +1,9 @@
 """``SmallFilter``: decodes small files in memory, each with one call, under a condition.
 
 The predicate's columns are decoded first. The other columns are decoded only if rows survive, as in ``stripe_reader``.
-But no readers, windows and row indexes are made, because they take ten times as long as a thousand rows. So the file
-must have only one row group, and then an index cannot rule out more than the file's statistics.
+But no readers, windows or row indexes are created, because this takes ten times as long as decoding a thousand rows.
+The file must have only one row group. The row index of such a file cannot rule out more rows than the file's
+statistics.
 
 Some tests set ``ENABLED`` to False. The files are then opened, with the same results.
 """
@@ -38,7 +39,8 @@ BLOOMS = (StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 @dataclass(frozen=True, eq=False)
 class SmallFilter:
-    """What is decoded from each file of one schema. ``rest``: output columns that are not columns of the predicate."""
+    """The columns that are decoded from each file of one schema. ``rest``: output columns that are not in the
+    predicate."""
 
     columns: ColumnPlan
     asked: AtOnce
@@ -87,10 +89,10 @@ class SmallFilter:
 
 
 def small_filter(plan: SchemaPlan) -> SmallFilter | None:
-    """How files of this schema are decoded with one call under the plan's predicate. None if the files must be opened.
+    """The ``SmallFilter`` for files of this schema and the plan's predicate. None if the files must be opened.
 
-    They must be opened if the predicate uses a name that is not a column of the file. They must also be opened if it
-    uses timestamps, because the type of timestamps depends on the file's statistics.
+    Files must be opened if the predicate uses a name that is not a column of the file. Files must also be opened if the
+    predicate uses timestamps, because the type of timestamps depends on the file's statistics.
     """
     if not ENABLED or plan.where is None or not plan.is_complete:
         return None

@@ -62,8 +62,8 @@ than others."""
 def held_stripe(
     reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
 ) -> Generator[Fetch, list[memoryview], Held | None]:
-    """A small local stripe that is read by one call, if all of it is wanted: (offset in the file, bytes). None for any
-    other stripe."""
+    """Reads a small local stripe by one call, if all its rows and columns are wanted. Returns its offset in the file
+    and its bytes. None for any other stripe."""
     information = reader.stripes[decision.stripe]
     size = information.footer_offset - information.offset
     if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and reader.storage.is_local):
@@ -89,8 +89,8 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All rows of a small stripe in memory. Readers decode the columns that are not plain. If all columns are plain,
-    threads share them. None for a stripe that must be read piece by piece."""
+    """All rows of a small stripe in memory. Columns that are not plain are decoded by readers. If all columns are
+    plain, several threads decode them. None for a stripe that must be read piece by piece."""
     recipe = plan.recipe
     if recipe is None:
         return None
@@ -163,7 +163,8 @@ def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found |
 
 
 def _in_order(arrays: Sequence[pa.Array], places: Sequence[int]) -> list[pa.Array]:
-    """Inserts the last arrays at these positions among the others."""
+    """Moves the last ``len(places)`` arrays to the positions ``places`` in the result. The other arrays keep their
+    order."""
     plain = iter(arrays[: len(arrays) - len(places)])
     last = dict(zip(places, arrays[len(arrays) - len(places) :]))
     return [last[place] if place in last else next(plain) for place in range(len(arrays))]

@@ -24,8 +24,8 @@ __all__ = ["OtherColumns", "SpanBehind"]
 
 @dataclass
 class OtherColumns:
-    """The other columns of a stripe. ``alone``: there is no predicate, so these columns themselves are decoded ahead,
-    with all their rows."""
+    """The other columns of a stripe. ``alone``: whether there is no predicate. All rows of these columns are then
+    decoded ahead."""
 
     group: ColumnGroup
     width: RowWidth
@@ -81,8 +81,8 @@ class SpanBehind:
     waiting: Survivors | None = None
 
     def after(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """The batches of the previous span. If the other columns of this span are not read in one pass, its batches
-        follow immediately. Otherwise these columns are started before the caller uses the batches."""
+        """The batches of the previous span. If the other columns of this span can be read in one pass, threads start to
+        decode them before the caller uses these batches. Otherwise the batches of this span follow immediately."""
         before = list(self.rest())
         if found.others is None and found.reach is not None:
             self.others.begin(found)
@@ -98,8 +98,8 @@ class SpanBehind:
             yield from self.batches(before)
 
     def before_an_error(self, filtered: Iterator[Survivors]) -> Iterator[Survivors | pa.RecordBatch]:
-        """The same spans. If filtering a span fails, the batches of the previous span are returned before the error is
-        raised."""
+        """Yields the spans of ``filtered`` unchanged. If filtering a span fails, yields the batches of the previous
+        span before the error is raised."""
         try:
             yield from filtered
         except Exception:

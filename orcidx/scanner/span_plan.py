@@ -1,9 +1,9 @@
 """``SpanPlan``: plans which rows of a stripe are read at once, several spans in advance.
 
-The bytes of a span are known only after it was decoded, and the size of later spans depends on them. But threads can
-decode ahead only spans whose rows are already fixed. So the next spans are fixed before the current span is read. The
-further the scan has come, the more spans are fixed in advance. The number of threads has no influence, because batches
-must not depend on it.
+The number of bytes of a span is known only after the span was decoded, and the size of later spans depends on this
+number. But threads can decode ahead only spans whose rows are already fixed. So the next spans are fixed before the
+current span is read. The further the scan has come, the more spans are fixed in advance. The number of threads does not
+influence this, because the batches must not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Span = tuple[int, int]
 class SpanPlan:
     """Spans (start, stop) inside runs of the remaining row groups, cut to the wanted rows.
 
-    ``most``: the most rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times as large.
+    ``most``: the maximum number of rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times as
+    large.
     """
 
     def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int) -> None:

@@ -1,7 +1,7 @@
 """Cuts a scan into tasks, and converts tasks to JSON. ``Split`` itself is in ``scan``, because it creates scans.
 
-A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. It has the
-version of its file, and the rows that remain after a selection and a deletion vector.
+A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. A task also
+has the version of its file, and the rows that remain after a selection and a deletion vector.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ BITMAP_ROWS = 1 << 32
 
 @dataclass(frozen=True)
 class FilePart:
-    """A task. ``rows``: the rows of its span before any predicate. ``estimated_bytes``: the stored bytes of its
-    columns."""
+    """A task. ``rows``: the number of its rows, before any predicate. ``estimated_bytes``: the number of stored bytes
+    of its columns."""
 
     job: FileJob
     rows: int
@@ -113,7 +113,8 @@ def _part(scan: FileScan, stripes: list[int], sizes: Mapping[int, int]) -> FileP
 
 
 def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[FilePart]:
-    """Cuts a stripe that is much larger than the target at row groups. Empty if it is small or has no row groups."""
+    """If a stripe is much larger than the target, cuts it at row groups. Returns an empty list if the stripe is small
+    or has no row groups."""
     first, last = (int(row) for row in scan.reader.stripe_bounds[stripe : stripe + 2])
     stride = scan.reader.facts.row_index_stride
     groups = -(-(last - first) // stride) if stride else 1
@@ -145,7 +146,8 @@ def _job(scan: FileScan, start: int, stop: int, stripes: list[int]) -> FileJob:
 
 
 def job_to_json(job: FileJob) -> dict[str, Any]:
-    """A value for ``json.dumps``. Raises ``InvalidQuery`` for a source or an index that cannot be written as text."""
+    """Converts a job to a value that ``json.dumps`` accepts. Raises ``InvalidQuery`` for a source or an index that
+    cannot be written as text."""
     if job.deleted is not None or not isinstance(job.selection, RowSelection | None):
         raise InvalidQuery(
             "a selection cannot be written as JSON before the scan was cut into splits", file=job.source.name
@@ -241,7 +243,7 @@ def _columns_from_json(columns: Any) -> tuple[str | tuple[str, ...], ...]:
 
 
 def request_to_json(request: ScanRequest) -> dict[str, Any]:
-    """A value for ``json.dumps``. Options that have their default are left out."""
+    """Converts a request to a value that ``json.dumps`` accepts. Options that have their default value are left out."""
     defaults = asdict(ReadOptions())
     columns = request.columns
     return {

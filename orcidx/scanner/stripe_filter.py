@@ -37,15 +37,15 @@ class StripeFilter:
         """For each column of the predicate, whether an output column is made from it."""
 
     def wanted(self, start: int, stop: int) -> tuple[Bools | None, int]:
-        """Which rows of a span may match (None: all rows), and how many."""
+        """The rows of a span that may match (None means all rows), and the number of these rows."""
         if self.rows.may.is_all:
             return None, stop - start
         wanted = self.rows.may.slice(start, stop)
         return (None if wanted.is_all else wanted.mask()), wanted.count
 
     def asks(self, start: int, stop: int) -> bool:
-        """Whether the predicate is evaluated for rows of a span. It is not if the indexes have proved all these
-        rows."""
+        """Whether the predicate is evaluated for the rows of a span. It is not evaluated if the indexes prove that all
+        these rows match."""
         must = self.rows.must
         proved = not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
         return self.tests and not proved

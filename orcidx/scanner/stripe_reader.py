@@ -6,8 +6,8 @@ asynchronously, or ahead (``fetching``).
 
 Late materialisation: the predicate's columns are decoded for the row groups that the indexes do not rule out, and
 filtered. Survivors are collected until they fill a batch. Then the other columns are planned and read for the row
-groups that have survivors. If most row groups have survivors, this delay only takes time, so the scan reads all columns
-together. If most rows survive, the scan also decodes all columns at the same time.
+groups that have survivors. If most row groups have survivors, this delay saves nothing, so the scan reads the bytes of
+all columns together. If most rows survive, the scan also decodes all columns at the same time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None
 class StripeGroups:
     """The opened columns of a stripe. ``first``: the predicate's columns. ``rest``: the other columns. ``both``: the
     cursors of all columns. ``coded``: strings of the predicate that are read as dictionary codes. ``narrow``: decimals
-    of the predicate that are read in 64 bits. ``width``: the bytes of their rows, as far as they are known."""
+    of the predicate that are read in 64 bits. ``width``: the size of the rows of all columns, as far as it is known."""
 
     def __init__(
         self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
@@ -83,8 +83,8 @@ class StripeGroups:
 class StripeReader:
     """The state of the scan of one stripe. ``read_stripe`` runs it.
 
-    ``fetches``: fetches what was planned. ``goes_on``: whether the caller has taken a batch and requested another one.
-    Before that nothing is decoded ahead, unless several spans had no survivors. ``count``: receives the number of rows
+    ``fetches``: fetches the planned bytes. ``goes_on``: whether the caller has taken a batch and requested another one.
+    Until then nothing is decoded ahead, unless several spans had no survivors. ``count``: receives the number of rows
     of each span instead of batches.
     """
 
@@ -224,8 +224,8 @@ class StripeReader:
         return Survivors(start, stop, kept, arrays, count, others)
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
-        """Decodes the predicate's columns. Also decodes the other columns if the previous span suggests that their rows
-        are likely to survive."""
+        """Decodes the predicate's columns. Also decodes the other columns, if most rows of this span are likely to
+        survive. This is estimated from the previous span."""
         self.groups.first.seek(start)
         if not self._is_joint:
             arrays = self.groups.first.read(rows, self.ahead)
@@ -241,8 +241,8 @@ class StripeReader:
     # ------------------------------------------------------------------ policy
 
     def _is_dense(self, examined: int) -> bool:
-        """Whether so many of the examined row groups have survivors that reading the other columns later saves
-        nothing."""
+        """Whether most of the examined row groups have survivors. In that case nothing is saved if the other columns
+        are read later."""
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE_SHARE * int(looked.sum()))
@@ -255,7 +255,8 @@ class StripeReader:
         return bool(held >= self.options.batch_bytes // 2)
 
     def _turn_dense(self) -> Step:
-        """Plans the other columns for all remaining row groups from the first waiting row on, and continues to read."""
+        """Plans the other columns for all remaining row groups, from the first waiting row on. Yields the batches of
+        the waiting rows. From then on the scan reads all columns together."""
         self.dense = True
         first = self.waiting[0].start
         groups = self.alive & (self.rows.bounds[1:] > first)

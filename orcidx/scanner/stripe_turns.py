@@ -1,4 +1,5 @@
-"""The remaining stripes of a scan's files, as turns. ``fetching/drive`` runs the turns one after the other."""
+"""Makes a ``Turn`` for each remaining stripe of a scan's files. ``fetching/drive`` runs the turns one after the
+other."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ __all__ = ["StripeTurns"]
 
 
 class StripeTurns:
-    """The remaining stripes of all files, as turns. Each file is closed after its last turn.
+    """Gives a ``Turn`` for each remaining stripe of all files. A file is closed after its last turn.
 
-    ``together``: how many batches of small files are returned in one turn, if all are wanted. A turn for each file
-    takes a tenth of the file's time. ``io_bytes``: the most bytes that may be fetched in advance. ``learn_schema``: is
-    called with a function that finds the schema of a file."""
+    ``together``: the number of batches of small files that are returned in one turn. With a turn for each file, the
+    turn would take a tenth of the time for the file. ``io_bytes``: the maximum number of bytes that may be fetched in
+    advance. ``learn_schema``: a function that is called with another function, which finds the schema of a file."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class StripeTurns:
 
 
 def _no_steps() -> Generator[Any, Any, Any]:
-    """The steps of a turn that needs no more steps."""
+    """An empty generator, for a turn whose results are already known."""
     yield from ()
 
 

@@ -43,8 +43,8 @@ class Survivors:
 
     @cached_property
     def reach(self) -> tuple[int, KeptRows] | None:
-        """The first kept row, and the kept rows from there to the last one. None if all rows are kept, or if the other
-        columns read the kept rows run by run."""
+        """The first kept row, and the ``KeptRows`` from the first to the last kept row. None if all rows are kept, or
+        if the other columns are read separately for each run of kept rows."""
         if self.kept is None:
             return None
         first, last = self.kept.reach
@@ -85,7 +85,7 @@ def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = F
 
 
 def _by_pyarrow(kept: KeptRows) -> Callable[[pa.Array], pa.Array]:
-    """Filters with pyarrow, if few rows of an array are kept, and for types without a compiled pass."""
+    """Filters with pyarrow. This is used if few rows of an array are kept, and for types without a compiled pass."""
     rows, mask = kept.numbers, kept.mask
     if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > kept.count:
         chosen = pa.array(rows)

@@ -1,4 +1,5 @@
-"""Takes rows of a scan by their number in the result. For each row the file and the row's number in it are found."""
+"""Takes rows of a scan by their number in the result. Finds the file of each row, and the number of the row in that
+file."""
 
 from __future__ import annotations
 

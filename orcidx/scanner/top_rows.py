@@ -1,4 +1,4 @@
-"""The first rows in an order by several columns. Each column has a direction and a place of its nulls."""
+"""Finds the first rows in an order by several columns. Each column has a sort direction and a place of its nulls."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class SortKey:
 
 
 def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
-    """Makes the keys from ``[("score", "desc", "last"), ...]``. The direction ("asc") and the place of nulls ("last")
-    may be left out.
+    """Makes the keys from ``[("score", "desc", "last"), ...]``. The direction (default "asc") and the place of nulls
+    (default "last") may be left out.
 
     Raises ``InvalidQuery``.
     """
@@ -47,9 +47,11 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Sequence[SortKey], k: int) -> pa.Table:
-    """The first ``k`` rows of all batches in the order of ``keys``, sorted. Of equal rows the earlier ones are kept.
+    """The first ``k`` rows of all batches in the order of ``keys``, sorted. If rows are equal, the earlier rows are
+    kept.
 
-    Memory holds at most ``k`` rows and about ``k`` more rows, or one more batch if that is larger.
+    Memory holds at most ``k`` kept rows and about ``k`` new rows. If a batch has more than ``k`` rows, memory holds the
+    whole batch.
     """
     first = FirstRows(schema, keys, k)
     for batch in batches:
@@ -58,7 +60,8 @@ def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Seque
 
 
 class FirstRows:
-    """Collects the first ``k`` of the given rows, in the order of ``keys``. Of equal rows the earlier ones are kept."""
+    """Collects the first ``k`` of the given rows, in the order of ``keys``. If rows are equal, the earlier rows are
+    kept."""
 
     def __init__(self, schema: pa.Schema, keys: Sequence[SortKey], k: int) -> None:
         self._keys = keys
@@ -77,15 +80,15 @@ class FirstRows:
                 self.table()
 
     def table(self) -> pa.Table:
-        """The first of the rows that were added so far, sorted."""
+        """The first ``k`` of the rows that were added so far, sorted."""
         if self._waiting:
             self._best = _first(pa.concat_tables([self._best, *self._waiting]), self._keys, self._k)
             self._waiting, self._rows = [], 0
         return self._best
 
     def last(self) -> dict[str, pa.Scalar] | None:
-        """The last of the first ``k`` rows, by column. A row that sorts after it cannot be among the first rows. None
-        if there are fewer rows."""
+        """The values of the last of the first ``k`` rows, by column. A row that sorts after this row cannot be among
+        the first ``k`` rows. None if there are fewer than ``k`` rows."""
         table = self.table()
         if table.num_rows < self._k:
             return None

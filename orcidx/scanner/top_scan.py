@@ -1,5 +1,5 @@
-"""The first rows of a scan in an order. The data that is most likely to have them is read first. A bound that becomes
-tighter rules out the rest.
+"""The first rows of a scan in an order. The data that is most likely to have these rows is read first. The rows that
+were found so far give a bound, which rules out other data.
 
 Stripes are read in the order of the best value that their statistics allow. The row groups of a stripe are read in the
 same order, few at first and twice as many each time. Once there are as many rows as are wanted, the last of them is a
@@ -46,8 +46,8 @@ Rank = tuple[int, Any]
 
 
 def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
-    """The keys with the schema's spelling. Raises ``InvalidQuery`` for an unknown column, and for a column whose type
-    cannot be sorted."""
+    """The sort keys, with the column names spelled as in the schema. Raises ``InvalidQuery`` for an unknown column, and
+    for a column whose type cannot be sorted."""
     asked = replace(request, columns=tuple(dict.fromkeys((key.column,) for key in order)), row_numbers=None)
     schema = asked.wanted_schema
     if schema is None:
@@ -79,8 +79,8 @@ def top_note(order: Sequence[SortKey], limit: int) -> Note:
 
 
 def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Predicate | None:
-    """A condition that is true for every row that sorts before ``last`` by this key or is equal to it. None if this can
-    be any row.
+    """A condition that is true for every row that sorts before ``last`` by this key or is equal to ``last``. None if
+    every row may do so.
 
     ``strictly``: the condition is true only for rows that sort before ``last``. ``last`` is a value as it was read. If
     reading rounds values, different stored values can become equal. The condition then includes all of them.
@@ -112,7 +112,8 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
 
 
 def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
-    """The value, or a value beyond all stored values that reading rounds to it. None if there is no such value."""
+    """The value. If stored values can be rounded to it when they are read, a value beyond all of these stored values
+    instead. None if there is no such value."""
     kind = value.type
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
         step = pa.scalar(1 if up else -1, pa.duration(kind.unit))
@@ -130,8 +131,8 @@ def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
 
 @dataclass(frozen=True)
 class _Stripe:
-    """A stripe that may have some of the rows: the number of its file, its own number, and the number of its first
-    row."""
+    """A stripe that may have some of the first rows. ``file``: the number of its file. ``number``: its number in the
+    file. ``first_row``: the number of its first row."""
 
     file: int
     number: int
@@ -140,8 +141,9 @@ class _Stripe:
 
 
 class _FoundRows:
-    """The first rows among those that were read so far, and the bound that they set. ``file`` and ``number``: names of
-    columns for the numbers of files and rows, by which equal rows are sorted."""
+    """The first rows of all rows that were read so far, and the bound that follows from them. Equal rows are sorted by
+    the number of their file and the number of the row. ``file`` and ``number`` are the names of the columns for these
+    numbers."""
 
     def __init__(self, order: tuple[SortKey, ...], k: int, options: ReadOptions, *, file: str, number: str) -> None:
         self.chars: frozenset[str] = frozenset()
@@ -154,7 +156,7 @@ class _FoundRows:
         self._first: FirstRows | None = None
 
     def add(self, batch: pa.RecordBatch, file: int, trimmed: frozenset[str]) -> None:
-        """Adds rows of a file. ``trimmed``: keys that are CHAR in this file."""
+        """Adds rows of a file. ``trimmed``: the sort keys whose column has type CHAR in this file."""
         rows = batch.append_column(self._file, pa.array(np.full(batch.num_rows, file, np.int64)))
         for name in sorted(self.chars):
             values = batch.column(name)
@@ -168,8 +170,9 @@ class _FoundRows:
         self._first.add(rows)
 
     def bound(self, file: int, first_row: int) -> Predicate | None:
-        """A condition, by the first key, on the rows of a file from ``first_row`` on. It is true for rows that sort
-        before the last of the first rows, or that are equal to it and come earlier."""
+        """A condition on the first sort key, for the rows of a file from ``first_row`` on. The condition is true for
+        every row that may still be one of the first rows. These are the rows that sort before the last of the rows
+        found so far. Rows with an equal first key are included if they may come before that last row."""
         last = None if self._first is None else self._first.last()
         if last is None:
             return None
@@ -194,8 +197,8 @@ class _FoundRows:
 
 
 class TopPass:
-    """One pass over files for the first ``k`` rows of a request in an order. Of equal rows the earlier ones in the
-    files are kept, in whatever order they were read, so indexes do not change the result."""
+    """One pass over files for the first ``k`` rows of a request in an order. If rows are equal, the rows that come
+    earlier in the files are kept, even if they were read later. So indexes do not change the result."""
 
     def __init__(
         self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
@@ -316,8 +319,8 @@ class TopPass:
     def _decide(
         self, file: OpenFile, stripe: _Stripe, rows: RowSelection | None, first_row: int
     ) -> tuple[FileScan, StripeDecision] | None:
-        """A scan of a stripe under the current bound, and the remaining rows of the stripe. None if no rows remain.
-        ``rows``: the only rows of the file to examine. ``first_row``: the first of these rows."""
+        """A scan of a stripe with the current bound as a condition, and the remaining rows of the stripe. None if no
+        rows remain. ``rows``: the rows of the file to examine. ``first_row``: the first of these rows."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
             # ``wanted_rows`` already contains the caller's selection, deleted rows and range of rows.
@@ -361,7 +364,8 @@ class TopPass:
 
 
 def _unused(name: str, request: ScanRequest) -> str:
-    """A name that hardly any user gives to a column. It is made longer until the request has no such name."""
+    """A column name that users are unlikely to choose. The name is made longer until no column of the request has
+    it."""
     taken = {request.file_path, *(() if request.schema is None else request.schema.names)}
     name = f"__orcidx_{name}"
     while name in taken:

@@ -37,8 +37,8 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """How many rows got their totals from which evidence, and why some evidence was not used. For ``as_of`` see
-    ``KnownTotals``."""
+    """The number of rows whose totals came from each kind of evidence, and the reasons why some evidence was not used.
+    ``KnownTotals`` describes ``as_of``."""
 
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
@@ -72,8 +72,8 @@ class AggregatePlan:
 
 
 class UnitTotals:
-    """Adds the totals of parts of one file to ``totals``, and their origin to ``origins``. ``constants``: columns that
-    have the same value in every row, in addition to the constants of the file's job."""
+    """Adds the totals of parts of one file to ``totals``, and the origin of these totals to ``origins``. ``constants``:
+    columns that have the same value in every row, in addition to the constants of the file's job."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class UnitTotals:
 
     @cached_property
     def key(self) -> tuple[Any, ...] | None:
-        """The group key of all rows of the file. None if the key is not made of constants."""
+        """The group key of all rows of the file. None if a column of the key is not a constant."""
         constants = [self.columns[name].constant for name in self.plan.by]
         known = tuple(form_of(value) for value in constants if value is not None)
         return known if len(known) == len(constants) else None
@@ -104,8 +104,8 @@ class UnitTotals:
         return bool(self.take(origin, np.array([rows], np.int64), statistics, np.array([True]))[0])
 
     def take(self, origin: Origin, rows: Int64s, statistics: Statistics, asked: Bools) -> Bools:
-        """Adds all units whose totals are proved, and returns which units these are. ``asked``: for each unit whether
-        all its rows match."""
+        """Adds all matching units whose totals are proved. Returns for each unit whether it was added. ``asked``: for
+        each unit, whether all its rows match."""
         known = self._known(statistics) if self.key is not None and np.count_nonzero(asked) else None
         if known is None:
             return np.zeros(len(asked), np.bool_)
@@ -154,7 +154,8 @@ class UnitTotals:
 def add_decoded(
     batches: Iterator[pa.RecordBatch], plan: AggregatePlan, totals: GroupTotals, origins: Origins, *, char: Set[str]
 ) -> None:
-    """Adds decoded rows to the totals. ``char``: the columns of CHAR, whose spaces at the end do not count."""
+    """Adds decoded rows to the totals. ``char``: the columns of type CHAR. Spaces at the end of their values are
+    ignored."""
 
     def values_of(batch: pa.RecordBatch, name: str) -> pa.Array:
         head, *below = plan.paths[name]
@@ -171,7 +172,8 @@ def add_decoded(
 
 
 def _add_units(column: ColumnTotals, known: StoredTotals, units: Bools) -> None:
-    """Adds the totals of some units whose statistics prove all totals of the column."""
+    """Adds the stored totals of some units to the totals of a column. The statistics of these units prove all wanted
+    totals."""
     column.count += int(np.add.reduce(known.count[units]))
     if column.wanted.sum:
         column.total += numbers_sum(known.sums.of_units(units))
