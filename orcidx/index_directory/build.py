@@ -103,8 +103,8 @@ def index_file(
     """Builds the index of a file and writes it. Returns a row of ``INDEXED``. If there was an error, the row has its
     message. ``tail_bytes`` has the last bytes of the file, which ``keep_tails`` writes.
 
-    ``source`` is the file with its listed version; another version is an error. ``path`` is its path below the
-    directory. ``reuse`` allows using an existing index with the same name.
+    ``source`` is the file with its listed version. It is an error if the file has another version now. ``path`` is the
+    file's path below the directory. ``reuse`` allows using an existing index with the same name.
     """
     started = time.perf_counter()
     row: dict[str, Any] = dict.fromkeys(INDEXED.names)

@@ -67,7 +67,7 @@ def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column in all files. ``key`` has for each file the index in ``found`` of its statistics, or -1 if no
+    """One column in all files. For each file, ``key`` has the index of the file's statistics in ``found``, or -1 if no
     statistics prove the wanted totals."""
 
     name: str

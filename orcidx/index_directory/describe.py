@@ -52,7 +52,7 @@ class IndexDescription(Summary):
     "gone" (the file was deleted). ``indexes`` has texts such as "bitmap of city". ``index`` is null if the indexes are
     embedded in the catalog. ``current`` is False if the indexes were built with another spec. ``spec`` is the spec of
     the last build. ``rewrites`` has a sentence for each rewrite (``orcidx.spark.rewrite``) whose old files still exist.
-    It says who still reads these files, and until when.
+    The sentence says who still reads these files, and until when.
     """
 
     directory: str
@@ -187,7 +187,7 @@ def _padded(values: pa.ChunkedArray, count: int) -> pa.Array:
 
 
 def _texts(indexes: pa.Array) -> pa.Array:
-    """``kind of column`` for each index of each file."""
+    """Texts of the form ``kind of column``, one for each index of each file."""
     indexes = indexes.fill_null([])
     items = indexes.flatten()
     texts = pc.binary_join_element_wise(items.field("kind"), items.field("column"), " of ")

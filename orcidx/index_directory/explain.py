@@ -165,10 +165,10 @@ class Alone:
 class DirectoryExplanation(Summary):
     """What a query would read from a directory, and why the rest is skipped.
 
-    ``funnel`` has files, rows, stripes, row groups and bytes before and after pruning. Stripes and row groups are
-    counted only in files that the catalog does not rule out. ``skipped_by`` has rows by the evidence that ruled them
-    out first. ``alone`` has the effect of each kind of evidence alone, which helps to choose indexes. ``files`` has a
-    row (path, size, rows, kept_rows, skipped_by, error) for each file.
+    ``funnel`` has the numbers of files, rows, stripes, row groups and bytes before and after pruning. Stripes and row
+    groups are counted only in files that the catalog does not rule out. ``skipped_by`` has the number of rows by the
+    evidence that ruled them out first. ``alone`` has the effect of each kind of evidence alone, which helps to choose
+    indexes. ``files`` has a row (path, size, rows, kept_rows, skipped_by, error) for each file.
     """
 
     directory: str

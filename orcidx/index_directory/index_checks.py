@@ -15,8 +15,8 @@ __all__ = ["broken_indexes", "damaged_indexes"]
 
 
 def damaged_indexes(store: IndexStore) -> npt.NDArray[np.bool_]:
-    """Says for each file of the catalog whether its index file is missing, or has another length than the written
-    one."""
+    """For each file of the catalog, whether its index file is missing or does not have the length with which it was
+    written."""
     files = store.catalogs.read(files=("index", "index_size"), columns=()).files
     sizes = {one.name: one.version.size for one in store.folder.list(INDEXES)} if len(files) else {}
     pairs = zip(files["index"].to_pylist(), files["index_size"].to_pylist())

@@ -44,8 +44,8 @@ def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence
 
 class IndexRows:
     """The columns ``INDEX_COLUMNS`` of the catalog for the files of a listing. ``entry`` has each file's row in the
-    catalog, or -1 if it has no valid row. ``read`` reads some columns of some rows of the catalog, whose numbers must
-    be ascending."""
+    catalog, or -1 if it has no valid row. ``read`` reads some columns of some rows of the catalog. The numbers of these
+    rows must be ascending."""
 
     def __init__(self, read: Callable[[Int64s, Sequence[str]], pa.Table], entry: Int64s) -> None:
         self._read = read

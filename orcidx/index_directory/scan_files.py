@@ -94,7 +94,7 @@ def scan(
     Returns
     -------
     Scan
-        An object to iterate for record batches. It also has ``to_table``, ``count_rows`` and ``explain``.
+        An iterable of record batches. It also has the methods ``to_table``, ``count_rows`` and ``explain``.
 
     Raises
     ------

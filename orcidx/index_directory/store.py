@@ -11,8 +11,8 @@ it are valid, and ``clean`` deletes older ones. The identity in an index's name 
 the spec, so an old index is never used for a changed file.
 
 The names of catalogs do not end in ".orc", so ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
-(``00000007.parquet``). They are not read. Their files count as unknown until the indexes are refreshed, which uses the
-existing index files. Their numbers are not used again.
+(``00000007.parquet``). They are not read, and their numbers are not used again. The files in such a catalog count as
+unknown until the indexes are refreshed. The refresh uses the existing index files.
 
 The store is read as follows. ``path`` is the directory, and the store is None if the directory has no catalog::
 
@@ -198,7 +198,8 @@ class IndexStore:
         """The known facts about the listed files: statistics of some columns, and where their indexes are. The places
         of indexes are read when they are needed.
 
-        ``seen`` has the paths whose folders are partition columns, if the query has fewer of them than the listing.
+        ``seen`` has the paths whose ``key=value`` folders become partition columns. It is given if the query sees fewer
+        of these folders than the listing.
         """
         partitions = Partitions.of(listing["path"].combine_chunks() if seen is None else seen, schema)
         _give_back(len(listing))  # paths are the largest column, so their memory is returned before statistics are read
@@ -214,17 +215,19 @@ class IndexStore:
         """Adds rows to the catalog and returns the new store.
 
         ``listed`` has the paths that a listing found after this store was opened. If it is given, rows of other files
-        are removed (from a very large catalog only when it is written again anyway). If another job was faster, its
-        rows are kept. The new rows are added after them, except for files of which the other job has a later version. A
-        damaged catalog is replaced. For ``single_writer`` see ``Folder.create``. Raises ``StorageError`` if another job
-        used another spec, because the two jobs would replace each other's rows again and again.
+        are removed (from a very large catalog only when it is written again anyway). If another job has added rows in
+        the meantime, these rows are kept. The new rows are added after them, except for files of which the other job
+        has a later version. A damaged catalog is replaced. For ``single_writer`` see ``Folder.create``. Raises
+        ``StorageError`` if another job used another spec, because the two jobs would replace each other's rows again
+        and again.
         """
         catalogs = commit_rows(self.root, self.catalogs, news, listed=listed, single_writer=single_writer)
         return IndexStore(self.root, catalogs)
 
 
 def _give_back(files: int) -> None:
-    """Returns memory that Arrow has freed to the system after planning many files. This saves a tenth of the peak."""
+    """Gives memory that Arrow no longer uses back to the operating system after many files have been planned. This
+    reduces the peak by a tenth."""
     if files > MANY_FILES:
         pa.default_memory_pool().release_unused()
 

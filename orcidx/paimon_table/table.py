@@ -1,5 +1,5 @@
-"""``Table``: one snapshot of a Paimon table with its data files, indexes and deletion vectors. It is scanned and
-changed by its methods.
+"""``Table``: one snapshot of a Paimon table with its data files, indexes and deletion vectors. Its methods scan and
+change the table.
 
 Append tables are supported, and primary-key tables whose files need no merging. Planning reads only metadata."""
 
@@ -44,7 +44,8 @@ __all__ = ["Table", "open_table"]
 
 
 class Table:
-    """One snapshot of a table, made by ``open_table``. Its metadata is read when it is first needed, and then kept."""
+    """One snapshot of a table, made by ``open_table``. The metadata is read when it is first needed, and is then
+    cached."""
 
     def __init__(self, view: TableView) -> None:
         self._view = view
@@ -98,7 +99,8 @@ class Table:
     # ------------------------------------------------------------------ metadata
 
     def files(self) -> list[TableFile]:
-        """The live data files in the order of the manifests. Files that a scan cannot read on their own are included.
+        """The live data files in the order of the manifests. Files that a scan can read only together with other files
+        are included.
 
         Returns
         -------
@@ -306,8 +308,8 @@ class Table:
     ) -> Changed:
         """Builds file indexes for data files of the newest snapshot, and commits them as one COMPACT snapshot.
 
-        Files that disappear or change in the meantime are left out, and the result names them. This ``Table`` object
-        stays at its snapshot.
+        Files that disappear or change in the meantime are left out, and the result names them. This ``Table`` object is
+        not moved to the new snapshot.
 
         Parameters
         ----------
@@ -349,7 +351,7 @@ class Table:
         """Deletes the rows for which ``where`` is true. The deletion vectors are committed as one OVERWRITE snapshot.
 
         The table must be an append table with ``deletion-vectors.enabled``. If no row matches, no snapshot is made.
-        This ``Table`` object stays at its snapshot.
+        This ``Table`` object is not moved to the new snapshot.
 
         Parameters
         ----------
@@ -384,8 +386,8 @@ class Table:
     def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
         """Appends rows as one APPEND snapshot. The table must not have a primary key; it may have buckets.
 
-        The data files get statistics, and the file indexes that the table's options name. This ``Table`` object stays
-        at its snapshot.
+        The data files get statistics, and the file indexes that the table's options name. This ``Table`` object is not
+        moved to the new snapshot.
 
         Parameters
         ----------

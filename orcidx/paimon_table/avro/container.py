@@ -181,8 +181,8 @@ _Checked = tuple[Any, int, int]
 
 
 def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
-    """``named``: smallest size and depth of the named types that are complete. ``depth``: how many more levels are
-    allowed."""
+    """``named``: the smallest size and the depth of each named type that is complete. ``depth``: the number of further
+    levels that are allowed."""
     if depth <= 0:
         raise CorruptFile(f"Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
     if isinstance(schema, list):

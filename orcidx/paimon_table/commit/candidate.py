@@ -159,8 +159,8 @@ class _Writer:
         return write_avro(index.schema_text, index.codec, records)
 
     def replacements(self, change: Change) -> list[dict[str, Any]]:
-        """Writes the manifests of the replaced files. Each has the schema of the manifest from which its entries come,
-        so no field is lost."""
+        """Writes the manifests of the replaced files. Each manifest has the schema of the manifest from which its
+        entries come, so no field is lost."""
         groups: dict[tuple[bytes, str], list[list[dict[str, Any]]]] = {}
         for old, record in change.replaced:
             pair = [{**old.record, "_KIND": DELETE}, record]

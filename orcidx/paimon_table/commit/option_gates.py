@@ -1,4 +1,5 @@
-"""Lists of table options: those that a change uses, those that do not influence it, and those that it refuses.
+"""Lists of table options: options that a change uses, options that do not influence a change, and options that a change
+does not support.
 
 Every option of Paimon 2.1's core, ORC, Flink and Spark configuration is in one of the lists below. Any other option is
 refused by name, because it may change what a commit has to do. A gate gives the values that an option must have for

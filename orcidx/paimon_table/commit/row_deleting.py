@@ -208,7 +208,8 @@ def _renew(
     isolation: Isolation,
     find: Find,
 ) -> None:
-    """Searches the files of the newest snapshot that are not in the plan, if the delete must include them."""
+    """Searches the files of the newest snapshot that are not in the plan for rows to delete, if the delete must include
+    these files."""
     if state.schema.id != plan.schema_id:
         raise CommitConflict(
             "the table's schema has changed since the delete was planned; run the delete again",

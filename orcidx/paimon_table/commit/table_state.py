@@ -48,7 +48,8 @@ _MOST_READS = 5
 
 @dataclass(frozen=True)
 class ManifestFile:
-    """A manifest: its records as stored, and its parsed entries. ``size``: its bytes. ``unknown``: see ``Manifest``."""
+    """A manifest: its records as stored, and its parsed entries. ``size``: its size in bytes. ``unknown``: see
+    ``Manifest``."""
 
     avro: AvroFile
     entries: tuple[FileEntry, ...]
@@ -254,8 +255,8 @@ def _read_manifests(
 def live_entries(
     manifests: Sequence[ManifestFile],
 ) -> tuple[dict[tuple[Any, ...], LiveFile], frozenset[tuple[Any, ...]]]:
-    """The live files by identity, and the deleted identities. An identity that was ever deleted is not live, as in
-    Paimon's scan."""
+    """The live files by identity, and the deleted identities. As in Paimon's scan, an identity that has been deleted
+    once is not live, even if it was added again."""
     deleted = frozenset(e.identity for manifest in manifests for e in manifest.entries if e.kind == DELETE)
     live: dict[tuple[Any, ...], LiveFile] = {}
     for manifest in manifests:

@@ -64,8 +64,8 @@ def _needs_default(schema: TableSchema, name: str) -> Unsupported:
 def conformed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """The rows in the table's columns and types. Missing columns are null.
 
-    Raises ``InvalidQuery`` for values of another kind and for nulls that are not allowed, and ``ValueOutOfRange`` for
-    values that do not fit.
+    Raises ``InvalidQuery`` for values of a kind that the column does not accept, and for nulls that are not allowed.
+    Raises ``ValueOutOfRange`` for values that do not fit.
     """
     arrays = []
     for field in schema.fields:
@@ -101,8 +101,8 @@ def _column(array: pa.Array, field: DataField) -> pa.Array:
 
 
 def _is_alike(given: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether a cast keeps the meaning of the value: numbers to numbers, text to text, instants with a zone to instants
-    with a zone."""
+    """Whether a cast keeps the kind of the values. For example, text may only be cast to text, and instants with a zone
+    only to instants with a zone."""
     if pa.types.is_null(given):
         return True
     if pa.types.is_timestamp(kind):

@@ -41,7 +41,7 @@ class TableFiles:
             raise InvalidQuery(f"{self.root.name}: a table is a directory; give its path or URL")
 
     def source(self, path: str) -> Source:
-        """The source of a file, by its path within the table, with slashes."""
+        """The source of the file at a path within the table. The path has slashes."""
         return self.root.below(path)
 
     def external(self, path: str) -> Source:

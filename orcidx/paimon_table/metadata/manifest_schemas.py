@@ -151,7 +151,7 @@ def completed(
 
 
 def _fields(schema_text: bytes, path: tuple[str, ...]) -> Mapping[str, dict[str, Any]]:
-    """The fields of a record by name. They must not be changed."""
+    """The fields of a record by name. The caller must not change the result, because it is cached."""
     return (_kept_fields if len(schema_text) <= _LARGEST_KEPT_SCHEMA else _kept_fields.__wrapped__)(schema_text, path)
 
 

@@ -75,7 +75,7 @@ class TableSchema:
         return {field.name: field.type for field in self.fields if not is_carried(field.type)}
 
     def check_carried(self, columns: Sequence[str]) -> None:
-        """Raises ``Unsupported`` for the first of these columns that cannot be read."""
+        """Raises ``Unsupported`` if one of the columns cannot be read. The error names the first such column."""
         for name in columns:
             if name in self.uncarried:
                 others = [field.name for field in self.fields if field.name not in self.uncarried]
@@ -251,7 +251,7 @@ def same_type(a: DataType, b: DataType) -> bool:
 
 
 def char_lengths(fields: Sequence[DataField]) -> dict[tuple[str, ...], int]:
-    """The declared length of each CHAR column by path. CHAR values compare without trailing blanks."""
+    """The declared length of each CHAR column by path. CHAR values are compared without trailing blanks."""
     found: dict[tuple[str, ...], int] = {}
     for entry in fields:
         if entry.type.root == "CHAR":

@@ -120,7 +120,7 @@ def _compares_alike(file: DataType, table: DataType) -> bool:
 
 
 def in_table_type(array: pa.Array, file: DataType, table: DataType, target: pa.DataType) -> pa.Array:
-    """Converts an array of the file's type to the table's type, in the Arrow type ``target``.
+    """Converts an array from the file's type to the table's type. ``target`` is the Arrow type of the result.
 
     Raises ``ValueOutOfRange`` for a value that ``target`` cannot hold.
     """

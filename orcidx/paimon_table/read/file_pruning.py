@@ -57,7 +57,7 @@ def _show(value: Any) -> str:
 
 
 class FileBounds:
-    """Evidence over a list of files. ``bounds_of`` returns the bounds of a top-level column in file ``i``, or None."""
+    """Evidence about a list of files. ``bounds_of`` returns the bounds of a top-level column in file ``i``, or None."""
 
     def __init__(self, name: str, files: int, bounds_of: Callable[[int, str], Bounds | None]) -> None:
         self.name = name
@@ -136,7 +136,7 @@ def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -> Bounds | None:
-    """The bounds of the table's ``field`` in a file that was written with ``file_schema``, from the manifest.
+    """The bounds that a manifest has for the table's ``field``, in a file that was written with ``file_schema``.
 
     A field that was added after the file was written is null in every row. None means that nothing is known. Raises
     ``CorruptFile``.
@@ -170,8 +170,8 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
 
 
 def _comparable(file: DataType, table: DataType) -> bool:
-    """Whether bounds in the file's type are valid for the table's type. CHAR is compared without trailing blanks, but
-    its bounds have them."""
+    """Whether bounds in the file's type are valid for the table's type. CHAR values are compared without trailing
+    blanks, but their bounds contain trailing blanks."""
     if file.root not in _ORDERED or table.root not in _ORDERED:
         return False
     return file.root == table.root or {file.root, table.root} <= _INTEGERS or {file.root, table.root} <= _TEXTS

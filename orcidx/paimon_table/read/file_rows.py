@@ -42,4 +42,4 @@ class FileRows(ABC):
 
     @abstractmethod
     def explain(self) -> FileExplanation:
-        """Explains what a scan would read of the file, and why."""
+        """Explains which parts of the file a scan would read, and why."""

@@ -67,7 +67,7 @@ class RowEvidence:
 
     @property
     def types_in_file(self) -> dict[str, DataType]:
-        """The types of the file's columns, by its names."""
+        """The types of the file's columns, by their names in the file."""
         return {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
 
     def _asks_instants(self) -> bool:
@@ -113,7 +113,7 @@ class RowEvidence:
         return kept if verdict.rows is None else RowSelection.from_bitmap(verdict.rows, self.file.rows) & kept
 
     def rows(self) -> RowSelection:
-        """The rows that remain after the deletion vector and the index's evaluation of the predicate."""
+        """The rows that are not deleted and that the index does not exclude when it evaluates the predicate."""
         with self.index() as index:
             rows = self.among(index)
             if index is None or self.pushed is None:

@@ -30,8 +30,8 @@ __all__ = ["TableView"]
 class TableView:
     """A snapshot with the schema for reading its rows. The snapshot is None if nothing has been written yet.
 
-    ``is_latest``: whether it was opened as the newest snapshot, not by a number that the caller gave. ``manifests`` and
-    ``entries``: what has already been read.
+    ``is_latest``: whether the view was opened as the newest snapshot, not by a number that the caller gave.
+    ``manifests`` and ``entries``: metadata that has already been read.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class TableView:
         return None if self.snapshot is None else self.snapshot.id
 
     def data_files(self) -> list[TableFile]:
-        """The live data files in the order of the manifests. Files that a scan cannot read on their own are
-        included."""
+        """The live data files in the order of the manifests. Files that a scan can read only together with other files
+        are included."""
         return [self._places.table_file(entry) for entry in self._live(self._manifest_infos())]
 
     def index_files(self) -> list[IndexEntry]:
