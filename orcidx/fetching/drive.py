@@ -327,8 +327,8 @@ async def arun_in_turn(turns: Turns, *, stage: StartStage = _no_stage) -> AsyncG
 
 
 async def off_loop(call: Callable[[], T]) -> T:
-    """Runs ``call`` in a thread. If the caller is cancelled, even several times, it still waits until the call has
-    ended. So no object is closed while the call uses it."""
+    """Runs ``call`` in a thread. If the caller is cancelled, even several times, this function still waits until the
+    call has ended. So no object is closed while the call uses it."""
     task = Task(call)
     try:
         _OFF_LOOP.take(task)

@@ -1,8 +1,8 @@
 """Index sections of remote stripes that were fetched together with footers of stripes. No request is needed to read
 bytes inside these sections.
 
-A round trip takes tens of milliseconds, as long as fetching a megabyte. The footer of a stripe is adjacent to the index
-of the next stripe, so one request fetches both."""
+A round trip takes tens of milliseconds. In this time about a megabyte can be fetched. The footer of a stripe is
+adjacent to the index of the next stripe, so one request fetches both."""
 
 from __future__ import annotations
 

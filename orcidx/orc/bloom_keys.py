@@ -1,9 +1,9 @@
 """Decides which bloom filters can be trusted, and computes the hashes that a value has in them.
 
-Writers add integers and days as 64-bit numbers, and texts and binaries as bytes. Floats are converted to double, and
-the bits of the double are added. Decimals are added as their text, and timestamps as whole milliseconds. A literal may
-have several hashes, because writers differ, or because several stored values are read as the same value. The literal is
-absent if all its hashes are absent.
+Writers add hashes of the values to a filter. Integers and days are hashed as 64-bit numbers, and texts and binaries as
+bytes. Floats are converted to double, and the bits of the double are hashed. Decimals are hashed as their text, and
+timestamps as whole milliseconds. A literal may have several hashes, because writers differ, or because several stored
+values are read as the same value. The literal is absent if all its hashes are absent.
 """
 
 from __future__ import annotations

@@ -259,9 +259,9 @@ def _buckets(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: 
 
 
 def _strings(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """The minimum and maximum of each unit. If they were truncated, the bounds in the file are used instead, which need
-    not be values of the column. Java's first writers compared UTF-16 units. In that order, characters beyond the BMP
-    come before U+E000 to U+FFFF."""
+    """The minimum and maximum of each unit. If they were truncated, the bounds in the file are used instead. Such
+    bounds need not be values of the column. Java's first writers compared UTF-16 units. In that order, characters
+    beyond the BMP come before U+E000 to U+FFFF."""
     java = facts.writer == WriterKind.JAVA
     sides = []
     for whole, cut, wrong_order in ((1, 4, (0xF0, 0xFF)), (2, 5, (0xEE, 0xEF))):
@@ -369,9 +369,9 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
     and round to them.
 
     A value less than a second before the epoch is read as one second later, because writers round seconds towards zero.
-    The epoch here is an instant, and the wall clock differs from it by the zone. So maxima near the epoch are raised by
-    a second. The writer computed wall clocks with its own time zone table, and orcidx reads them with another table. So
-    the bounds are widened by the possible difference between the two tables.
+    The epoch is an instant, so its local time depends on the zone. So maxima near the epoch are raised by a second. The
+    writer computed local times with its own time zone table, and orcidx reads them with another table. So the bounds
+    are widened by the possible difference between the two tables.
     """
     lower, upper, utc = timestamp_bounds(raw)
     sides = []

@@ -44,7 +44,8 @@ def hybrid_days(day: int) -> list[int]:
 
 
 def _label(count: Int64s, years: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Year, month and day from the days since a first of March. ``years`` are added to the year."""
+    """Year, month and day of the day that is ``count`` days after 1 March of the year -4800. ``years`` is added to the
+    year."""
     cycle = (4 * count + 3) // 1461
     rest = count - 1461 * cycle // 4
     month = (5 * rest + 2) // 153
@@ -63,7 +64,7 @@ def _gregorian_label(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _march_days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Int64s]:
-    """The years since 4800 BC, counted from March, and the days since 1970 if each year had 365 days."""
+    """The years since the year -4800, counted from March, and the number of the day without leap days."""
     early = (14 - month) // 12
     years = year + 4800 - early
     return years, day + (153 * (month + 12 * early - 3) + 2) // 5 + 365 * years - EPOCH_JULIAN_DAY

@@ -269,7 +269,7 @@ class BloomEvidence:
         return node, filters, usable
 
     def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
-        """The hashes of all literals. None if the filters cannot decide on one of them."""
+        """The hashes of all literals. None if the filters cannot be used for one of them."""
         if len(leaf.literals) > FEW_LITERALS:
             at_once = many_hashes(node, leaf.literals, self._options)
             if at_once is not None:

@@ -167,8 +167,8 @@ class TailReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FileTail:
-    """Everything at the end of a file. ``size``: the bytes of the file. ``footer_size``: the bytes of the decompressed
-    Footer."""
+    """Everything at the end of a file. ``size``: the size of the file in bytes. ``footer_size``: the size of the
+    decompressed Footer in bytes."""
 
     name: str
     size: int
@@ -180,7 +180,7 @@ class FileTail:
 
     @property
     def rows(self) -> int:
-        """The version of the software that wrote the file."""
+        """The number of rows of the file."""
         return self.footer.rows
 
     @cached_property

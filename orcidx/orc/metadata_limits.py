@@ -2,7 +2,7 @@
 of memory.
 
 Compression can make a message a thousand times smaller, and a message of two bytes may become an object of hundreds of
-bytes. Each limit has a minimum for every file, and it grows with the stored bytes, so large files need no option.
+bytes. Each limit has a minimum for every file. It grows with the number of stored bytes, so large files need no option.
 """
 
 from __future__ import annotations

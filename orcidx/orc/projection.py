@@ -125,9 +125,9 @@ def project(root: OrcType, columns: Sequence[str | Sequence[str]] | None, *, cas
     """The part of the tree that ``columns`` requests. None requests all columns. An empty list requests no columns.
 
     At every level, fields are in the order in which they are first requested. A struct that is requested completely
-    keeps its own order. A name that repeats in the file gives every column with that name. A column that is requested
-    twice is given once. A map always keeps its keys. If the root is not a struct, requesting no column gives an empty
-    struct. Raises ``InvalidQuery`` for an unknown path.
+    keeps its own order. If several columns of the file have a requested name, all of them are returned. A column that
+    is requested twice is returned once. A map always keeps its keys. If the root is not a struct, requesting no column
+    gives an empty struct. Raises ``InvalidQuery`` for an unknown path.
     """
     if columns is None:
         return Projection(root)

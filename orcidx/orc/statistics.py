@@ -218,7 +218,8 @@ def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class Geospatial:
-    """``bounds``: those of xmin, xmax, ymin, ymax, zmin, zmax, mmin, mmax that exist. ``types``: WKB type codes."""
+    """``bounds``: the values among xmin, xmax, ymin, ymax, zmin, zmax, mmin and mmax that the file has. ``types``: WKB
+    type codes."""
 
     bounds: dict[str, float] = field(hash=False)
     types: tuple[int, ...]
@@ -284,7 +285,8 @@ def _brief(value: Any, *, quote: bool = True) -> str:
 
 
 def unit_statistics(raw: RawStatistics, unit: int, *, hybrid: bool) -> ColumnStatistics:
-    """One unit as a Python object. ``hybrid``: the file's dates are in the hybrid calendar."""
+    """The statistics of one unit as a Python object. ``hybrid``: whether the file's dates are in the hybrid
+    calendar."""
     arrays = raw.arrays
     node = raw.node
     return ColumnStatistics(

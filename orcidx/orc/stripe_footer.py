@@ -77,7 +77,7 @@ def parse_stripe_footer(buffer: Buffer, tail: FileTail, stripe: int) -> StripeFo
 
 
 def check_not_zeros(stored: Buffer) -> None:
-    """Raises an error if the stored bytes of a stripe footer are zeros, which means a hole in the file."""
+    """Raises an error if the stored bytes of a stripe footer are zeros. Zeros mean that the file has a hole."""
     if not bytes(stored).strip(b"\0"):
         raise CorruptFile(f"the stripe's footer is zeros, {ZEROS}")
 

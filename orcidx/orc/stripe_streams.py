@@ -105,7 +105,8 @@ class PlannedStream:
         self._coming: tuple[Range, Task[Any]] | None = None
 
     def plan(self, ranges: Iterable[Range]) -> None:
-        """Replaces the plan of what will be needed next: (start, stop) pairs in order, relative to the stream."""
+        """Replaces the plan. ``ranges``: the ranges (start, stop) that will be needed next, in order, relative to the
+        stream."""
         self._plan = list(ranges)
         if self.run is not None:
             self.run.forbid()

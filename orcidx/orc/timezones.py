@@ -145,7 +145,8 @@ class Zone:
         )
 
     def offsets_at(self, seconds: Int64s) -> Int64s:
-        """Seconds east of UTC at instants, including local mean time."""
+        """The offset from UTC at each instant, in seconds east. Before the first transition it is the offset of local
+        mean time."""
         late = np.maximum(seconds - self.repeats_from, -1) // FOUR_CENTURIES + 1
         places = np.searchsorted(self.transitions, seconds - late * FOUR_CENTURIES, "right")
         return np.where((places == 0) & bool(len(self.transitions)), self.mean_time, self.offsets[places])

@@ -126,7 +126,7 @@ class OrcType:
 
     @cached_property
     def places(self) -> dict[str, Sequence[int]]:
-        """The indexes in ``children`` of each name. A name may occur several times."""
+        """For each name, its indexes in ``children``. A name may occur several times."""
         # A type may have many children. zip makes the dict without a Python loop over the children.
         found: dict[str, Sequence[int]] = dict(zip(self.names, zip(range(len(self.names)))))
         if len(found) == len(self.names):
@@ -244,8 +244,8 @@ _NOTHING_MORE = tuple(TypeRecord._field_defaults.values())
 
 def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Path, path: Path) -> list[OrcType]:
     """The children of a type. In a wide file, most columns have a kind and no other properties. Such a column is
-    created directly in this function. With a call and a comparison for each column, these took half of the time of
-    opening a file for the first time (decision 0055)."""
+    created directly in this function. Before, a call and a comparison for each column took half of the time of opening
+    a file for the first time (decision 0055)."""
     new, put = object.__new__, object.__setattr__
     plain: dict[int, TypeKind] = {}  # by the record's identity, because equal records are one object
     made = []

@@ -11,7 +11,7 @@ The table says how ``create`` is made exclusive:
                                   ignores ``mode="create"``. This needs botocore 1.35.20.
 ``gs://``, ``abfs://``            the conditional PUT of the file system, through ``mode="create"``
 ``memory://``                     a lock: all writers are in this process
-others                            ``create`` raises an error, because they check for the name and then write
+others                            ``create`` raises an error, because it would check for the name and then write
 ================================  ====================================================================================
 """
 

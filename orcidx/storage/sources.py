@@ -48,7 +48,7 @@ def describe_source(
     TypeError
         ``source`` is none of these.
     InvalidQuery
-        The options do not go together.
+        The options cannot be used together.
 
     Examples
     --------

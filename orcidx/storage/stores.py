@@ -56,9 +56,9 @@ class Source:
 
     ``kind`` is the store of the object (``stores.STORES``). Sources of the kinds "bytes", "object" (a file object) and
     "reader" are in no store. ``root`` is the directory whose listing found the object, if any. ``size`` (bytes) and
-    ``listed`` (the version) come from that listing. ``to_dict`` gives paths and URLs as JSON, without
-    ``storage_options``, because they contain secrets. A source can be pickled, with two exceptions that raise
-    ``InvalidQuery``: an open file object or reader, and secrets for which ``with_secrets`` was not called
+    ``listed`` (the version) come from that listing. ``to_dict`` gives paths and URLs as JSON. It leaves out
+    ``storage_options``, because these options may contain secrets. A source can be pickled, with two exceptions that
+    raise ``InvalidQuery``: an open file object or reader, and secrets for which ``with_secrets`` was not called
     (``ships_secrets``).
 
     Examples
@@ -86,8 +86,8 @@ class Source:
         options : ReadOptions, optional
             How requests are made: their size, number and retries.
         expected : Fingerprint, optional
-            The version that was seen before, for example with a footer or a split. For a remote object, opening sends
-            no request; its first response is compared with this version.
+            The version that was seen before, for example with a footer or a split. To open a remote
+            object, no request is sent. The first response is compared with this version.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class Source:
         Raises
         ------
         InvalidQuery
-            The source has no path or URL that works elsewhere, or its URL has a signature or password.
+            The source has no path or URL that another process can open, or its URL has a signature or password.
         """
         location = store_class(self.kind).address(self.location, self.filesystem) if self.in_store else None
         if location is None:
@@ -265,7 +265,7 @@ class Store(Protocol):
 
     @staticmethod
     def describe(given: object, storage_options: Mapping[str, Any]) -> Source | None:
-        """The source of a text (a path, or a URL of the store's schemes) or of an object of the store's library. None
+        """The source for a text (a path, or a URL of the store's schemes) or for an object of the store's library. None
         for anything that cannot be read."""
 
     @staticmethod

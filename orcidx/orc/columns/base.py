@@ -214,7 +214,8 @@ class ColumnReader:
     # ------------------------------------------------------------------ verbs
 
     def seek(self, positions: Mapping[int, PositionIterator]) -> None:
-        """Seeks to the start of a row group, in this node and all nodes below. ``positions``: by column id."""
+        """Seeks to the start of a row group, in this node and all nodes below. ``positions``: the row-index positions
+        of the row group, by column id."""
         with located(column=self.node.dotted):
             self._pending = 0
             mine = positions[self.node.id]

@@ -75,7 +75,7 @@ class RootRows:
 
 
 class _Repeated(ColumnReader):
-    """LIST and MAP: lengths, and the elements one after the other."""
+    """Reads LIST and MAP. Both have a length for each row, and the elements of all rows one after the other."""
 
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
