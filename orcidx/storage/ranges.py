@@ -116,7 +116,10 @@ class RangeReader(Protocol):
         most : int, optional
             The most requests that may be sent, as in ``read_ranges``.
 
-        The same as from ``read_ranges``.
+        Returns
+        -------
+        list of memoryview
+            The same as from ``read_ranges``.
 
         Raises
         ------
