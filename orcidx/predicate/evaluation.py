@@ -454,8 +454,7 @@ def _match_bytes(leaf: BoundLeaf, array: pa.Array) -> BoolArray:
 
 
 def _like(leaf: BoundLeaf, values: pa.Array) -> pa.Array:
-    # In a pattern, "_" matches one character of a string, but one byte of a binary value. "%" matches any bytes,
-    # including invalid UTF-8.
+    # "_" matches one character of a string, but one byte of a binary value. "%" matches any bytes, even invalid UTF-8.
     if leaf.domain is Domain.STRING and like_parts(leaf.literals[0]) is None:
         values = values.view(pa.string() if values.type == pa.binary() else pa.large_string())
     try:
