@@ -1,4 +1,5 @@
-"""Lower or upper bounds of many units. They are compared with a literal all at once."""
+"""Lower or upper bounds of many units. A unit is a file, a stripe or a row group. The bounds of all units are compared
+with a literal at once."""
 
 from __future__ import annotations
 
@@ -105,8 +106,8 @@ def _objects(values: list[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class BytesBounds:
-    """Like ``NumberBounds``, for bytes. The bytes are compared as unsigned numbers. The bounds are spans of a buffer,
-    as an int64 array of shape (n, 2)."""
+    """Like ``NumberBounds``, for bytes. The bytes are compared as unsigned numbers. The bounds are spans (start, stop)
+    of a buffer, as an int64 array of shape (n, 2)."""
 
     buffer: bytes
     spans: Int64s

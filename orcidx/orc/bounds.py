@@ -1,4 +1,5 @@
-"""Derives bounds of the values of one column in each unit from statistics, as far as the writer can be trusted.
+"""Derives bounds of the values of one column from statistics, as far as the writer can be trusted. There are bounds for
+each unit. A unit is the file, a stripe or a row group.
 
 ``bound_statistics`` makes a ``StatisticsColumn`` from raw statistics of any level. It has lower and upper bounds that
 hold for every value that a read returns, facts about nulls and NaN, and the reasons why bounds are missing. A bound
@@ -417,8 +418,8 @@ def _instant_bounds(millis: Int64s, zone: Zone, *, is_upper: bool) -> Int64s:
 
 
 def _multiplied(values: Int64s, factor: int, addend: Int64s | int = 0) -> npt.NDArray[Any]:
-    """values * factor + addend. The results are Python ints if int64 is too small. Each addend is less than the
-    factor."""
+    """Computes values * factor + addend. The results are Python ints if int64 is too small. Each addend is less than
+    the factor."""
     limit = INT64_MAX // factor - 1
     fits = ((values <= limit) & (values >= -limit)).all()
     return (values if fits else values.astype(object)) * factor + addend

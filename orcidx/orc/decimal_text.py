@@ -39,7 +39,7 @@ def scaled_floor(literal: float | Decimal, scale: int) -> tuple[int, bool]:
 
 
 def plain_text(unscaled: int, scale: int) -> str:
-    """unscaled * 10**-scale as text without exponent, with exactly ``scale`` fraction digits."""
+    """The number unscaled * 10**-scale as text without exponent, with exactly ``scale`` fraction digits."""
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     whole, fraction = (digits[:-scale], digits[-scale:]) if scale else (digits, "")
     return ("-" if unscaled < 0 else "") + whole + ("." + fraction if fraction else "")

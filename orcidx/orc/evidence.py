@@ -206,8 +206,8 @@ class BloomEvidence:
     ``filters``: the column's type and the filters, by the leaf's path. ``bounds``: the first row of each row group, and
     the end of the last one. ``zone``: the writer's time zone. ``believed``: by path, one bool for each row group,
     whether the filter was built from the same values that are read. If a column is not in it, all filters of the column
-    were. ``ignored``: why a column's filters are not used, as text for a note. A column that is neither in ``filters``
-    nor in ``ignored`` has no filters.
+    were. ``ignored``: why a column's filters are not used, as text for the explanation of the scan. A column that is
+    neither in ``filters`` nor in ``ignored`` has no filters.
     """
 
     name = "bloom filter"
@@ -248,7 +248,7 @@ class BloomEvidence:
 
     def filters_for(self, leaf: BoundLeaf) -> tuple[OrcType, BloomFilters, Bools] | None:
         """The column of an equality leaf, its filters, and which of the filters can be used. If none can be used, adds
-        a note and returns None."""
+        the reason to the explanation of the scan and returns None."""
         if leaf.path not in self._filters:
             self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has no bloom filter")))
             return None

@@ -28,7 +28,7 @@ Int64s = npt.NDArray[np.int64]
 
 def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Int64s, Int64s]:
     """For each unit, the keys between its minimum and maximum, as a range of indexes (start, stop). If minimum and
-    maximum are unknown, the range has all keys. If every row is null, it is empty."""
+    maximum are unknown, the range has all keys. If every row is null, the range is empty."""
     keys = leaf.sorted_literals
     starts = np.zeros(len(column), np.int64)
     stops = np.full(len(column), len(keys), np.int64)

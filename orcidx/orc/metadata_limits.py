@@ -61,7 +61,7 @@ class MetadataLimits:
         )
 
     def bytes_of(self, stored: int) -> int:
-        """The most bytes that ``stored`` bytes may have after decompression."""
+        """The maximum number of bytes that ``stored`` bytes may have after decompression."""
         return max(self.metadata_bytes, METADATA_EXPANSION * stored)
 
     def check_bytes(self, stored: int, length: int) -> None:

@@ -53,7 +53,7 @@ def stripe_limits(stripe: StripeInformation, options: ReadOptions) -> Limits:
 
 
 def held_bytes(stripe: StripeInformation, options: ReadOptions) -> int:
-    """The most bytes that windows and dictionaries may hold while one stripe is read."""
+    """The maximum number of bytes that windows and dictionaries may hold while one stripe is read."""
     return max(options.held_bytes, STRIPE_EXPANSION * stripe.data_length)
 
 
@@ -140,8 +140,8 @@ class OpenStripe:
     ``index``: the stripe's row index for the columns that are read. It is None if no index can be trusted.
     ``dictionaries``: ids of the string columns that are dictionary-encoded in every stripe. ``held``: the offset of the
     stripe in the file and all bytes of its streams, if they are in memory. ``fetched``: whole streams that were already
-    read, by column id and kind. ``ahead_bytes``: the most bytes of a remote file that are requested before they are
-    needed.
+    read, by column id and kind. ``ahead_bytes``: the maximum number of bytes of a remote file that are requested before
+    they are needed.
     """
 
     def __init__(

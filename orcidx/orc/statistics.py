@@ -81,8 +81,8 @@ one column are always kept."""
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RawStatistics:
     """Statistics of one column for n units. ``rows``: the number of rows of each unit. ``arrays``: the arrays of
-    ``wire.read_statistics``. Spans in these arrays are positions in ``buffer``. A unit without statistics has count -1,
-    has_null -1 and no fields.
+    ``wire.read_statistics``. A span in these arrays is a pair (start, stop) of positions in ``buffer``. A unit without
+    statistics has count -1, has_null -1 and no fields.
 
     These objects are kept in the cache of metadata. So values that are computed from them (``derived``) are cached as
     well."""

@@ -1,7 +1,7 @@
 """Finds the statistics that are exact: counts, sums, minima and maxima that equal those of the rows as they are read.
 
 A bound that is right for pruning may not be a value of the column. A recorded sum may not be the sum of the stored
-values. For each unit ``stored_totals`` gives only totals that are proved:
+values. For each unit (file, stripe or row group) ``stored_totals`` gives only totals that are proved:
 
 * a count, if ``bounds`` trusts it;
 * a sum of integers, if both bounds are in the range of the type, no intermediate sum can have overflowed, and the sum

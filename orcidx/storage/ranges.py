@@ -72,7 +72,7 @@ class RangeReader(Protocol):
         Parameters
         ----------
         length : int
-            The most bytes to read.
+            The maximum number of bytes to read.
 
         Returns
         -------
@@ -88,8 +88,8 @@ class RangeReader(Protocol):
         ranges : sequence of (int, int)
             Offsets and lengths in bytes.
         most : int, optional
-            The most requests that may be sent to remote storage. To keep this limit, ranges are joined even if many
-            bytes are between them. The joined requests have at most ``io_bytes`` bytes.
+            The maximum number of requests to remote storage. To keep this limit, ranges are joined even if many bytes
+            are between them. Together the requests have at most ``io_bytes`` bytes.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class RangeReader(Protocol):
         ranges : sequence of (int, int)
             Offsets and lengths in bytes.
         most : int, optional
-            The most requests that may be sent, as in ``read_ranges``.
+            The maximum number of requests that may be sent, as in ``read_ranges``.
 
         Returns
         -------
@@ -161,7 +161,7 @@ def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[Merged
         Two neighbouring ranges are joined if at most ``gap`` bytes are between them and the joined fetch has at most
         ``size`` bytes.
     size : int
-        The most bytes of a joined fetch. A longer range is not split.
+        The maximum number of bytes of a joined fetch. A longer range is not split.
 
     Returns
     -------
@@ -342,7 +342,7 @@ def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None
     ranges : sequence of (int, int)
         Offsets and lengths in bytes.
     most : int, optional
-        The most requests.
+        The maximum number of requests.
 
     Returns
     -------
@@ -424,7 +424,7 @@ class RecordingReader:
         Parameters
         ----------
         length : int
-            The most bytes to read.
+            The maximum number of bytes to read.
 
         Returns
         -------
@@ -442,7 +442,7 @@ class RecordingReader:
         ranges : sequence of (int, int)
             Offsets and lengths in bytes.
         most : int, optional
-            The most requests that may be sent.
+            The maximum number of requests that may be sent.
 
         Returns
         -------
@@ -460,7 +460,7 @@ class RecordingReader:
         ranges : sequence of (int, int)
             Offsets and lengths in bytes.
         most : int, optional
-            The most requests that may be sent.
+            The maximum number of requests that may be sent.
 
         Returns
         -------
@@ -478,7 +478,7 @@ class RecordingReader:
         ranges : sequence of (int, int)
             Offsets and lengths in bytes.
         most : int, optional
-            The most requests that may be sent.
+            The maximum number of requests that may be sent.
 
         Returns
         -------

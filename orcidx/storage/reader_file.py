@@ -88,7 +88,7 @@ class ReaderFile(io.RawIOBase):
         Parameters
         ----------
         size : int
-            The most bytes to read. A negative number reads up to the end.
+            The maximum number of bytes to read. A negative number reads up to the end.
 
         Returns
         -------

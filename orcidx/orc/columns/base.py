@@ -73,13 +73,13 @@ Claims = Tally
 class Limits:
     """The limits of what one read may allocate. The readers of a stripe share them, and may run in several threads.
 
-    Every buffer is claimed before it is allocated, and the claims of all columns are added up. So no memory is
-    allocated merely because a number in the file requires it. Whether a batch is too large does not depend on the order
-    of the threads.
+    The bytes of every buffer are claimed before it is allocated. The claims of all columns are added up and compared
+    with the limit. So no memory is allocated only because a number in the file requires it. Whether a batch is too
+    large does not depend on the order of the threads.
 
-    ``batch_bytes``: the most bytes of one read. None means that a single row is read, which cannot be split.
-    ``held_bytes``: the most bytes of such a row. It is also the most bytes that may be held in addition to the reads
-    (dictionaries, and chunks of open streams).
+    ``batch_bytes``: the maximum number of bytes of one read. None means that a single row is read, which cannot be
+    split. ``held_bytes``: the maximum number of bytes of such a row. It is also the limit of the bytes that may be held
+    in addition to the reads (dictionaries, and chunks of open streams).
     """
 
     def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:
