@@ -1,7 +1,7 @@
 """Bit slices: numbers that are stored as one bitmap per bit, and comparisons with them.
 
-Slice ``b`` has the rows whose number has bit ``b``. The existence bitmap has the rows that have a number at all. A
-comparison goes over the slices once (O'Neil and Quass, "Improved query performance with variant indexes", 1997).
+Slice ``b`` has the rows whose number has bit ``b``. The existence bitmap has the rows that have a number. A comparison
+reads each slice once (O'Neil and Quass, "Improved query performance with variant indexes", 1997).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["BitSlices", "smallest", "without_smallest"]
 
 
 class BitSlices:
-    """Numbers from 0 to ``2 ** count - 1`` by row. ``load(first, stop)`` returns the slices ``first`` to ``stop - 1``,
-    lowest first. Loaded slices are kept, so each slice is loaded once."""
+    """A number from 0 to ``2 ** count - 1`` for each row of ``existence``. ``load(first, stop)`` returns the slices
+    ``first`` to ``stop - 1``, lowest first. Loaded slices are kept, so each slice is loaded once."""
 
     def __init__(self, existence: BitMap, count: int, load: Callable[[int, int], Sequence[BitMap]]) -> None:
         self.existence = existence
@@ -57,8 +57,8 @@ class BitSlices:
         """The rows of ``rows`` whose number is one of ``numbers``. The numbers differ only in their lowest ``bits``
         bits.
 
-        Numbers and rows are split together by the slices, from the highest slice down. So a slice is used once per
-        prefix, not once per number."""
+        Each slice splits the numbers and the rows by one bit, from the highest bit to the lowest. So a slice is used
+        once for each prefix of the numbers' bits, and not once for each number."""
         if len(numbers) == 1 << bits or not rows:
             return rows.copy()
         bit = bits - 1
@@ -96,8 +96,8 @@ class BitSlices:
     def top(self, k: int, candidates: BitMap, *, largest: bool, strict: bool) -> BitMap:
         """The ``k`` candidates with the largest (or smallest) numbers.
 
-        ``candidates`` is a subset of ``existence``. Several rows may have the same number as the last row. If
-        ``strict``, only the rows with the highest row numbers are kept. Otherwise all of these rows are kept.
+        ``candidates`` is a subset of ``existence``. Several rows may have the same number as the last of the ``k``
+        rows. If ``strict``, only the rows with the highest row numbers are kept. Otherwise all of these rows are kept.
         """
         if k <= 0:
             return BitMap()

@@ -1,5 +1,5 @@
-"""Bitmap index, versions 1 and 2. It has the rows of each value of a column. This module reads, writes, builds and
-evaluates it.
+"""The bitmap index, versions 1 and 2. A bitmap index stores the rows of each value of a column. This module reads,
+writes, builds and evaluates it.
 
 Version 1                                       Version 2
 
@@ -117,7 +117,7 @@ def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.St
 
 
 class _Layout:
-    """The positions of the parts of a body. Versions 1 and 2 have a subclass each."""
+    """The positions of the parts of a body. There is one subclass for version 1 and one for version 2."""
 
     def __init__(self, body: Body, kind: KeyType, rows: int) -> None:
         self.body = body
@@ -294,7 +294,7 @@ class _Values:
     sizes: npt.NDArray[np.int64]
 
     def places(self, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Offsets and lengths, if the first bitmap is at ``first``."""
+        """The offset and length of each key's bitmap, if the first bitmap is at the offset ``first``."""
         if first + len(self.stored) > LARGEST_INT:
             raise ValueOutOfRange("the bitmaps take more than 2 GiB, the limit of a bitmap index")
         lengths = np.full(len(self.single), NOT_STORED, np.int64)

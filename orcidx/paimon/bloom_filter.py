@@ -175,7 +175,8 @@ class BloomFilterIndex(BodyIndex):
 
 
 def hash_of(key: Key, kind: KeyType) -> int:
-    """The 64-bit hash of a key that fits its type. Any other key gets the hash of a value that was never added."""
+    """The 64-bit hash of a key. If the key does not fit the type of the column, this is the hash of a value that was
+    never added."""
     if isinstance(key, bytes):
         return hash_bytes(key)
     if kind.floating:

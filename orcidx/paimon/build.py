@@ -77,7 +77,7 @@ def type_of_arrow(kind: pa.DataType) -> DataType:
 
 
 class FileIndexBuilder:
-    """Gets the record batches of a data file in order, and makes its indexes.
+    """Takes the record batches of a data file in order, and makes the indexes of the file.
 
     ``spec``, ``types`` and ``schema`` are as in ``build_file_index``. Bloom filters take constant memory. The other
     formats keep the keys of the indexed columns until ``finish``. If values repeat, these keys take one or two bytes

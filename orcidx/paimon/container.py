@@ -11,7 +11,7 @@ embedded in a manifest.
     payloads        back to back
 
 Integers are big-endian. UTF is Java's ``writeUTF``: a u16 length and modified UTF-8. ``start`` counts from the magic. A
-start of -1 (with length 0) marks an EMPTY index, which has no payload. A map's key is a column of its own,
+start of -1 (with length 0) marks an EMPTY index, which has no payload. Each indexed key of a map is a separate column,
 ``map[key]``. Columns and kinds can have any order. Unknown kinds are kept unchanged.
 """
 
@@ -69,8 +69,8 @@ class Container:
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """Decodes Java's modified UTF-8. U+0000 is C0 80, and a character above U+FFFF is two surrogates of three bytes
-    each."""
+    """Decodes Java's modified UTF-8. U+0000 is stored as the bytes C0 80. A character above U+FFFF is stored as two
+    surrogates of three bytes each."""
     try:
         text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         if _SUPPLEMENTARY.search(text):
@@ -81,7 +81,7 @@ def decode_modified_utf8(data: bytes) -> str:
 
 
 def encode_modified_utf8(text: str) -> bytes:
-    """The inverse of ``decode_modified_utf8``. Raises ``InvalidQuery`` for more than 65535 bytes."""
+    """The inverse of ``decode_modified_utf8``. Raises ``InvalidQuery`` if the result has more than 65535 bytes."""
     paired = _SUPPLEMENTARY.sub(_surrogates, text)
     data = paired.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(data) > 0xFFFF:

@@ -12,8 +12,8 @@ An index file is one version byte (1) and then the entries, one after the other.
 
 A manifest gives (offset, length) of an entry. The offset is that of the size field. The length is the size value for a
 32-bit vector, and the size of the whole entry (size + 8) for a 64-bit vector. A Puffin blob of type
-``deletion-vector-v1`` (Iceberg) has the bytes of a 64-bit entry. Deletion vectors are data, not hints, so any damage
-raises ``CorruptFile``.
+``deletion-vector-v1`` (Iceberg) has the bytes of a 64-bit entry. Any damage raises ``CorruptFile``, because deleted
+rows would be returned if a damaged vector were ignored.
 """
 
 from __future__ import annotations
@@ -276,8 +276,8 @@ class DeletionVector:
 
 @dataclass(frozen=True)
 class Range:
-    """The position of a vector in the form of manifests. ``path`` is the file. The module's docstring describes
-    ``length``."""
+    """The position of a vector, as it is stored in a manifest. ``path`` is the index file. The module's docstring
+    describes ``length``."""
 
     offset: int
     length: int
@@ -301,7 +301,7 @@ def read_deletion_vector(
     source : path, URL, bytes, file object or source
         The index file or the Puffin file, as for ``orcidx.open``.
     offset, length : int
-        The range in bytes that the manifest or the blob names.
+        The range in bytes that the manifest or the blob gives.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional
@@ -412,7 +412,7 @@ def write_deletion_vectors(
     Raises
     ------
     ValueOutOfRange
-        Positions do not fit the kind. Then nothing is written.
+        Positions do not fit the kind. In this case nothing is written.
 
     Examples
     --------

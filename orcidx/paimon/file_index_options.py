@@ -30,7 +30,8 @@ _DEFAULT_THRESHOLD = 500
 class FileIndexOptions:
     """The options of a table's file indexes.
 
-    ``spec``: the options of each kind and column (short names, values as Paimon's text), as for ``build_file_index``.
+    ``spec``: the options of each kind of index and each column, as for ``build_file_index``. The options have short
+    names. Their values are text in Paimon's form.
 
     Examples
     --------
@@ -147,7 +148,7 @@ def _flag(text: str) -> bool:
 def for_every_reader(
     spec: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Sets version 1 for all bitmap indexes of a spec whose version is not given.
+    """Sets version 1 for each bitmap index of a spec, unless the spec gives the version of the index.
 
     Paimon itself writes version 2 by default since Paimon 1.1. Older versions of Paimon cannot read version 2. In these
     versions every query of the table with a filter fails.

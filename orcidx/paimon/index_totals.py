@@ -1,4 +1,5 @@
-"""Totals of rows from the indexes of one column. Counts, sums, minima, maxima and groups are exact, without the data.
+"""Totals of rows from the indexes of one column. Counts, sums, minima, maxima and groups are exact. The data is not
+read.
 
     bitmap        a bitmap for each value: groups, counts, sums, minima, maxima and quantiles
     bsi           bit slices of the numbers themselves: counts, sums, minima, maxima and quantiles. A sum is the sum
@@ -55,7 +56,7 @@ class Ends:
 
 
 class IndexTotals(ABC):
-    """Totals from an index for any selection of rows: a bitmap, or None for all rows.
+    """Totals from an index for any selection of rows. A selection is a bitmap, or None for all rows.
 
     ``totals_of`` creates these objects. It also reads and checks all bytes that they need. ``adds_up``: whether there
     are sums. ``has_ends``: whether there are minima, maxima and the order of values. ``has_groups``: whether there are
@@ -113,7 +114,8 @@ def totals_of(index: Index) -> IndexTotals | None:
 
 
 def _form_of(kind: KeyType) -> Callable[[Key], Any]:
-    """Converts a key to the form of its value. Raises ``CorruptFile`` for text that is not UTF-8 or too long."""
+    """Converts a key to the form of its value. Raises ``CorruptFile`` for text that is not UTF-8, and for text that is
+    too long."""
     data_type = kind.data_type
     if kind.floating:
         return lambda key: _float(key, kind)

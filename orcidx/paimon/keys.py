@@ -1,6 +1,6 @@
 """Keys are the form in which Paimon's indexes store, compare and order the values of a column.
 
-A key is a Python ``int`` or ``bytes``. The order of the Python values is the order of the index:
+A key is a Python ``int`` or ``bytes``. Keys have the same order as the values in the index:
 
 ==================================== =================================== =====================
 type                                 key                                 stored as, big-endian
@@ -139,7 +139,7 @@ class KeyType:
 
 
 def key_type(data_type: DataType) -> KeyType:
-    """The keys of a column type. Raises ``Unsupported`` for a type that no index supports."""
+    """The ``KeyType`` of a column type. Raises ``Unsupported`` for a type that no index supports."""
     root = data_type.root
     if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
         return KeyType(data_type, 0, False)

@@ -24,8 +24,8 @@ class SliceOrder:
         self.count = len(rows)
 
     def at(self, place: int) -> int:
-        """The number at a position in ascending order, counted from 0. Each slice splits the rows that may have the
-        number."""
+        """The number at a position in ascending order, counted from 0. The slices give the bits of the number one by
+        one, from the highest bit to the lowest."""
         rows, number = self._rows, 0
         for bit in reversed(range(len(self._slices))):
             without = rows - self._slices[bit]

@@ -129,7 +129,7 @@ def _unscaled(literal: Decimal, scale: int) -> tuple[int, bool]:
 
 
 class _Translator:
-    """Translates one leaf. Its literals have the domain of the key."""
+    """Translates one leaf. The type of the index's keys must fit the domain of the leaf's literals."""
 
     def __init__(self, leaf: BoundLeaf, kind: KeyType) -> None:
         self.leaf = leaf

@@ -188,7 +188,7 @@ class RangeBitmapIndex(BodyIndex):
 
     @property
     def numbers(self) -> BitSlices:
-        """The codes by row. The header of the slices and the existence bitmap are read when they are first used."""
+        """The code of each row. The header of the slices and the existence bitmap are read when they are first used."""
         if self._numbers is None:
             self._numbers = self._open_slices()
         return self._numbers

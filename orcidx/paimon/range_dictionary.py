@@ -177,7 +177,7 @@ class Dictionary:
         return self.find_many([key])[0]
 
     def find_many(self, keys: Sequence[Key]) -> list[tuple[int, bool]]:
-        """Does ``find`` for several keys, and reads their chunks together."""
+        """Does the same as ``find`` for several keys, and reads their chunks together."""
         chunks = self.chunks()
         numbers = [bisect_right(self._firsts, key) - 1 for key in keys]
         inside = [n for n, key in zip(numbers, keys) if n >= 0 and chunks[n].others and key != chunks[n].first]

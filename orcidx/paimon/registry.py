@@ -31,7 +31,7 @@ _SHIFTS = {name: shift for shift, names in _UNITS.items() for name in names}
 
 
 class Builder(Protocol):
-    """Gets a column batch by batch, and makes the column's index."""
+    """Takes the batches of a column one after the other, and makes the column's index."""
 
     def add(self, column: KeyColumn) -> None:
         """Adds the next rows."""

@@ -144,7 +144,7 @@ def aggregate_files(
     add: Callable[..., None] | None = None,
     opened: OpenFile | None = None,
 ) -> pa.Table:
-    """The totals of all matching rows of files; see ``orcidx.aggregate``.
+    """The totals of all matching rows of files. See ``orcidx.aggregate``.
 
     ``known``: totals that are known before any file is opened. ``add``: a function that replaces ``add_files``.
     ``opened``: the file of the only job, if the file is already open. This function then closes the file.
@@ -203,7 +203,7 @@ def add_files(
 
 
 def _asked(request: ScanRequest, plan: AggregatePlan) -> ScanRequest:
-    """The request for the columns that the plan names."""
+    """The request, with the columns of the plan."""
     return replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
 
 
@@ -287,8 +287,8 @@ class _FileTotals:
             self.units.origins.rows[indexed.origin] += indexed.add(rows, self.units.totals, constants)
 
     def add_stripe(self, stripe: int, *, by_index: bool) -> RowSelection:
-        """Adds the totals of a stripe, except the rows whose totals the file's indexes can give. Returns these rows, as
-        rows of the file."""
+        """Adds the totals of a stripe, except the rows whose totals the file's indexes can give. Returns these rows,
+        with their numbers in the file."""
         decision = run_value(self.scan.decide(stripe), self.file.storage)
         rows = decision.rows
         file_rows = self.scan.reader.tail.footer.rows
@@ -351,8 +351,8 @@ class _FileTotals:
 
 
 class _RangeTotals:
-    """Adds the totals of one file over a range of numbers. Whole stripes and row groups are added from statistics; only
-    the rows at the two ends of the range are read."""
+    """Adds the totals of one file over a range of numbers. The totals of whole stripes and row groups are added from
+    statistics. Only the rows at the two ends of the range are read."""
 
     def __init__(self, file: _FileTotals, ranges: RangeUnits) -> None:
         self.file = file

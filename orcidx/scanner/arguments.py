@@ -1,6 +1,7 @@
 """Types of the keyword arguments that public functions pass on to other functions.
 
-With these types mypy and pyright report an error such as ``f.read(batchsize=3)``. Otherwise it fails only at run time.
+With these types mypy and pyright report an error such as ``f.read(batchsize=3)``. Without these types such a call fails
+only at run time.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:
 def spelled_out(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], coded: frozenset[int], batch_bytes: int
 ) -> list[pa.Array | None]:
-    """The arrays of columns. The codes of the columns in ``coded`` are replaced by strings. None stays None.
+    """The arrays of columns. The codes of the columns in ``coded`` are replaced by strings. An array of None stays
+    None.
 
     Raises ``BatchTooLarge`` if the strings of an array of several rows take more than ``batch_bytes``.
     """

@@ -102,15 +102,16 @@ class ColumnCursor:
         self._row = None
 
     def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:
-        """Reads the rows from ``start``. ``claims`` counts their bytes together with those of the other columns."""
+        """Reads the rows from ``start``. ``claims`` counts the bytes of these rows together with the bytes of the other
+        columns."""
         self._begin(start, batch_bytes, claims)
         array = self._reader.read(rows)
         self._row = start + rows
         return array
 
     def read_kept(self, start: int, kept: KeptRows, batch_bytes: int | None, claims: Claims) -> KeptColumn:
-        """Reads the kept rows among the next rows from ``start``. The bytes of all these rows are claimed, not only
-        those of the kept rows."""
+        """Reads the kept rows among the next rows from ``start``. ``claims`` counts the bytes of all the next rows, not
+        only of the kept rows."""
         self._begin(start, batch_bytes, claims)
         found = read_kept(self._reader, kept)
         self._row = start + len(kept)

@@ -1,10 +1,10 @@
 """``ColumnGroup``: column readers of one stripe that are always at the same row.
 
-To go forward inside a row group, the readers skip values by the headers of runs. To go further, or backwards, they seek
-to the start of the row group. This needs a row index that can be trusted.
+To go forward inside a row group, the readers skip values by the headers of runs. To go to a later row group, or
+backwards, the readers first seek to the start of the wanted row group. This needs a row index that can be trusted.
 
 In a stripe of many rows each column has its own ``ColumnCursor``. So threads can decode rows of one column before the
-same rows of other columns. ``read_groups`` then requests rows from ``DecodeAhead``, which may have decoded them
+same rows of other columns. ``read_groups`` then takes rows from ``DecodeAhead``, which may have decoded these rows
 already.
 """
 
@@ -147,7 +147,8 @@ class ColumnGroup:
         """Reads the next rows of every column. Returns only the kept rows, and the number of bytes of all rows that
         were read.
 
-        Raises ``BatchTooLarge`` if all the next rows, kept or not, are too large. The group then stays at its row.
+        Raises ``BatchTooLarge`` if all the next rows together are too large, including the rows that are not kept. The
+        group then stays at its row.
         """
         with self.located(row=self.row):
             try:

@@ -10,8 +10,8 @@ Decoding of columns that are not in the predicate starts as soon as their surviv
 columns have priority over later spans of the predicate's columns, which are not needed yet.
 
 If there are fewer columns than threads, the threads without a column first decompress the next chunks of the columns
-(``orc/chunks_ahead``). They start a span only when no chunk is left, which means that the caller is slower than these
-threads.
+(``orc/chunks_ahead``). These threads start to decode a span only when no chunk is left to decompress. That means that
+the caller is slower than these threads.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class DecodeAhead:
         """Chunks and bytes that were decompressed but not used."""
 
     def expect(self, columns: Columns, spans: Sequence[tuple[int, int]], row_bytes: float) -> None:
-        """Announces the spans (start, stop) that ``take`` will request. ``take`` requests the first of them
-        immediately. Starts as many spans as fit into the memory.
+        """Announces the spans (start, stop) for which ``take`` will be called. The caller must call ``take`` for the
+        first of these spans immediately. Threads start to decode as many spans as fit into the memory.
 
-        ``row_bytes``: the bytes that a row of these columns may take.
+        ``row_bytes``: the number of bytes that a row of these columns may take.
         """
         if not self._goes_on:
             self._goes_on = True

@@ -1,4 +1,4 @@
-"""Explains a scan: makes an ``Explanation`` of its decisions, only from metadata and indexes."""
+"""Makes an ``Explanation`` of the decisions of a scan. Only metadata and indexes are read."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ def _count_skipped(
     scan: FileScan, stripes: list[StripeExplanation], alive: set[int], storage: RangeReader
 ) -> tuple[Note, ...]:
     """Sets the number of bytes of the stripes that the file's own evidence rules out. A scan does not read the footers
-    of these stripes; they are read only for this number. If a footer is damaged, the bytes of all columns of its stripe
-    are counted. A note says how many footers are damaged."""
+    of these stripes. Here they are read to find this number. If a footer is damaged, the bytes of all columns of its
+    stripe are counted. A note says how many footers are damaged."""
     skipped = [number for number in range(len(stripes)) if number not in alive and stripes[number].rows]
     with suppress(OrcidxError):  # damaged footers are handled below
         run_value(scan.fetch_footers(skipped), storage)
@@ -160,7 +160,7 @@ def _count_skipped(
 
 
 def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
-    """The notes on a file. ``lumped``: the number of row groups of each stripe that is shown as one row group."""
+    """The notes on a file. ``lumped``: for each stripe that is shown as one row group, the number of its row groups."""
     if scan.reader.tail.size == 0:
         return (
             Note("file", "absent", "the file is empty: a file of zero bytes counts as a file without rows and columns"),

@@ -1,4 +1,5 @@
-"""``OrcFile``: an open ORC file, with its metadata, its statistics and its scans. ``orcidx.open`` makes one."""
+"""``OrcFile``: an open ORC file, with its metadata, its statistics and its scans. ``orcidx.open`` returns an
+``OrcFile``."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) ->
 def _wanted_jobs(
     jobs: Iterable[FileJob], request: ScanRequest, metrics: ScanMetrics, *, open_all: bool
 ) -> Iterator[FileJob]:
-    """The files that are not ruled out by their constants. With ``open_all``, all files."""
+    """The files that are not ruled out by their constants. If ``open_all``, all files."""
     where = None if open_all else _bound(request)
     for job in jobs:
         metrics.files += 1
@@ -124,7 +124,7 @@ def _constants(job: FileJob, request: ScanRequest) -> Mapping[str, Any]:
 
 
 def _bound(request: ScanRequest) -> BoundPredicate | None:
-    """The predicate, bound to the wanted schema, in which constants have their types."""
+    """The predicate, bound to the wanted schema. The constant columns have their types in this schema."""
     if request.where is None or request.schema is None:
         return None
     schema = request.askable_schema

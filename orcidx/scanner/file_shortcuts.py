@@ -1,4 +1,4 @@
-"""Methods of pyarrow's ``ORCFile`` and ``ParquetFile`` and of data frames, for an open file."""
+"""Methods of an open file with the names of methods of pyarrow's ``ORCFile`` and ``ParquetFile`` and of data frames."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class KeptRows:
         return (runs[0][0] if runs else 0), self._stop
 
     def narrowed(self) -> KeptRows:
-        """The same rows, for a shorter span that ends after the last kept row."""
+        """The same rows, for the shorter span from the first to the last kept row."""
         first, stop = self.reach
         if stop - first == len(self.mask):
             return self

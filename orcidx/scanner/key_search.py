@@ -131,7 +131,7 @@ class AskedForKeys(ABC):
         Returns
         -------
         pyarrow.BooleanArray
-            One bool for each key. False: no row of the file has the key. True: a row may have it.
+            One bool for each key. False: no row of the file has the key. True: a row may have the key.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class _Answers:
         self._reasons = np.full(len(places), text, object)
 
     def put(self, place: int, scan: FileScan) -> tuple[Note, ...]:
-        """Finds out whether some row may match the scan's predicate. It is used for keys that are not literals (null
+        """Finds out whether some row may match the scan's predicate. This is used for keys that are not literals (null
         and NaN)."""
         these = self._places == place
         what = "is null" if place == NULL_KEY else "is NaN"

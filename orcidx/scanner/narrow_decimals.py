@@ -1,8 +1,8 @@
 """Decodes and compares decimals of a predicate in 64 bits, which takes half the memory. Only surviving values are
 widened to 128 bits.
 
-This applies to decimals of at most 18 digits, which fit into 64 bits. Some tests set ``ENABLED`` to False, and decimals
-are then decoded in 128 bits.
+This applies to decimals of at most 18 digits, which fit into 64 bits. Some tests set ``ENABLED`` to False. Then
+decimals are decoded in 128 bits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def narrow_columns(
 def widened(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], narrow: Collection[int]
 ) -> list[pa.Array | None]:
-    """The arrays of columns. Arrays of the columns in ``narrow`` are widened to 128 bits. None stays None."""
+    """The arrays of columns. Arrays of the columns in ``narrow`` are widened to 128 bits. An array of None stays
+    None."""
     return [
         array if array is None or column.id not in narrow else _wide(array)
         for column, array in zip(columns, arrays, strict=True)

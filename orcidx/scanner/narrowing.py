@@ -17,7 +17,7 @@ __all__ = ["Narrowing", "RequestNarrowing"]
 
 
 class Narrowing(ABC):
-    """Methods of a frozen scan with the field ``row_limit``. They read nothing."""
+    """Methods of a frozen scan with the field ``row_limit``. These methods read nothing."""
 
     row_limit: int | None
 

@@ -33,7 +33,7 @@ class _Ranges:
 
 
 class GroupRanges:
-    """Collects the ranges of the predicate's columns. Without a predicate it collects those of all columns that are
+    """Collects the ranges of the predicate's columns. Without a predicate, collects the ranges of all columns that are
     read."""
 
     def __init__(self) -> None:

@@ -75,7 +75,8 @@ class RangeUnits:
 
     @classmethod
     def of(cls, scan: FileScan) -> RangeUnits | None:
-        """None if evidence other than minima and maxima may exist, or if rows are also selected in other ways."""
+        """The ``RangeUnits`` for a scan of a file. None if there may be other evidence than minima and maxima, or if
+        rows are also excluded in other ways."""
         if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
             return None
         if not (scan.options.row_index and scan.reader.storage.is_local):

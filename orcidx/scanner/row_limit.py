@@ -1,4 +1,5 @@
-"""A limit on the rows of all stripes and files of a scan, which are read one after the other."""
+"""A limit on the number of rows of a scan. It applies to all stripes and files together, which are read one after the
+other."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def open_in_turn(
     to_the_end: bool,
     gone: Callable[[FileGone], object] | None = None,
 ) -> Generator[OpenFile, None, None]:
-    """The files of a scan without a predicate, one after the other. Each file is read up to the number of rows that the
-    earlier files left of the limit.
+    """The files of a scan without a predicate, one after the other. The rows of earlier files are subtracted from the
+    limit of each file.
 
     ``to_the_end``: whether the files after the limit are also returned. ``gone``: a function that is called for each
     missing file. Without ``gone`` a missing file raises an error. A file is closed when the next file is requested.

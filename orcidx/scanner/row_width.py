@@ -1,4 +1,4 @@
-"""``RowWidth``: how many bytes the rows of a stripe take, and therefore how many rows are read at once."""
+"""``RowWidth``: how many bytes the rows of a stripe take. This determines how many rows are read at once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RowWidth:
             self.saw_bytes(group, sum(map(array_bytes, arrays)), rows)
 
     def saw_bytes(self, group: ColumnGroup, size: int, rows: int) -> None:
-        """Records that this many rows of a group took this many bytes."""
+        """Records that ``rows`` rows of a group took ``size`` bytes."""
         if not self.known:
             before, seen = self.seen.get(group, (0, 0))
             self.seen[group] = before + rows, seen + size

@@ -403,7 +403,7 @@ class Scan(RequestNarrowing, ArrowStream):
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
         """Cuts the scan into tasks. The rows of all tasks, in order, are the rows of the scan.
 
-        Files and stripes that statistics rule out are in no task.
+        Files and stripes that statistics rule out are left out.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return [Split(part.job, request, part.rows, part.estimated_bytes) for part in parts]
 
     def explain(self) -> Explanation:
-        """What the scan will read, and why it can skip the rest. Only metadata and indexes are read.
+        """What the scan will read, and why it can skip the other data. Only metadata and indexes are read.
 
         Returns
         -------
@@ -461,7 +461,8 @@ def _short(value: object) -> str:
 
 
 def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
-    """The number of rows of a file, or at least ``limit``."""
+    """The number of rows of a file. If this number is not below ``limit``, any number from ``limit`` on may be
+    returned."""
     if tails_alone:
         return file.scan.wanted_count
     total = 0

@@ -1,4 +1,5 @@
-"""Reads each small local file of a known schema with one call. If the file is plain, one more call decodes it.
+"""Reads each small local file of a known schema with one call. If compiled code supports all columns of the file
+(``orc/small_stripe``), one more call decodes the file.
 
 Opening a file creates a reader, a tail, a scan and a pruner. The turns and steps of the scan then take as much time
 again. In total, opening and scanning take ten times as long as decoding a hundred rows. So in a directory of small
@@ -54,7 +55,7 @@ class SmallRows:
 
 
 class SmallFiles:
-    """Reads the small files of one pass. ``tails_alone``: rows are counted without examining stripes."""
+    """Reads the small files of one pass. ``tails_alone``: whether rows are counted without examining stripes."""
 
     def __init__(self, request: ScanRequest, metrics: ScanMetrics, *, tails_alone: bool) -> None:
         options = request.options
@@ -215,7 +216,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether the job wants all rows of the file and has no constant columns. The job may list stripes. They are
-    compared with the stripes of the file elsewhere."""
+    """Whether the job wants all rows of the file, and has no file index and no constant columns. Stripes that the job
+    lists are checked elsewhere."""
     chosen = job.selection is not None or job.row_range is not None
     return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

@@ -1,5 +1,6 @@
 """Reads local stripes of few rows, if all rows are wanted. A stripe is read by one call, or by one call for each
-column. If its columns are plain, one call decodes them."""
+column. A column is plain if compiled code supports it (``orc/small_stripe``). If all columns are plain, one call
+decodes them."""
 
 from __future__ import annotations
 

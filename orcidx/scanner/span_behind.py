@@ -3,8 +3,8 @@
 
 As soon as it is known which rows of a span survive, threads start decoding the other columns. Meanwhile the caller
 decodes and filters the predicate's columns of the next span. So the batches of a span are returned one span later. This
-is also done with one thread: the batches, and the rows that are returned before an error, must not depend on the number
-of threads.
+is also done if there is only one thread, because the batches, and the rows that are returned before an error, must not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class OtherColumns:
 
 @dataclass
 class SpanBehind:
-    """``batches`` makes the batches of a span. It reads the other columns unless a thread has read them."""
+    """Keeps the previous span until the next span was filtered. ``batches``: a function that makes the batches of a
+    span. It reads the other columns, unless threads have already read them."""
 
     others: OtherColumns
     batches: Callable[[Survivors], Iterator[pa.RecordBatch]]

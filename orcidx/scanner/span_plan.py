@@ -51,7 +51,8 @@ class SpanPlan:
         """The number of spans that were read."""
 
     def plan(self, rows: int, *, dense: bool) -> list[Span]:
-        """The next spans that are already fixed. Empty at the end. New spans get at most ``rows`` rows."""
+        """The next spans, which are already fixed. Empty if there are no more spans. New spans have at most ``rows``
+        rows."""
         wanted = 1 + min(self.taken, SPANS_AHEAD)
         while len(self._planned) < wanted and self._run < len(self._runs):
             self._cut(rows if dense else min(rows, self._most))

@@ -1,4 +1,4 @@
-"""Cuts a scan into tasks, and converts tasks to JSON. ``Split`` itself is in ``scan``, because it creates scans.
+"""Cuts a scan into tasks, and converts tasks to JSON. The class ``Split`` is in ``scan``, because it creates scans.
 
 A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. A task also
 has the version of its file, and the rows that remain after a selection and a deletion vector.
@@ -57,7 +57,7 @@ class FilePart:
 
 
 def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[FilePart]:
-    """The parts of all files in order, of about ``target_bytes`` each. Data that statistics rule out is in no part.
+    """The parts of all files in order, of about ``target_bytes`` each. Data that statistics rule out is left out.
 
     Reads tails, and also stripe footers if only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
     """
@@ -133,7 +133,7 @@ def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[FilePar
 
 
 def _job(scan: FileScan, start: int, stop: int, stripes: list[int]) -> FileJob:
-    """The job for the rows [start, stop), with the part of the selection that is in them."""
+    """The job for the rows [start, stop), with the part of the selection that lies in these rows."""
     job = replace(scan.job, stripes=tuple(stripes), fingerprint=scan.reader.fingerprint)
     if job.selection is None and job.deleted is None:
         return job

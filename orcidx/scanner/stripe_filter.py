@@ -51,13 +51,13 @@ class StripeFilter:
         return self.tests and not proved
 
     def reads(self, start: int, stop: int) -> bool:
-        """Whether the predicate's columns are decoded for a span, and the predicate is evaluated. For proved rows,
-        columns that no output needs are not decoded. A predicate of constants alone, such as ``p + 0 = 2``, has no
-        columns to decode, but is still evaluated."""
+        """Whether the predicate's columns are decoded for a span. This is the case if an output has one of these
+        columns, or if the predicate is evaluated for the span. A predicate of constants alone, such as ``p + 0 = 2``,
+        has no columns to decode, but is still evaluated."""
         return any(self.returned) or self.asks(start, stop)
 
     def mask(self, arrays: Sequence[pa.Array], start: int, stop: int) -> Bools | None:
-        """Which rows of a span match, from the predicate's columns. None means all."""
+        """The rows of a span that match, computed from the predicate's columns. None means all rows."""
         mask, _ = self.wanted(start, stop)
         if self.asks(start, stop):
             matches = self._matches(arrays, stop - start)

@@ -1,13 +1,13 @@
 """Scans one stripe. The predicate's columns are decoded first. The other columns are decoded only for surviving rows.
 
-The scan of a stripe is a generator that never reads by itself. It yields ``Fetch`` requests, whose bytes are sent back
-to the generator, and record batches. The loop that runs the generator does the I/O in the caller's thread,
+The scan of a stripe is a generator that never reads bytes itself. It yields record batches and ``Fetch`` requests. The
+bytes of a request are sent back to the generator. The loop that runs the generator does the I/O in the caller's thread,
 asynchronously, or ahead (``fetching``).
 
-Late materialisation: the predicate's columns are decoded for the row groups that the indexes do not rule out, and
-filtered. Survivors are collected until they fill a batch. Then the other columns are planned and read for the row
-groups that have survivors. If most row groups have survivors, this delay saves nothing, so the scan reads the bytes of
-all columns together. If most rows survive, the scan also decodes all columns at the same time.
+Late materialisation: the predicate's columns are decoded for the row groups that the indexes do not rule out. Then the
+predicate is evaluated. Surviving rows are collected until they fill a batch. Then the other columns are planned and
+read for the row groups that have survivors. If most row groups have survivors, this delay saves nothing, so the scan
+reads the bytes of all columns together. If most rows survive, the scan also decodes all columns at the same time.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ class StripeReader:
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
-        """Announces what will be read next: all columns if they are decoded at the same time, otherwise the predicate's
-        columns."""
+        """Announces the columns that will be read next. These are all columns if they are decoded at the same time, and
+        otherwise the predicate's columns."""
         groups = [self.groups.first] if self.filter.tests or self.groups.first.columns else [self.groups.rest]
         columns = groups[0].cursors
         if self.filter.tests and self._is_joint:
@@ -311,8 +311,8 @@ def read_stripe(
     """The batches of one stripe. See the docstring of the module. A batch has at most ``options.batch_size`` rows.
 
     ``requests``: how many requests the data of the stripe may take on remote storage. ``share``: the part of the scan's
-    memory that the stripe may use. ``count``: receives the numbers of matching rows instead of batches. The plan then
-    has no output.
+    memory that the stripe may use. ``count``: receives the numbers of matching rows instead of batches. In this case
+    the plan has no output columns.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()

@@ -30,9 +30,9 @@ took 0.1, 0.6, 1.3 and 2.2 ns a row. Finding the numbers took another 1.1 to 1.4
 
 @dataclass
 class Survivors:
-    """The matching rows of one span. They have the filtered arrays of the predicate's columns (None for a column that
-    is in no output). They also have the arrays of the ``others``, if these were decoded at the same time. ``kept``:
-    None if all rows of the span matched."""
+    """The matching rows of one span. ``kept``: the rows that matched, or None if all rows of the span matched.
+    ``arrays``: the filtered arrays of the predicate's columns, or None for a column that is in no output. ``others``:
+    the arrays of the other columns, if they were decoded at the same time."""
 
     start: int
     stop: int
@@ -68,7 +68,8 @@ class Survivors:
 
 
 def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = False) -> list[pa.Array | None]:
-    """The kept rows of each array. None stays None. ``owned``: the arrays' buffers are not used afterwards."""
+    """The kept rows of each array. An array of None stays None. ``owned``: whether values may be moved within the
+    arrays, because their buffers are not used afterwards."""
     few = kept.count * ROWS_PER_TAKEN < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []

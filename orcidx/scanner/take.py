@@ -18,7 +18,8 @@ __all__ = ["row_numbers_of", "scan_of_rows"]
 
 
 def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
-    """The numbers from a list, or from an array of NumPy or pyarrow. Raises ``InvalidQuery`` for anything else."""
+    """Reads row numbers from a list, or from an array of NumPy or pyarrow. Raises ``InvalidQuery`` for any other
+    value."""
     given = np.asarray(indices)
     if given.ndim != 1:
         raise InvalidQuery(f"rows must be given as a list of row numbers, not as {type(indices).__name__}")
@@ -34,10 +35,10 @@ def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
 
 
 def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
-    """A scan of only these rows, in the order of the given scan, which must have no predicate and no limit. ``numbers``
-    must be ascending.
+    """A scan of only these rows, in the order of the given scan. The given scan must have no predicate and no limit.
+    ``numbers`` must be ascending.
 
-    Opens the files up to the last of the rows. Raises ``InvalidQuery`` for a number without a row.
+    Opens the files up to the file of the last row. Raises ``InvalidQuery`` for a number without a row.
     """
     request = scan.resolved
     jobs = []

@@ -2,10 +2,10 @@
 were found so far give a bound, which rules out other data.
 
 Stripes are read in the order of the best value that their statistics allow. The row groups of a stripe are read in the
-same order, few at first and twice as many each time. Once there are as many rows as are wanted, the last of them is a
-bound: later rows must not sort after it. The bound is added to the condition on the files. So the same code as for any
-``where`` examines statistics, indexes and rows. The order of reading is only a guess from statistics, but no row is
-lost, because only the condition excludes rows.
+same order, few at first and twice as many each time. Once there are as many rows as are wanted, the last of these rows
+is a bound. Rows that are read later are needed only if they do not sort after the bound. The bound is added to the
+condition on the files. So the same code as for any ``where`` examines statistics, indexes and rows. The order of
+reading is only a guess from statistics, but no row is lost, because only the condition excludes rows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
     every row may do so.
 
     ``strictly``: the condition is true only for rows that sort before ``last``. ``last`` is a value as it was read. If
-    reading rounds values, different stored values can become equal. The condition then includes all of them.
+    values are rounded when they are read, different stored values can become equal. The condition then includes all
+    these stored values.
     """
     path = (key.column,)
     null = Leaf(path, Op.IS_NULL)
@@ -240,8 +241,8 @@ class TopPass:
     # ------------------------------------------------------------------ what to read first
 
     def _stripes(self) -> list[_Stripe]:
-        """The stripes that the files' statistics do not rule out. Those with the best possible values come first. Reads
-        the tail of every file."""
+        """The stripes that the files' statistics do not rule out. Stripes with the best possible values come first.
+        Reads the tail of every file."""
         found: list[_Stripe] = []
         numbers = {id(job): number for number, job in enumerate(self._jobs)}
         with FileQueue(self._jobs, self._request, self._metrics) as files:
@@ -295,7 +296,7 @@ class TopPass:
             self._open = None
 
     def _read(self, file: OpenFile, stripe: _Stripe) -> None:
-        """Adds the rows of a stripe that may be among the first."""
+        """Adds the rows of a stripe that may be among the first ``k`` rows."""
         decided = self._decide(file, stripe, None, stripe.first_row)
         if decided is None:
             return
@@ -339,7 +340,7 @@ class TopPass:
         return None if decision.rows.may.is_empty else (scan, decision)
 
     def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
-        """The remaining row groups of a stripe as (start, stop) in rows of the file. Those with the best possible
+        """The remaining row groups of a stripe as (start, stop) in rows of the file. Row groups with the best possible
         values come first. Empty if the row index does not have the first key."""
         node = self._node(file.scan)
         if node is None or not self._options.row_index:
@@ -383,8 +384,9 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
-    """The class and the bound of each unit. Class 0: nothing is known, or the unit may have the very first values.
-    Class 1: units are ordered by their bound. Class 2: the unit has only the very last values."""
+    """The rank of each unit, which is a class and a bound. Class 0: nothing is known about the unit, or it may have
+    values that sort before all others. Class 1: the bound gives the order of these units. Class 2: the unit has only
+    values that sort after all others."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(
