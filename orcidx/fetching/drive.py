@@ -55,8 +55,8 @@ class Fetch:
 
 
 class Pending:
-    """The type of ``PENDING``. A step generator yields ``PENDING`` if it has to wait for data that the previous turn
-    has requested. The generator is continued later."""
+    """The type of ``PENDING``. A step generator yields ``PENDING`` if it has to wait for the previous turn, which has
+    requested its data or holds too many bytes. The generator is continued later."""
 
 
 PENDING = Pending()

@@ -2,8 +2,9 @@
 
 The values of a row group start at the position that its row-index entry gives. They end at the position of the next
 entry, or a little later. Two groups may share the run at their boundary (at most 4,356 bytes for RLEv2 patched base,
-1,281 for RLEv1), or the chunk. A shared run may end in the next chunk. The planned range does not include that chunk. A
-reader that needs the rest of the run fetches it on demand.
+1,281 for RLEv1), or the chunk. The planned range includes the shared run or chunk, and the next chunk if the run may
+end there. With ``on_demand`` the range of a compressed stream ends at the start of the shared chunk. A reader that
+needs bytes after the planned range fetches them on demand.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ class HttpBackend:
 
 
 async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | None = None) -> bytes:
-    """Reads at most ``most`` bytes of the body, so a server that sends more cannot fill the memory. The result is empty
-    if the bytes were written to ``buffer``."""
+    """Reads the body. Raises an error for more than ``most`` bytes, so a server that sends too much cannot fill the
+    memory. The result is empty if the bytes were written to ``buffer``."""
     chunks: list[bytes] = []
     have = 0
     async for chunk in response.content.iter_any():

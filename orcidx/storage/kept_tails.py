@@ -56,8 +56,8 @@ class KeptTail:
 
 class SharedTails:
     """Several tails that are fetched together when the first of them is needed. ``before``: the group with the tails of
-    the previous files. The fetch frees the bytes of that group. It does not free the last ones, because several files
-    are opened at a time."""
+    the previous files. Its bytes are kept during the fetch, because several files are opened at a time. The bytes of
+    the group before it are freed."""
 
     def __init__(self, tails: Sequence[KeptTail], before: SharedTails | None = None) -> None:
         self._tails = tails

@@ -96,8 +96,8 @@ def open_temporary(place: Place, temporary: str, mode: int) -> int:
 
 
 def give_name(temporary: str, place: Place, name: str) -> None:
-    """Gives a finished file the mode and owner of its target, renames it over the target, and syncs the file and the
-    directory to disk."""
+    """Gives a finished file the mode and owner of its target, and renames it over the target. Then syncs the directory
+    to disk."""
     try:
         # The target's mode may have changed since it was first read.
         replaced: os.stat_result | None = os.stat(place.path)
