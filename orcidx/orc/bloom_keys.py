@@ -211,8 +211,9 @@ def _timestamp_hashes(
 
     The writer computed local times with its own time zone table, and orcidx reads them with another table. So orcidx
     also searches for the values that another table may have given. For years in which tables may differ by any amount,
-    the filters are not used. ORC C++ rounds towards zero, but Java rounds down. The difference matters because ORC C++
-    gets negative nanoseconds from Arrow for values before 1970.
+    the filters are not used. Java rounds to milliseconds downwards. ORC C++ rounds towards zero if a value before 1970
+    comes from Arrow, because such a value has negative nanoseconds. So both milliseconds are searched in files of ORC
+    C++.
     """
     millis = literal // NANOS_PER_MILLI
     if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):
