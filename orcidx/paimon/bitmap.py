@@ -338,7 +338,7 @@ def _stored_entries(kind: KeyType, keys: Keys, *numbers: npt.NDArray[np.int64]) 
 
 
 def _stored_blocks(kind: KeyType, keys: Keys, places: Sequence[npt.NDArray[np.int64]], block_size: int) -> list[bytes]:
-    """The part of version 2 from the number of blocks to the last block."""
+    """The bytes of a body of version 2, from the number of blocks to the last block."""
     starts = _block_starts(kind.stored_sizes(keys) + PAIR.size, block_size - INT.size)
     entries = _stored_entries(kind, keys, *places)
     size = kind.width + PAIR.size

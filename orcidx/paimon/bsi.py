@@ -54,7 +54,8 @@ _ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "
 
 @dataclass(frozen=True)
 class BsiPart:
-    """Non-negative numbers by row. ``smallest`` is subtracted from each, and the slices start with the lowest bit."""
+    """The non-negative numbers of some rows. ``smallest`` is subtracted from each number before it is stored in the
+    slices. The slice of the lowest bit comes first."""
 
     smallest: int
     largest: int

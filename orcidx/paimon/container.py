@@ -202,7 +202,7 @@ def _text_size(text: str) -> int:
 
 
 def entry_names(entries: Sequence[Entry]) -> dict[str, tuple[str, ...]]:
-    """The kinds of each column, in file order."""
+    """The kinds of the indexes of each column, in file order."""
     columns: dict[str, tuple[str, ...]] = {}
     for entry in entries:
         columns[entry.column] = (*columns.get(entry.column, ()), entry.kind)

@@ -146,7 +146,7 @@ class DeletionVector:
         ------
         ValueOutOfRange
             A 64-bit position is 2^54 or more. The entry would be too large, because it has at least 12 bytes for every
-            2^32 positions up to the largest position. Java's readers also create an object for each of them.
+            2^32 positions up to the largest position. Java's readers also create one object for every 2^32 positions.
         """
         body = _dense_bytes(self._bitmap) if self._bitmap64 else write_bitmap(self._bitmap)
         checked = (MAGIC64 if self._bitmap64 else MAGIC32) + body

@@ -49,7 +49,7 @@ class FileIndexOptions:
     """Whether readers use the table's file indexes."""
 
     def is_embedded(self, size: int) -> bool:
-        """Whether an index is embedded in the manifest instead of stored in a file of its own.
+        """Whether an index is embedded in the manifest. Otherwise it is stored in a separate file.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class FileIndexOptions:
         Parameters
         ----------
         options : mapping of str to str
-            All options of the table. Other options are ignored.
+            All options of the table. Options that are not for file indexes are ignored.
 
         Returns
         -------

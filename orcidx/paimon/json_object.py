@@ -1,4 +1,4 @@
-"""Reads JSON objects of untrusted files. Anything but one object raises ``CorruptFile``."""
+"""Reads JSON objects of untrusted files. Raises ``CorruptFile`` if the bytes are not exactly one JSON object."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class Points:
 
 @dataclass(frozen=True)
 class Span:
-    """Rows whose key is between ``low`` and ``high``. None means no bound on that side."""
+    """Rows whose key is between ``low`` and ``high``. If ``low`` or ``high`` is None, there is no bound on that
+    side."""
 
     low: Key | None = None
     high: Key | None = None
@@ -53,8 +54,8 @@ Question = NullTest | Points | Span
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Rows of any of the questions. If ``exact``, the leaf is true for all of these rows. Otherwise it is only known
-    that the leaf is not true for any other row."""
+    """The rows that satisfy at least one of the questions. If ``exact``, the leaf is true for all of these rows. In any
+    case the leaf is not true for any other row."""
 
     questions: tuple[Question, ...]
     exact: bool = True

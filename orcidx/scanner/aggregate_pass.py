@@ -126,7 +126,7 @@ def aggregate_file(
     asked: Mapping[str, str],
     groups: str | Sequence[str] | None,
 ) -> pa.Table:
-    """The totals of the only file of ``jobs``, which is opened once for its schema and its rows."""
+    """The totals of the only file of ``jobs``. The file is opened only once, to read both its schema and its rows."""
     metrics = ScanMetrics()
     with open_job(jobs[0], request, metrics) as file:
         plan = plan_aggregation(file.scan.columns.schema, asked, groups, case_sensitive=request.options.case_sensitive)

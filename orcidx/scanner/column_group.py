@@ -84,7 +84,7 @@ class ColumnGroup:
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
 
     def narrow(self, decimals: Collection[int]) -> None:
-        """Makes these columns decode in 64 bits. ``decimals``: ids of decimal columns of at most 18 digits."""
+        """From now on decodes these columns in 64 bits. ``decimals``: ids of decimal columns of at most 18 digits."""
         for column, reader in zip(self.columns, self._readers):
             if column.id in decimals and isinstance(reader, Decimals):
                 reader.narrow()

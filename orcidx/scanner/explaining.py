@@ -74,7 +74,7 @@ def explain_files(
 
 
 def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanation]:
-    """The files of the queue in order, with missing files at their positions."""
+    """The explanations of the files of the queue, in order. Missing files are included at their positions."""
     while True:
         try:
             file = queue.take(wait=True)

@@ -95,7 +95,7 @@ class FileColumns:
         return replace(source, value=self._values.get(source.field.name))
 
     def _wanted_constants(self) -> list[pa.Scalar | None]:
-        """For each wanted column the value that it has in the whole file. None if the column is read."""
+        """For each wanted column, its value if the value is constant in the file. None if the column must be read."""
         return [None if one.column is not None else self.valued(one).scalar for one in self.schema_plan.fields]
 
     @cached_property
@@ -342,7 +342,7 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
 
 
 def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """The rows of a stripe to read. If each row must be tested, no row counts as proved."""
+    """The rows of a stripe to read. If the predicate must be evaluated for each row, no row counts as proved."""
     rows = decision.rows
     if not request.tests_each or request.where is None:
         return rows

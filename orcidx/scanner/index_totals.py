@@ -200,7 +200,7 @@ class IndexedFile:
 
 
 def _has_values_of(node: OrcType, data_type: DataType, scan: FileScan) -> bool:
-    """Whether an index of this type has the same values of a column as a scan reads."""
+    """Whether an index of this type has the values that a scan reads for the column."""
     options: ReadOptions = scan.options
     facts: FileFacts = scan.reader.facts
     if reads_as_timestamp(node, options) or (node.kind is TypeKind.DATE and facts.hybrid_calendar):

@@ -1,9 +1,9 @@
 """Finds out which of many keys a file may contain, only from metadata and indexes.
 
-All keys are searched together, from coarse to fine evidence. First come the file's statistics, its Paimon index and the
-statistics of the stripes. Then each stripe is searched: its row groups, bloom filters and dictionary. Each level is
-searched only for the keys that the previous levels did not rule out. A key that may be in one stripe is not searched in
-later stripes. So each index is read at most once for any number of keys.
+All keys are searched together, from coarse to fine evidence. The file's statistics, its Paimon index and the statistics
+of the stripes are searched first. Then each stripe is searched: its row groups, bloom filters and dictionary. Each
+level is searched only for the keys that the previous levels did not rule out. A key that may be in one stripe is not
+searched in later stripes. So each index is read at most once for any number of keys.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DOUBTS = ("damaged", "stale")
 
 @dataclass(frozen=True)
 class KeyAnswers:
-    """Which keys a file may contain, and why. ``OrcFile.explain_keys`` makes it.
+    """Which keys a file may contain, and why. ``OrcFile.explain_keys`` returns this object.
 
     ``may_contain``: a bool for each key, False if no row has it. ``reasons``: for each key, what rules it out or where
     it may be. ``notes``: evidence that could not be used, such as a damaged index.
@@ -259,7 +259,7 @@ class _Answers:
 
 
 def _doubts(notes: Iterable[Note]) -> str:
-    """The end of a reason. It says which evidence was damaged, stale or not trusted."""
+    """The last part of a reason. It names the evidence that was damaged, stale or not trusted."""
     texts = dict.fromkeys(f"{one.source} {one.kind}: {one.text}" for one in notes if one.kind in _DOUBTS)
     return f" ({'; '.join(texts)})" if texts else ""
 

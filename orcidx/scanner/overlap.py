@@ -71,7 +71,7 @@ class GroupRanges:
 
     @property
     def depths(self) -> tuple[ColumnDepth, ...]:
-        """The overlap of each column with more than one row group."""
+        """The overlap of the row groups, for each column that has more than one row group."""
         found = [
             overlap_depth(name, one.least, one.greatest, one.unbounded, unread=self._unread)
             for name, one in self._columns.items()

@@ -81,8 +81,8 @@ joining batches would copy all rows."""
 class Scan(RequestNarrowing, ArrowStream):
     """Rows of files, as record batches. ``OrcFile.scan`` and ``orcidx.scan`` make scans.
 
-    Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows. Remainders are joined across row
-    groups and stripes. An iterator may be used by one thread only. The scan may be used by several threads.
+    Iterating yields ``pyarrow.RecordBatch``es of at most ``options.batch_size`` rows. Small batches are joined across
+    row groups and stripes. An iterator may be used by one thread only. The scan may be used by several threads.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``SmallFilter``: decodes small files in memory, each with one call, under a condition.
+"""``SmallFilter``: decodes the rows of small files in memory that match a condition, with one call for each file.
 
 The predicate's columns are decoded first. The other columns are decoded only if rows survive, as in ``stripe_reader``.
 But no readers, windows or row indexes are created, because this takes ten times as long as decoding a thousand rows.

@@ -190,7 +190,7 @@ def refuse_outside(job: FileJob, within: str) -> None:
 
 
 def count_from_json(value: object, name: str) -> int:
-    """A non-negative integer. Raises ``InvalidQuery`` for anything else."""
+    """Checks that a value is a non-negative integer, and returns it. Raises ``InvalidQuery`` for any other value."""
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise InvalidQuery(f"this is not the JSON of a split: {name} is {value!r:.100}, not a count")
     return value

@@ -127,7 +127,7 @@ def _first(table: pa.Table, keys: Sequence[SortKey], k: int) -> pa.Table:
 
 
 def _sortable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values in a type that Arrow can sort."""
+    """Converts the values to a type that Arrow can sort."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         return _sortable(values.cast(kind.value_type))
