@@ -138,7 +138,8 @@ def read_framed(
                 result += scratch[:length]
             if len(result) > max_size:
                 raise Unsupported(
-                    f"the {name} takes more than {max_size} bytes decompressed; the option metadata_bytes allows more",
+                    f"the {name} has more than {max_size} bytes after decompression; raise the option metadata_bytes "
+                    "to read it",
                     offset=offset,
                 )
             offset = end
@@ -401,7 +402,7 @@ def _lzo(native: bool) -> Codec:
         # The library writes as many bytes as the chunk requires, even if ``out`` is smaller. So the bytes are counted
         # first.
         if not 0 <= lzo_size(chunk) <= len(out):
-            raise ValueError("the chunk is damaged or declares more")
+            raise ValueError(f"the chunk is damaged, or has more than {len(out)} bytes after decompression")
         try:
             return _copy(lzallright.LZOCompressor.decompress(chunk, len(out)), out)
         except lzallright.LZOError as error:

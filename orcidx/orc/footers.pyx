@@ -44,7 +44,7 @@ cdef object corrupt(str name, Py_ssize_t at):
 
 
 cdef object too_many(str name, Py_ssize_t most):
-    return Unsupported(f"the {name} has more than {most} items; the option metadata_items allows more")
+    return Unsupported(f"the {name} has more than {most} items; raise the option metadata_items to read them")
 
 
 cdef object blob_of(Cursor* cursor, Field* field):
@@ -239,7 +239,7 @@ def read_types(const uint8_t[::1] data not None, Py_ssize_t most, make):
         found.append(made)
         if left < 0:
             raise Unsupported(f"the types have more than {most} children, names and attributes for its size; "
-                              "the option metadata_items allows more")
+                              "raise the option metadata_items to read them")
     return found
 
 

@@ -399,7 +399,9 @@ def _empty_file(name: str) -> FileTail:
 def _read_postscript(last: memoryview, size: int) -> PostScript:
     length = last[-1]
     if length == 0 or length + 1 > size:
-        raise CorruptFile(f"its last byte gives a PostScript of {length} bytes, but the file has {size}")
+        raise CorruptFile(
+            f"the last byte of the file says that the PostScript has {length} bytes, but the file has {size} bytes"
+        )
     raw = last[-1 - length : -1]
     footer_length, kind, block_size, version, metadata_length, writer_version, stripe_statistics_length = (
         split_postscript(raw, DEFAULT_BLOCK_SIZE)
@@ -450,7 +452,7 @@ def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[St
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])
     rows = sum([stripe.rows for stripe in stripes])
     if rows > MOST_ROWS:
-        raise CorruptFile(f"the stripes claim {rows} rows, which is impossible")
+        raise CorruptFile(f"the stripes have {rows} rows together, more than an ORC file can have")
     return stripes, rows
 
 

@@ -49,7 +49,7 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
             waiting.extend(zip(reversed(record.subtypes), repeat(depth + 1), reversed(lengths)))
     limits.check_names(paths)
     if expected != len(types):
-        raise CorruptFile(f"{len(types) - expected} of the {len(types)} types are not in the tree")
+        raise CorruptFile(f"{len(types) - expected} of the {len(types)} types cannot be reached from the root type")
 
 
 def _is_flat(types: Sequence[TypeRecord]) -> bool:
@@ -76,7 +76,10 @@ def _check_children(record: TypeRecord, column: int) -> None:
         if count == 0:
             raise CorruptFile(f"the union with column id {column} has no variants")
     elif count != _CHILDREN.get(record.kind, 0):
-        raise CorruptFile(f"the {record.kind.name.lower()} with column id {column} has {count} subtypes")
+        raise CorruptFile(
+            f"the {record.kind.name.lower()} with column id {column} has {count} child types, but must have "
+            f"{_CHILDREN.get(record.kind, 0)}"
+        )
 
 
 def check_extents(stripes: Sequence[StripeInformation], limit: int) -> None:

@@ -67,28 +67,30 @@ class MetadataLimits:
     def check_bytes(self, stored: int, length: int) -> None:
         """Raises ``Unsupported`` if ``stored`` bytes have more bytes after decompression than the limits allow."""
         if length > (most := self.bytes_of(stored)):
-            raise _too_many(f"metadata of {length} bytes", most, "metadata_bytes")
+            raise _too_many(f"the metadata has {length} bytes", most, "metadata_bytes")
 
     def check_items(self, count: int, what: str) -> None:
         """Raises ``Unsupported`` for more items than the limits allow."""
         if count > self.metadata_items:
-            raise _too_many(what, self.metadata_items, "metadata_items")
+            raise _too_many(f"the stripe footers have {count} {what}", self.metadata_items, "metadata_items")
 
     def check_columns(self, count: int) -> None:
         """Raises ``Unsupported`` for more columns than the limits allow, before any column is read."""
         if count > self.metadata_columns:
-            raise _too_many(f"a file of {count} columns", self.metadata_columns, "metadata_columns")
+            raise _too_many(f"the file has {count} columns", self.metadata_columns, "metadata_columns")
 
     def check_stripes(self, count: int) -> None:
         """Raises ``Unsupported`` for more stripes than the limits allow."""
         if count > self.metadata_stripes:
-            raise _too_many(f"a file of {count} stripes", self.metadata_stripes, "metadata_stripes")
+            raise _too_many(f"the file has {count} stripes", self.metadata_stripes, "metadata_stripes")
 
     def check_names(self, letters: int) -> None:
         """Raises ``Unsupported`` if the names of all columns together have more characters than the limits allow. The
         name of a column includes the names of the structs that contain it."""
         if letters > self.metadata_bytes:
-            raise _too_many(f"column names of {letters} letters in all", self.metadata_bytes, "metadata_bytes")
+            raise _too_many(
+                f"the names of all columns have {letters} characters", self.metadata_bytes, "metadata_bytes"
+            )
 
 
 _USUAL = MetadataLimits()
@@ -96,4 +98,6 @@ _USUAL_KEY = _USUAL.key
 
 
 def _too_many(what: str, most: int, option: str) -> Unsupported:
-    return Unsupported(f"{what}: more than {most} for a file of this size; the option {option} allows more")
+    return Unsupported(
+        f"{what}, more than the limit of {most} for a file of this size; raise the option {option} to read it"
+    )

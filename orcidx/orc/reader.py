@@ -118,7 +118,7 @@ class OrcReader:
         footer = parse_stripe_footer(data, self.tail, stripe)
         self._listed += len(footer.streams) + len(footer.encodings)
         with located(file=self.name, stripe=stripe):
-            self.tail.limits.check_items(self._listed, "streams and encodings of stripes")
+            self.tail.limits.check_items(self._listed, "streams and encodings")
         self._footers[stripe] = footer
         FOOTERS.put(self.cache_key(stripe), footer, 1024 + PARSED_PER_STORED_BYTE * len(data))
 

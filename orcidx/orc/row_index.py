@@ -191,7 +191,9 @@ def build_row_index(
                 entries = read_row_index(raw, entries_left)
                 entries_left -= len(entries[2])
                 if len(entries[2]) != groups:
-                    raise CorruptFile(f"there are {len(entries[2])} entries for {groups} row groups")
+                    raise CorruptFile(
+                        f"the row index has {len(entries[2])} entries, but the stripe has {groups} row groups"
+                    )
                 found = _group_bounds(rows, tail.facts.row_index_stride, groups)
                 rows_of = np.diff(found)
                 decode = partial(

@@ -110,7 +110,7 @@ class PositionIterator:
         if self._values is None:
             return 0
         if self._at >= len(self._values):
-            raise CorruptFile(f"the row index entry has {len(self._values)} positions, too few for its streams")
+            raise CorruptFile(f"a row index entry has {len(self._values)} positions, too few for the column's streams")
         value = self._values[self._at]
         self._at += 1
         return value

@@ -198,10 +198,15 @@ def load_zone(name: str) -> Zone:
             return _parse(name, data)
     shown = name if len(name) <= 64 else name[:64] + "..."
     if _tzif("Europe/Paris") is None:
-        raise Unsupported(f"{shown!r}: no time zone data is installed here: python -m pip install tzdata")
+        raise Unsupported(
+            f"the time zone {shown!r} cannot be used, because no time zone data is installed here; install it with "
+            "python -m pip install tzdata"
+        )
     # Newer Debian versions have names such as US/Pacific in a separate package.
     old = ", or get old names with python -m pip install tzdata" if find_spec("tzdata") is None else ""
-    raise Unsupported(f"the writer's time zone {shown!r} is unknown here; name one with the option timezone={old}")
+    raise Unsupported(
+        f"the writer's time zone {shown!r} is unknown here; give a known zone with the option timezone={old}"
+    )
 
 
 def clock_zone(options: ValueOptions) -> Zone | None:
@@ -211,7 +216,10 @@ def clock_zone(options: ValueOptions) -> Zone | None:
     try:
         return load_zone(options.wall_clock_zone)
     except Unsupported:
-        raise InvalidQuery(f"wall_clock_zone={options.wall_clock_zone!r} is no time zone known here") from None
+        raise InvalidQuery(
+            f"wall_clock_zone={options.wall_clock_zone!r} is not a time zone that is known here; give a name such as "
+            "'Europe/Oslo'"
+        ) from None
 
 
 def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
@@ -221,7 +229,9 @@ def chosen_zone(option: str | None, writer: str | None) -> Zone | None:
         try:
             return load_zone(option)
         except Unsupported:
-            raise InvalidQuery(f"timezone={option!r} is no time zone known here") from None
+            raise InvalidQuery(
+                f"timezone={option!r} is not a time zone that is known here; give a name such as 'Europe/Oslo'"
+            ) from None
     return load_zone(writer) if writer else None
 
 

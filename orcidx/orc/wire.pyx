@@ -34,7 +34,7 @@ cdef Py_ssize_t MOST_FIELDS = 250_000
 
 
 cdef object too_many(str name, Py_ssize_t most):
-    return Unsupported(f"the {name} has more than {most} items; the option metadata_items allows more")
+    return Unsupported(f"the {name} has more than {most} items; raise the option metadata_items to read them")
 
 
 cdef class Message:

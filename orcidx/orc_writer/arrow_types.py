@@ -77,7 +77,7 @@ def describe_schema(schema: pa.Schema, options: WriteOptions) -> WriteNode:
     known = {node.dotted for node in root.all_nodes} if options.types else ()
     for name in options.types:
         if name not in known:
-            raise InvalidQuery(f"types= names {name!r}, which is not a column")
+            raise InvalidQuery(f"types= contains {name!r}, which is not a column")
     return _numbered(root, 0)
 
 
@@ -309,6 +309,8 @@ def _odd(type_: pa.DataType, path: tuple[str, ...], options: WriteOptions) -> Wr
         )
     if types.is_null(type_):
         if options.null_type != "string":
-            raise Unsupported('ORC has no type without values; pass null_type="string", or cast it', column=place)
+            raise Unsupported(
+                'ORC has no type for columns of nulls; pass null_type="string", or cast the column', column=place
+            )
         return _cast(WriteNode(kind=TypeKind.STRING, path=path, type=pa.string()), pa.string(), "null")
     raise Unsupported(f"ORC has no type for Arrow's {type_}; cast the column", column=place)

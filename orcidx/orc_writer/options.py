@@ -131,7 +131,7 @@ class WriteOptions:
                 raise InvalidQuery(f"{name}={entries!r} is not a mapping from names to values")
             for key, value in entries.items():
                 if not (_is_text(key) and (isinstance(value, bytes) or _is_text(value)) and isinstance(value, kinds)):
-                    raise InvalidQuery(f"{name}: {key!r}: {value!r} is not a name with a text in UTF-8")
+                    raise InvalidQuery(f"{name} must map names to text in UTF-8, but has {key!r}: {value!r}")
 
     def override(self, **options: Unpack[WriteOptionsByName]) -> WriteOptions:
         """A copy with some options changed.

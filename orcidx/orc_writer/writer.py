@@ -268,7 +268,7 @@ class OrcWriter:
             return self._result
         if self._closed:
             raise InvalidQuery(
-                f"{self._sink.name}: nothing was written, because of an earlier error"
+                f"{self._sink.name}: the file was not written, because of an earlier error"
             ) from self._failure
         try:
             self.end_stripe()

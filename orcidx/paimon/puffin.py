@@ -40,22 +40,26 @@ class DeletionBlob:
 def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
     """The deletion vectors of a whole Puffin file, in the footer's order. Blobs of other types are ignored."""
     payload, start = _footer(data)
-    blobs = parse_json_object(payload, "Puffin footer").get("blobs")
+    blobs = parse_json_object(payload, "the Puffin footer").get("blobs")
     if not isinstance(blobs, list):
-        raise CorruptFile("Puffin footer has no list of blobs")
+        raise CorruptFile("the Puffin footer has no list of blobs")
     found = []
     for blob in blobs:
         if not isinstance(blob, dict):
-            raise CorruptFile("Puffin footer has a blob that is not an object")
+            raise CorruptFile("the Puffin footer has a blob that is not a JSON object")
         if blob.get("type") != DELETION_VECTOR_TYPE:
             continue
         if (codec := blob.get("compression-codec")) is not None:
-            raise Unsupported(f"Puffin deletion vector compressed with {codec!r}; the format stores them uncompressed")
+            raise Unsupported(
+                f"a Puffin deletion vector is compressed with {codec!r}, but the format stores them uncompressed"
+            )
         offset, length = blob.get("offset"), blob.get("length")
         if type(offset) is not int or type(length) is not int:
-            raise CorruptFile("Puffin blob has no offset or no length")
+            raise CorruptFile("a Puffin blob has no offset or no length")
         if not len(PUFFIN_MAGIC) <= offset <= offset + length <= start:
-            raise CorruptFile(f"Puffin blob of {length} bytes is not before the footer at {start}", offset=offset)
+            raise CorruptFile(
+                f"a Puffin blob of {length} bytes does not end before the footer at {start}", offset=offset
+            )
         found.append(DeletionBlob(offset, length))
     if sum(blob.length for blob in found) > start:  # otherwise a few bytes could be read again for each of many blobs
         raise CorruptFile(f"{len(found)} Puffin blobs take more than the {start} bytes before the footer: they overlap")
@@ -70,16 +74,14 @@ def _footer(data: memoryview) -> tuple[bytes, int]:
     length, flags = struct.unpack("<iI", data[-_TAIL_BYTES:-4])
     start = size - _TAIL_BYTES - length - len(PUFFIN_MAGIC)
     if length < 0 or start < len(PUFFIN_MAGIC) or data[start : start + 4] != PUFFIN_MAGIC:
-        raise CorruptFile(f"Puffin footer of {length} bytes does not fit into the file", offset=size - _TAIL_BYTES)
+        raise CorruptFile(f"the Puffin footer of {length} bytes does not fit into the file", offset=size - _TAIL_BYTES)
     payload = bytes(data[start + 4 : size - _TAIL_BYTES])
     if flags & _COMPRESSED_FOOTER:
         room = bytearray(max(_LEAST_PAYLOAD, _PAYLOAD_PER_BYTE * length))
         try:
             size = cramjam.lz4.decompress_into(payload, room)
         except cramjam.DecompressionError as error:
-            message = (
-                f"Puffin footer of {length} bytes is damaged, or takes more than {len(room)} bytes after decompression"
-            )
+            message = f"the Puffin footer of {length} bytes is damaged, or has more than {len(room)} bytes after decompression"
             raise CorruptFile(f"{message}: {error}", offset=start + 4) from None
         payload = bytes(room[:size])
     return payload, start

@@ -78,7 +78,7 @@ def asked_columns(columns: object, *, case_sensitive: bool = True) -> tuple[str 
         key = column_path(column)
         folded = key if case_sensitive else tuple(name.casefold() for name in key)
         if folded in seen:
-            raise InvalidQuery(f"columns names {'.'.join(key)!r} twice; leave one of them out", column=".".join(key))
+            raise InvalidQuery(f"columns contains {'.'.join(key)!r} twice; leave one of them out", column=".".join(key))
         seen.add(folded)
         chosen.append(column if isinstance(column, str) else key)
     return tuple(chosen)

@@ -179,7 +179,8 @@ def column_path(given: object) -> tuple[str, ...]:
         return tuple(given)
     kind = type(given).__name__
     raise InvalidQuery(
-        f'columns has {given!r:.100}, of type {kind}; give names, or paths into structs such as ("address", "city")'
+        f'columns contains {given!r:.100}, of type {kind}; give names, or paths into structs such as ("address", '
+        '"city")'
     )
 
 
@@ -231,15 +232,18 @@ def _key(field: pa.Field, position: int, match: str, options: ReadOptions) -> An
 def _source(field: pa.Field, child: OrcType | None, options: ReadOptions, dictionaries: frozenset[int]) -> FieldSource:
     if child is None:
         if not field.nullable:
-            raise InvalidQuery("the file lacks this column, but the column must not be null", column=field.name)
+            raise InvalidQuery(
+                "the column must not be null, but the file lacks it; declare it as nullable, or leave it out",
+                column=field.name,
+            )
         return FieldSource(field)
     child = _narrowed(child, field.type, options)
     decoding = _decoding(field.type, options)
     have = arrow_type(child, decoding, dictionaries=dictionaries)
     if not _widens(have, field.type):
         raise InvalidQuery(
-            f"the column is {have} in the file, which cannot be widened to {field.type} without losing values; "
-            "read it with its own type and cast the result",
+            f"the column has the type {have} in the file, and {have} cannot be widened to {field.type} without losing "
+            "values; read it with its own type and cast the result",
             column=field.name,
         )
     return FieldSource(field, child, options=None if decoding is options else decoding)

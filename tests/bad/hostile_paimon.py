@@ -256,6 +256,6 @@ def puffin_blobs_that_share_bytes() -> bytes:
     return _puffin(bytes(cramjam.lz4.compress(text)), 1, vector)
 
 
-@attack(ask_puffin, "not an object")
+@attack(ask_puffin, "not a JSON object")
 def puffin_footer_of_lists() -> bytes:
     return _puffin(b'{"blobs":[' + b"[]," * 330_000 + b"[]]}", 0)

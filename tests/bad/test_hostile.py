@@ -34,7 +34,7 @@ REFUSED = {
     "statistics_of_the_file": "metadata_items",
     "columns": "metadata_columns",
     "columns_of_one_name": "metadata_columns",
-    "long_names": "column names of .* metadata_bytes",
+    "long_names": "the names of all columns .* metadata_bytes",
     "subtypes": "metadata_items",
     "attributes": "metadata_items|metadata_bytes",
     "encryption_roots": "metadata_items|metadata_bytes",

@@ -163,8 +163,8 @@ def test_damaged_positions_keep_the_statistics(entries: list[bytes], present: in
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"entries": [entry(0, 0)] * 2}, "2 entries for 3 row groups"),
-        ({"entries": [entry(0, 0)] * 4}, "4 entries for 3 row groups"),
+        ({"entries": [entry(0, 0)] * 2}, "the row index has 2 entries, but the stripe has 3 row groups"),
+        ({"entries": [entry(0, 0)] * 4}, "the row index has 4 entries, but the stripe has 3 row groups"),
         ({"entries": [], "stream": b"\x0b"}, "damaged row index"),
         ({"entries": [entry(2**63, 0)] * 3}, "below 2**63"),
         ({"entries": [entry(0, 0)] * 3, "stride": 0}, "no row index stride"),

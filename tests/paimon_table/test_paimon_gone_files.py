@@ -110,7 +110,7 @@ def test_a_table_whose_manifests_expired_is_planned_on_the_newest_snapshot(table
         path.unlink()
     assert opened.scan().to_table()["a"].to_pylist() == [7]
     for ask in (opened.files, opened.plan, pinned.scan, pinned.files):
-        with pytest.raises(FileGone, match="gone since snapshot 1 was opened, which has expired; open the table again"):
+        with pytest.raises(FileGone, match="the file is gone, because snapshot 1 has expired; open the table again"):
             ask()
 
 

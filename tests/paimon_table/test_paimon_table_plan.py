@@ -325,7 +325,7 @@ def test_a_layout_that_leads_out_of_the_table_is_refused(table: PaimonTable) -> 
     table.schema({0: ("a", "INT")}, options={"data-file.path-directory": "x/../../other"})
     table.add("data-0.orc", rows(a=pa.array([1, 2], pa.int32())), directory="bucket-0")
     table.commit()
-    with pytest.raises(CorruptFile, match="leads out of the table"):
+    with pytest.raises(CorruptFile, match="is outside of the table"):
         open_table(table.path).files()
 
 

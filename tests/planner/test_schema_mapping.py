@@ -231,9 +231,9 @@ def test_columns_that_are_no_names_are_refused(write) -> None:
     """A Column of Spark or an Expression of pyarrow is no name; it was a TypeError from somewhere below."""
     schema = pa.schema([("a", pa.int64()), ("s", pa.struct([("b", pa.int64())]))])
     for wrong in (pc.field("a"), 7, None, b"a", (), ("s", 1), {"a": 1}, object()):
-        with pytest.raises(InvalidQuery, match=r"columns has .* give names, or paths"):
+        with pytest.raises(InvalidQuery, match=r"columns contains .* give names, or paths"):
             choose_fields(schema, ["a", wrong])
-    with pytest.raises(InvalidQuery, match="columns has 7, of type int"):
+    with pytest.raises(InvalidQuery, match="columns contains 7, of type int"):
         orcidx.scan(write(a=[1]), [7])
     assert [field.name for _, field in choose_fields(schema, [("s", "b"), ["a"]])] == ["s", "a"]
 

@@ -119,5 +119,5 @@ def test_columns_are_names(spark: Any, indexed: Path) -> None:
     assert read(spark, indexed, columns=[functions.col("k")]).columns == ["k"]
     with pytest.raises(InvalidQuery, match="columns must be names"):
         read(spark, indexed, columns=[functions.col("k") + 1])
-    with pytest.raises(InvalidQuery, match=r"columns has 7, of type int.*give names"):
+    with pytest.raises(InvalidQuery, match=r"columns contains 7, of type int.*give names"):
         read(spark, indexed, columns=[7])  # type: ignore[list-item]

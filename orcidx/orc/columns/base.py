@@ -147,7 +147,7 @@ class Limits:
 
 
 def _too_much(what: str, most: int) -> Unsupported:
-    return Unsupported(f"{what}, more than {most} for so few stored bytes; the option held_bytes allows more")
+    return Unsupported(f"{what}, more than {most} for so few stored bytes; raise the option held_bytes to read them")
 
 
 class StripeStreams(Protocol):
@@ -282,7 +282,9 @@ class ColumnReader:
     def _pay_skips(self) -> None:
         rows, self._pending = self._pending, 0
         if rows > MOST_SKIPPED:
-            raise CorruptFile(f"{rows} elements would have to be skipped, so lengths of the column are damaged")
+            raise CorruptFile(
+                f"{rows} elements would have to be skipped, more than possible: the lengths of the column are damaged"
+            )
         self._skip_values(rows if self._present is None else self._present.skip(rows))
 
     def _read_present(self, n: int, parent: Present | None) -> Present:

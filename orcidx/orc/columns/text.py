@@ -65,7 +65,11 @@ class Strings(ColumnReader):
         self._plain_type = pa.string() if self._is_text else pa.binary()
         self._pads = node.kind is TypeKind.CHAR and options.char == "padded"
         if self._pads and node.max_length > LONGEST_CHAR:
-            raise Unsupported(f"char({node.max_length}) is too long to be padded", column=node.dotted)
+            raise Unsupported(
+                f"char({node.max_length}) is too long to be padded, because the limit is {LONGEST_CHAR} characters; "
+                'read it with char="stored" or char="trimmed"',
+                column=node.dotted,
+            )
 
     def _plain(
         self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int, *, ascii_only: bool
@@ -170,7 +174,10 @@ class DictionaryStrings(Strings):
             self._rewind_entries()
             size = self.encoding.dictionary_size
             if self._pads and size * self.node.max_length > LARGEST_ARRAY:
-                raise Unsupported(f"a dictionary of {size} entries padded to {self.node.max_length} characters")
+                raise Unsupported(
+                    f"a dictionary of {size} entries, padded to {self.node.max_length} characters, does not fit into "
+                    "an Arrow array"
+                )
             offsets, total = self._read_entry_offsets(size)
             blob, ascii_only = read_bytes(self._blob, total, SPARE_BYTES, text=self._looks)
             array = self._plain(size, None, offsets, blob.slice(0, total), 0, ascii_only=ascii_only)

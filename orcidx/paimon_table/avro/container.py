@@ -107,7 +107,9 @@ def _header(data: memoryview) -> _Header:
     metadata, at = read_metadata(data, len(MAGIC))
     codec = metadata.get("avro.codec", b"null").decode("latin-1")
     if codec not in _CODECS:
-        raise Unsupported(f"Avro codec {codec!r:.40} is not supported; supported are {', '.join(_CODECS)}")
+        raise Unsupported(
+            f"the Avro codec {codec!r:.40} is not supported; the supported codecs are {', '.join(_CODECS)}"
+        )
     return metadata.get("avro.schema", b""), codec, at
 
 
@@ -122,7 +124,7 @@ def _records_behind(header: _Header, data: memoryview) -> Iterator[dict[str, Any
     sync = data[at : at + SYNC_BYTES]
     at += SYNC_BYTES
     if len(sync) != SYNC_BYTES:
-        raise CorruptFile("Avro file is cut off in its header", offset=at)
+        raise CorruptFile("the Avro file is cut off in its header", offset=at)
     taken = plain = 0
     while at < len(data):
         start = at
@@ -134,10 +136,10 @@ def _records_behind(header: _Header, data: memoryview) -> Iterator[dict[str, Any
             or at + size + SYNC_BYTES > len(data)
             or data[at + size : at + size + SYNC_BYTES] != sync
         ):
-            raise CorruptFile(f"Avro block of {size} bytes is not followed by the file's sync marker", offset=start)
+            raise CorruptFile(f"an Avro block of {size} bytes is not followed by the file's sync marker", offset=start)
         block = _decompress(codec, data[at : at + size], start)
         if count > len(block):
-            raise CorruptFile(f"Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
+            raise CorruptFile(f"an Avro block of {len(block)} bytes cannot hold {count} records", offset=start)
         plain += len(block)
         most = max(_LEAST_MEMORY, min(_MEMORY_PER_STORED * len(data), _MEMORY_PER_BYTE * plain))
         try:
@@ -160,7 +162,7 @@ def _records(schema: Any, block: bytes, count: int, start: int) -> list[dict[str
         for _ in range(count):
             records.append(read(stream, schema, None))
     except _DECODE_ERRORS as error:
-        raise CorruptFile(f"Avro record cannot be decoded: {type(error).__name__}: {error}", offset=start) from None
+        raise CorruptFile(f"an Avro record cannot be decoded: {type(error).__name__}: {error}", offset=start) from None
     return records
 
 
@@ -168,11 +170,11 @@ def _records(schema: Any, block: bytes, count: int, start: int) -> list[dict[str
 
 
 def _checked_schema(text: bytes) -> dict[str, Any]:
-    schema, smallest, _ = _checked(parse_json_object(text, "Avro schema"), {}, _DEEPEST_NESTING)
+    schema, smallest, _ = _checked(parse_json_object(text, "the Avro schema"), {}, _DEEPEST_NESTING)
     if not isinstance(schema, dict) or schema["type"] != "record":
-        raise CorruptFile("Avro schema is not a record")
+        raise CorruptFile("the Avro schema is not a record")
     if not smallest:
-        raise CorruptFile("Avro schema has records that take no bytes, which is not allowed")
+        raise CorruptFile("the Avro schema has records that take no bytes, which is not allowed")
     return schema
 
 
@@ -184,18 +186,18 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
     """``named``: the smallest size and the depth of each named type that is complete. ``depth``: the number of further
     levels that are allowed."""
     if depth <= 0:
-        raise CorruptFile(f"Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
+        raise CorruptFile(f"the Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
     if isinstance(schema, list):
         branches = [_checked(branch, named, depth - 1) for branch in schema]
         if not branches or any(isinstance(branch, list) for branch, _, _ in branches):
-            raise CorruptFile("Avro union is empty or contains another union")
+            raise CorruptFile("a union in the Avro schema is empty or contains another union")
         smallest = 1 + min(smallest for _, smallest, _ in branches)
         return [branch for branch, _, _ in branches], smallest, 1 + max(levels for _, _, levels in branches)
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
             return schema, _PRIMITIVES[schema], 1
         if schema not in named:
-            raise CorruptFile(f"Avro type {schema!r:.60} is unknown or contains itself")
+            raise CorruptFile(f"the Avro type {schema!r:.60} is unknown or contains itself")
         smallest, levels = named[schema]
         if levels > depth:  # types that refer to each other by name count as nested, like those that contain each other
             raise CorruptFile(f"Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
@@ -209,27 +211,27 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
         part = "items" if kind == "array" else "values"
         inner, smallest, levels = _checked(schema.get(part), named, depth - 1)
         if not smallest and kind == "array":
-            raise CorruptFile("Avro array has items that take no bytes, which is not allowed")
+            raise CorruptFile("an array in the Avro schema has items that take no bytes, which is not allowed")
         return {"type": kind, part: inner}, 1, 1 + levels
     if isinstance(kind, str) and kind in _PRIMITIVES:
         return kind, _PRIMITIVES[kind], 1
-    raise CorruptFile(f"Avro type {kind!r:.60} is not allowed in a manifest")
+    raise CorruptFile(f"the Avro type {kind!r:.60} is not allowed in a manifest")
 
 
 def _checked_record(schema: dict[str, Any], named: dict[str, tuple[int, int]], depth: int) -> _Checked:
     name, fields = schema.get("name"), schema.get("fields")
     if not isinstance(name, str) or not isinstance(fields, list):
-        raise CorruptFile("Avro record type has no name or no fields")
+        raise CorruptFile("a record type in the Avro schema has no name or no fields")
     rebuilt, total, deepest = [], 0, 0
     for part in fields:
         if not isinstance(part, dict) or not isinstance(part.get("name"), str):
-            raise CorruptFile("Avro field has no name")
+            raise CorruptFile("a field in the Avro schema has no name")
         inner, smallest, levels = _checked(part.get("type"), named, depth - 1)
         rebuilt.append({"name": part["name"], "type": inner})
         total += smallest
         deepest = max(deepest, levels)
     if name in named or len({part["name"] for part in rebuilt}) != len(rebuilt):
-        raise CorruptFile(f"Avro schema defines {name!r:.60} or one of its fields twice")
+        raise CorruptFile(f"the Avro schema defines {name!r:.60} or one of its fields twice")
     named[name] = total, 1 + deepest
     return {"type": "record", "name": name, "fields": rebuilt}, total, 1 + deepest
 
@@ -241,9 +243,9 @@ def _decompress(codec: str, block: memoryview, start: int) -> bytes:
     try:
         data = _CODECS[codec](block)
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError, cramjam.DecompressionError, OSError, EOFError) as error:
-        raise CorruptFile(f"Avro block cannot be decompressed: {error}", offset=start) from None
+        raise CorruptFile(f"an Avro block cannot be decompressed: {error}", offset=start) from None
     if len(data) > _LARGEST_BLOCK:
-        raise CorruptFile(f"Avro block is larger than {_LARGEST_BLOCK} bytes", offset=start)
+        raise CorruptFile(f"an Avro block is larger than {_LARGEST_BLOCK} bytes", offset=start)
     return data
 
 
@@ -272,7 +274,7 @@ def _snappy(block: memoryview) -> bytes:
         if byte < 0x80:
             break
     if len(block) < 5 or length > _LARGEST_BLOCK:
-        raise CorruptFile(f"Snappy block is too short or claims too many bytes: {length}")
+        raise CorruptFile(f"a Snappy block is too short, or its stated length of {length} bytes is too large")
     data = bytes(cramjam.snappy.decompress_raw(bytes(block[:-4])))
     if zlib.crc32(data) != int.from_bytes(block[-4:], "big"):
         raise CorruptFile("the CRC of a Snappy block does not match its content")

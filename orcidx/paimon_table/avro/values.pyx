@@ -61,7 +61,7 @@ def read_metadata(const unsigned char[::1] data, Py_ssize_t at):
             count = -count
             next_long(data, &at)
         if not 0 < count <= data.shape[0] - at:
-            raise CorruptFile(f"Avro metadata cannot have {count} entries", offset=at)
+            raise CorruptFile(f"the Avro metadata cannot have {count} entries", offset=at)
         for _i in range(count):
             key = next_bytes(data, &at)
             metadata[key.decode("utf-8", "replace")] = next_bytes(data, &at)
@@ -77,7 +77,7 @@ cdef bytes next_bytes(const unsigned char[::1] data, Py_ssize_t *at):
     cdef long long length = next_long(data, at)
     cdef Py_ssize_t start = at[0]
     if not 0 <= length <= data.shape[0] - start:
-        raise CorruptFile(f"Avro text of {length} bytes does not fit into the file", offset=start)
+        raise CorruptFile(f"an Avro text of {length} bytes does not fit into the file", offset=start)
     at[0] = start + <Py_ssize_t> length
     return PyBytes_FromStringAndSize(<const char*> &data[start], <Py_ssize_t> length) if length else b""
 
@@ -96,7 +96,7 @@ cdef long long next_long(const unsigned char[::1] data, Py_ssize_t *at) except? 
         if byte < 0x80:
             return <long long> (raw >> 1) ^ -<long long> (raw & 1)
         shift += 7
-    raise CorruptFile("Avro integer is cut off or too long", offset=start)
+    raise CorruptFile("an Avro integer is cut off or too long", offset=start)
 
 
 cdef struct Walk:
@@ -142,9 +142,9 @@ cdef class ValueSizes:
             return -1
         if outcome != SOUND:
             wrong = "is cut off" if outcome == CUT else "has a union branch or a length that is not valid"
-            raise CorruptFile(f"Avro record {wrong}")
+            raise CorruptFile(f"an Avro record {wrong}")
         if walk.at != walk.end:
-            raise CorruptFile(f"Avro block has {walk.end - walk.at} bytes after its last record")
+            raise CorruptFile(f"an Avro block has {walk.end - walk.at} bytes after its last record")
         return most - walk.left
 
     cdef int _value(self, Walk *walk, int node) noexcept nogil:

@@ -87,7 +87,10 @@ def _check_order(delta: list[ManifestFile]) -> None:
         for entry in manifest.entries:
             place = (entry.partition, entry.bucket, entry.name)
             if entry.kind == DELETE and place in added:
-                raise StorageError(f"the manifest adds {entry.name} before it deletes it; nothing is committed")
+                raise StorageError(
+                    f"in the manifest, the entry that adds {entry.name} comes before the entry that deletes it; "
+                    "nothing is committed"
+                )
             added.add(place)
 
 

@@ -91,8 +91,9 @@ class Committer:
             return Committed(document, 0, repeated=True)
         if missing is not None:
             raise CommitUncertain(
-                f"snapshots up to {missing} have expired, and one of them may have been this change; give since= the "
-                "newest snapshot before the first call, or check whether the rows are there and use a new identifier",
+                f"snapshots up to {missing} have expired, and one of them may have been this change; give the newest "
+                "snapshot before the first call as since=, or check whether the rows are there and use a new "
+                "identifier",
                 commit_user=self.name.user,
                 identifier=self.name.identifier,
                 snapshot_id=missing,

@@ -80,7 +80,7 @@ def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
     without it."""
     if entry.external_path is not None:
         raise Unsupported(
-            f"index file {entry.name} is outside the table, which orcidx cannot change; delete with Paimon's Java"
+            f"orcidx cannot change index file {entry.name}, because it is outside the table; delete with Paimon's Java"
         )
     source = state.files.source(index_path(state.schema, entry))
     vector = read_deletion_vector(source, where.offset, where.length)

@@ -105,7 +105,7 @@ class IndexTask:
         if self.name.lower().endswith(".orc"):
             with open_file(self.source) as opened:
                 if opened.num_rows != self.rows:
-                    raise CorruptFile(f"has {opened.num_rows} rows, but the manifest says {self.rows}")
+                    raise CorruptFile(f"the file has {opened.num_rows} rows, but the manifest says {self.rows}")
                 with opened.scan([(name,) for name in columns], timestamp_unit=unit).to_batches() as batches:
                     return self._built(batches)
         return self._built(read_parquet(self.source, columns, RowSelection.all(self.rows), batch_size=_BATCH_ROWS))
@@ -116,7 +116,10 @@ class IndexTask:
             builder = builder or FileIndexBuilder(self.spec, batch.schema, self.types)
             builder.add(batch)
         if builder is None or builder.rows != self.rows:
-            raise CorruptFile(f"returned {builder.rows if builder else 0} rows, but the manifest says {self.rows}")
+            raise CorruptFile(
+                f"the scan returned {builder.rows if builder else 0} rows, but the manifest says that the file has "
+                f"{self.rows}"
+            )
         return builder.finish().to_bytes()
 
 
@@ -351,7 +354,7 @@ def _change(
     for task in plan.tasks:
         if task.identity not in made:
             if _place(task.identity) in by_name:
-                text = f"is missing, although the newest snapshot {attempt.state.snapshot_id} refers to it"
+                text = f"the file is missing, although the newest snapshot {attempt.state.snapshot_id} refers to it"
                 raise FileGone(text, file=task.source.name)
             status["gone"].append(task.name)
     status["new"] = [place[2] for place in by_name if place not in planned]

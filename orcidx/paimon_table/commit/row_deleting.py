@@ -146,7 +146,7 @@ def _deterministic(where: Predicate) -> Predicate:
         node = waiting.pop()
         waiting.extend(getattr(node, "children", ()))
         if isinstance(node, External) and "random" in str(node.expression):
-            raise Unsupported(f"{node.expression} is random: if the delete is tried again, it would delete other rows")
+            raise Unsupported(f"{node.expression} is random: a second try of the delete would delete other rows")
     return where
 
 
@@ -234,8 +234,8 @@ def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Pl
 
 def _gone(task: DeleteTask, snapshot_id: int | None) -> FileGone:
     text = (
-        f"is missing, although snapshot {snapshot_id} refers to it; if that was the newest snapshot, run the delete "
-        "again"
+        f"the file is missing, although snapshot {snapshot_id} refers to it; if this was the newest snapshot, run the "
+        "delete again"
     )
     return FileGone(text, file=task.file.file.path)
 
@@ -252,7 +252,8 @@ def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _
             )
         if int(vector.positions[-1]) >= rows[place]:
             raise ValueOutOfRange(
-                f"row {vector.positions[-1]} is to be deleted from {place[2]}, which has only {rows[place]} rows"
+                f"row {vector.positions[-1]} of {place[2]} cannot be deleted, because the file has only {rows[place]} "
+                "rows"
             )
     merged = merged_index(attempt, wanted)
     if merged is None:

@@ -58,7 +58,9 @@ def check_table(state: TableState, operation: Operation, options: CommitOptions)
 def check_own_file(entry: FileEntry) -> None:
     """Raises ``Unsupported`` for a data file outside the table."""
     if entry.external_path is not None:
-        raise Unsupported(f"data file {entry.name} is outside the table, which orcidx cannot change; use Paimon's Java")
+        raise Unsupported(
+            f"orcidx cannot change data file {entry.name}, because it is outside the table; use Paimon's Java"
+        )
 
 
 def check_instants(

@@ -200,7 +200,9 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
             raise CorruptFile(f"snapshot {snapshot_id} has an invalid {name}: {value!r:.60}")
     statistics = document.get("statistics")
     if statistics is not None and not (isinstance(statistics, str) and is_file_name(statistics)):
-        raise CorruptFile(f"snapshot {snapshot_id} has statistics {statistics!r:.60}, which is not the name of a file")
+        raise CorruptFile(
+            f"snapshot {snapshot_id} has {statistics!r:.60} as statistics, which is not the name of a file"
+        )
     properties = document.get("properties") or {}
     if not isinstance(properties, dict):
         raise CorruptFile(f"snapshot {snapshot_id} has properties that are not an object: {properties!r:.60}")
@@ -248,7 +250,9 @@ def _read_manifests(
     cache.update(zip(missing, read))
     for info in infos:
         if info.get("_FILE_SIZE") != cache[info["_FILE_NAME"]].size:
-            raise CorruptFile(f"manifest {info['_FILE_NAME']} does not have the size that its manifest list says")
+            raise CorruptFile(
+                f"manifest {info['_FILE_NAME']} does not have the size that is recorded in its manifest list"
+            )
     return {name: cache[name] for name in names}
 
 

@@ -32,7 +32,9 @@ def arrow_batches(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         return data.schema, iter(data.to_batches(max_chunksize=_BATCH_ROWS))
     if not isinstance(data, pa.RecordBatchReader):
         if not hasattr(data, "__arrow_c_stream__"):
-            raise InvalidQuery(f"a {type(data).__name__} is not Arrow data: give a Table, a batch or a reader")
+            raise InvalidQuery(
+                f"a {type(data).__name__} is not Arrow data: give a Table, a RecordBatch or a RecordBatchReader"
+            )
         data = stream_of(data)
     reader: pa.RecordBatchReader = data
     return reader.schema, iter(reader)
@@ -88,9 +90,11 @@ def _column(array: pa.Array, field: DataField) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise InvalidQuery(f"values are not valid for {array.type}: {error}") from None
     if not field.type.nullable and array.null_count:
-        raise InvalidQuery("is NOT NULL, but a row has no value")
+        raise InvalidQuery("the column is NOT NULL, but a row has no value")
     if not _is_alike(array.type, kind):
-        raise InvalidQuery(f"has the type {field.type}, but the values have the type {array.type}: cast them first")
+        raise InvalidQuery(
+            f"the column has the type {field.type}, but the values have the type {array.type}: cast the values first"
+        )
     if array.type != kind:
         try:
             array = array.cast(kind)

@@ -44,17 +44,17 @@ class BinaryRow:
 
     def __init__(self, data: bytes) -> None:
         if len(data) < 4:
-            raise CorruptFile("BinaryRow is cut off")
+            raise CorruptFile("a BinaryRow is cut off")
         (self.fields,) = struct.unpack_from(">i", data)
         self._data = memoryview(data)[4:]
         self._slots = (self.fields + 71) // 64 * 8
         if self.fields < 0 or self._slots + 8 * self.fields > len(self._data):
-            raise CorruptFile(f"BinaryRow of {self.fields} fields does not fit into {len(data)} bytes")
+            raise CorruptFile(f"a BinaryRow of {self.fields} fields does not fit into {len(data)} bytes")
 
     def value(self, i: int, data_type: DataType) -> Any:
         """Field ``i``; ``None`` for null and for nested types. Raises ``CorruptFile`` for a damaged row."""
         if not 0 <= i < self.fields:
-            raise CorruptFile(f"BinaryRow of {self.fields} fields has no field {i}")
+            raise CorruptFile(f"a BinaryRow of {self.fields} fields has no field {i}")
         if self._data[(i + 8) // 8] >> (i % 8) & 1:
             return None
         at = self._slots + 8 * i
@@ -74,20 +74,24 @@ class BinaryRow:
     def values(self, types: Sequence[DataType]) -> tuple[Any, ...]:
         """All fields. Raises ``CorruptFile`` if the row does not have exactly one field for each type."""
         if len(types) != self.fields:
-            raise CorruptFile(f"BinaryRow has {self.fields} fields, not {len(types)}")
+            raise CorruptFile(f"a BinaryRow has {self.fields} fields, not {len(types)}")
         return tuple(self.value(i, data_type) for i, data_type in enumerate(types))
 
     def _bytes(self, at: int) -> bytes:
         if (inline := self._data[at + 7]) & 0x80:
             if inline & 0x7F > 7:
-                raise CorruptFile(f"BinaryRow claims {inline & 0x7F} bytes in a slot, which can hold 7")
+                raise CorruptFile(
+                    f"a BinaryRow has a value of {inline & 0x7F} bytes in a slot, but a slot can hold only 7 bytes"
+                )
             return bytes(self._data[at : at + (inline & 0x7F)])
         length, offset = struct.unpack_from("<II", self._data, at)
         return bytes(self._part(offset, length))
 
     def _part(self, offset: int, length: int) -> memoryview:
         if offset + length > len(self._data):
-            raise CorruptFile(f"BinaryRow refers to {length} bytes at offset {offset}, but has {len(self._data)} bytes")
+            raise CorruptFile(
+                f"a BinaryRow refers to {length} bytes at offset {offset}, but has {len(self._data)} bytes"
+            )
         return self._data[offset : offset + length]
 
     def _timestamp(self, at: int, precision: int) -> int:
@@ -103,7 +107,7 @@ class BinaryRow:
         else:
             length, offset = struct.unpack_from("<II", self._data, at)
             if length > 16:
-                raise CorruptFile(f"BinaryRow has a decimal of {length} bytes; at most 16 are possible")
+                raise CorruptFile(f"a BinaryRow has a decimal of {length} bytes, but a decimal has at most 16 bytes")
             unscaled = int.from_bytes(self._part(offset, length), "big", signed=True)
         return decimal.Decimal(unscaled).scaleb(-data_type.scale, _EXACT)
 

@@ -92,7 +92,7 @@ class TableFiles:
         """The snapshot with this number. Raises ``FileNotFoundError`` if it does not exist or has expired."""
         snapshot = self.parsed(f"snapshot/snapshot-{snapshot_id}", parse_snapshot)
         if snapshot.id != snapshot_id:
-            raise CorruptFile(f"the file of snapshot {snapshot_id} has the id {snapshot.id}")
+            raise CorruptFile(f"the file of snapshot {snapshot_id} contains another snapshot, {snapshot.id}")
         return snapshot
 
     def latest_snapshot(self) -> Snapshot | None:
@@ -137,7 +137,7 @@ class TableFiles:
         """The schema with this number."""
         schema = self.parsed(f"schema/schema-{schema_id}", parse_schema)
         if schema.id != schema_id:
-            raise CorruptFile(f"the file of schema {schema_id} has the id {schema.id}")
+            raise CorruptFile(f"the file of schema {schema_id} contains another schema, {schema.id}")
         return schema
 
     def latest_schema(self, known: int) -> TableSchema | None:

@@ -217,7 +217,7 @@ def index_entry(record: dict[str, Any]) -> IndexEntry:
     """Converts a record of an index manifest."""
     kind, partition, bucket, index_type, name, size, rows = _required(record, _OF_INDEX)
     if kind == DELETE:
-        raise CorruptFile("index manifest has an entry that deletes a file, but may only list existing files")
+        raise CorruptFile("an index manifest has an entry that deletes a file, but may only list existing files")
     _check_kind(kind, "an index manifest")
     ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
     return IndexEntry(
@@ -238,7 +238,7 @@ def file_entry(record: dict[str, Any]) -> FileEntry:
     name, size, rows, level, schema_id, min_key, max_key, key_stats, value_stats = _required(file, _OF_FILE)
     _check_kind(kind, "a manifest")
     if rows < 0:
-        raise CorruptFile(f"manifest entry has the row count {rows}, which is negative")
+        raise CorruptFile(f"a manifest entry has a negative row count, {rows}")
     return FileEntry(
         kind=kind,
         partition=partition,
@@ -271,14 +271,14 @@ def _check_kind(kind: int, what: str) -> None:
 def _stats(record: dict[str, Any]) -> RowStats:
     counts = _optional(record, "_NULL_COUNTS", list)
     if counts is not None and not _NUMBERS.issuperset(map(type, counts)):
-        raise CorruptFile("manifest has null counts that are not numbers")
+        raise CorruptFile("the manifest has null counts that are not numbers")
     minima, maxima = _required(record, _BOUNDS)
     return RowStats(minima, maxima, None if counts is None else tuple(counts))
 
 
 def _deletion_range(record: Any) -> tuple[str, DeletionRange]:
     if not isinstance(record, dict):
-        raise CorruptFile("index manifest has a deletion range that is not a record")
+        raise CorruptFile("the index manifest has a deletion range that is not a record")
     where = DeletionRange(_int(record, "f1"), _int(record, "f2"), _optional(record, "_CARDINALITY", int))
     return _get(record, "f0", str), where
 
@@ -291,7 +291,7 @@ def _get(record: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _wrong(name: str, value: object) -> CorruptFile:
-    return CorruptFile(f"manifest has an invalid {name}: {value!r:.60}")
+    return CorruptFile(f"the manifest has an invalid {name}: {value!r:.60}")
 
 
 def _required(record: dict[str, Any], fields: Sequence[tuple[str, type]]) -> list[Any]:
@@ -329,12 +329,12 @@ def _optional(record: dict[str, Any], name: str, kind: type) -> Any:
 def _texts(record: dict[str, Any], name: str) -> tuple[str, ...] | None:
     values = _optional(record, name, list)
     if values is not None and not _STRINGS.issuperset(map(type, values)):
-        raise CorruptFile(f"manifest has {name} that are not strings")
+        raise CorruptFile(f"the manifest has {name} that are not strings")
     return None if values is None else tuple(values)
 
 
 def _checked_name(name: str) -> str:
     """Checks a file name, which must not contain a directory."""
     if not is_file_name(name):
-        raise CorruptFile(f"manifest has {name!r:.120}, which is not the name of a file in the directory")
+        raise CorruptFile(f"the manifest has {name!r:.120}, which is not the name of a file in the directory")
     return name

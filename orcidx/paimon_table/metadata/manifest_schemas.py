@@ -157,7 +157,7 @@ def _fields(schema_text: bytes, path: tuple[str, ...]) -> Mapping[str, dict[str,
 
 @lru_cache(_KEPT_RECORDS)
 def _kept_fields(schema_text: bytes, path: tuple[str, ...]) -> Mapping[str, dict[str, Any]]:
-    return _fields_at(parse_json_object(schema_text, "Avro schema"), path)
+    return _fields_at(parse_json_object(schema_text, "the Avro schema"), path)
 
 
 def _fields_at(schema: Any, path: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -168,5 +168,5 @@ def _fields_at(schema: Any, path: tuple[str, ...]) -> dict[str, dict[str, Any]]:
             schema = schema["items"]
             schema = next((b for b in schema if b != "null"), None) if isinstance(schema, list) else schema
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
-        raise CorruptFile(f"Avro schema has no record at {'.'.join(path) or 'its top'}")
+        raise CorruptFile(f"the Avro schema has no record at {'.'.join(path) or 'its root'}")
     return {field["name"]: field for field in schema["fields"]}

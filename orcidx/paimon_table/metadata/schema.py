@@ -80,8 +80,8 @@ class TableSchema:
             if name in self.uncarried:
                 others = [field.name for field in self.fields if field.name not in self.uncarried]
                 raise Unsupported(
-                    f"has the type {self.uncarried[name]}, which orcidx cannot read; select the other columns by "
-                    f"columns={others[:20]!r}{'...' if len(others) > 20 else ''}",
+                    f"the column has the type {self.uncarried[name]}, which orcidx cannot read; select the other "
+                    f"columns by columns={others[:20]!r}{'...' if len(others) > 20 else ''}",
                     column=name,
                 )
 
@@ -101,7 +101,7 @@ class TableSchema:
         if named := self.options.get("bucket-key", "").strip():
             names = [name.strip() for name in named.split(",")]
             if unknown := [name for name in names if name not in self.by_name]:
-                raise CorruptFile(f"bucket-key names {unknown[0]!r}, which is not a column")
+                raise CorruptFile(f"the option bucket-key contains {unknown[0]!r}, which is not a column")
             return tuple(self.by_name[name] for name in names)
         return self.key_fields
 
@@ -150,17 +150,17 @@ def parse_schema(data: bytes | memoryview) -> TableSchema:
 
 @lru_cache(KEPT_SCHEMAS)
 def _parsed_schema(data: bytes) -> TableSchema:
-    document = parse_json_object(data, "schema")
+    document = parse_json_object(data, "the schema")
     fields, options = document.get("fields"), document.get("options", {})
     if type(document.get("id")) is not int or not isinstance(fields, list) or not isinstance(options, dict):
-        raise CorruptFile("schema has no id, fields or options")
+        raise CorruptFile("the schema has no id, fields or options")
     try:
         parsed = tuple(_field(entry) for entry in fields)
     except InvalidQuery as error:
         raise Unsupported(f"schema {document['id']}: {error}") from None
     names = [entry.name for entry in parsed]
     if len(set(names)) != len(names) or len({entry.id for entry in parsed}) != len(parsed):
-        raise CorruptFile("schema has two columns with one name or one field id")
+        raise CorruptFile("the schema has two columns with the same name or the same field id")
     known = set(names)
     keys = {part: _names(document.get(part, []), part, known) for part in ("partitionKeys", "primaryKeys")}
     if strange := [one for one in parsed if one.name in keys["partitionKeys"] and not is_carried(one.type)]:
@@ -215,9 +215,9 @@ def _unknown_keys(value: Any) -> list[str]:
 
 def _names(value: Any, part: str, known: set[str]) -> tuple[str, ...]:
     if not isinstance(value, list) or any(not isinstance(name, str) or name not in known for name in value):
-        raise CorruptFile(f"schema has {part} that are not columns")
+        raise CorruptFile(f"the schema has {part} that are not columns")
     if len(set(value)) != len(value):
-        raise CorruptFile(f"schema names a column twice in its {part}")
+        raise CorruptFile(f"the schema contains a column twice in its {part}")
     return tuple(value)
 
 
@@ -232,8 +232,8 @@ def map_fields(table: TableSchema, file: TableSchema) -> tuple[FieldMapping, ...
         file_field = mapping.file_field
         if file_field is not None and not _widens(file_field.type, mapping.field.type):
             raise Unsupported(
-                f"was {file_field.type} when the file was written and is {mapping.field.type} now; orcidx cannot cast "
-                "between these types",
+                f"the column had the type {file_field.type} when the file was written and has the type "
+                f"{mapping.field.type} now; orcidx cannot cast between these types",
                 column=mapping.field.name,
             )
     return mappings

@@ -75,7 +75,7 @@ def parse_document(data: bytes | memoryview) -> dict[str, Any]:
 
 @lru_cache(KEPT_SNAPSHOTS)
 def _kept_document(text: bytes) -> dict[str, Any]:
-    return parse_json_object(text, "snapshot")
+    return parse_json_object(text, "the snapshot")
 
 
 def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
@@ -86,9 +86,9 @@ def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
         if value is None and name in _OPTIONAL:
             continue
         if type(value) is not kind or (kind is int and not -LONG_LIMIT <= value < LONG_LIMIT):
-            raise CorruptFile(f"snapshot has an invalid {name}: {value!r:.60}")
+            raise CorruptFile(f"the snapshot has an invalid {name}: {value!r:.60}")
         if name in _FILE_NAMES and not is_file_name(value):
-            raise CorruptFile(f"snapshot has {name} {value!r:.60}, which is not the name of a manifest")
+            raise CorruptFile(f"the snapshot has {name} {value!r:.60}, which is not the name of a manifest")
     return Snapshot(
         id=document["id"],
         schema_id=document["schemaId"],

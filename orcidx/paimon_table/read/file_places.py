@@ -68,7 +68,7 @@ class FilePlaces:
                 self._listed.setdefault(name, []).append(directory)
         found = [directory for directory in self._listed.get(entry.name, ()) if pattern.fullmatch(directory)]
         if not found:
-            raise FileGone("is missing in the directories of its partition", file=entry.name)
+            raise FileGone("the file is missing in the directories of its partition", file=entry.name)
         if len(found) > 1:
             raise CorruptFile(
                 f"{entry.name} is in several directories: {' and '.join(found)}"[:300], file=self._files.root.name
@@ -100,7 +100,7 @@ def _index_names(entry: FileEntry, source: Source) -> list[str]:
     """The names of the index files beside a data file: at most one, and none if the manifest contains the index."""
     names = [name for name in entry.extra_files if name.endswith(".index")]
     if entry.embedded_index is None and len(names) > 1:
-        raise CorruptFile(f"a data file has {len(names)} index files; one is allowed", file=source.name)
+        raise CorruptFile(f"a data file has {len(names)} index files, but only one is allowed", file=source.name)
     return names
 
 

@@ -109,7 +109,7 @@ class OrcRows(FileRows):
 
     def _check_rows(self, stored: int) -> None:
         if stored != self.file.rows:
-            raise CorruptFile(f"has {stored} rows, but the manifest says {self.file.rows}")
+            raise CorruptFile(f"the file has {stored} rows, but the manifest says {self.file.rows}")
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:

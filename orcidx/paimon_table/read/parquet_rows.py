@@ -69,22 +69,23 @@ def read_parquet(
         except (OrcidxError, FileNotFoundError, PermissionError):
             raise
         except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-            raise CorruptFile(f"is not a valid Parquet file: {error}", file=source.name) from None
+            raise CorruptFile(f"the file is not a valid Parquet file: {error}", file=source.name) from None
 
 
 def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch_size: int) -> Iterator[pa.RecordBatch]:
     parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False)
     if parquet.metadata.num_rows != kept.length:
-        raise CorruptFile(f"has {parquet.metadata.num_rows} rows, but the manifest says {kept.length}")
+        raise CorruptFile(f"the file has {parquet.metadata.num_rows} rows, but the manifest says {kept.length}")
     if missing := [name for name in columns if name not in parquet.schema_arrow.names]:
-        raise CorruptFile(f"lacks the column {missing[0]!r} of its schema")
+        raise CorruptFile(f"the file lacks the column {missing[0]!r} of its schema")
     columns = list(columns) or parquet.schema_arrow.names[:1]  # a batch without columns has no row count
     start = 0
     for group in range(parquet.num_row_groups):
         count = parquet.metadata.row_group(group).num_rows
         if not 0 <= count <= kept.length - start:
             raise CorruptFile(
-                f"row group {group} claims {count} rows, but only {kept.length - start} of the file's rows are left"
+                f"row group {group} should have {count} rows, but only {kept.length - start} of the file's rows are "
+                "left"
             )
         at, stop = start, start + count
         wanted = kept.slice(start, stop)
@@ -93,7 +94,7 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
             continue
         for batch in parquet.iter_batches(batch_size, row_groups=[group], columns=columns):
             if batch.num_rows > stop - at:
-                raise CorruptFile(f"row group {group} has more rows than it claims")
+                raise CorruptFile(f"row group {group} has more rows than its metadata says")
             chosen = kept.slice(at, at + batch.num_rows)
             at += batch.num_rows
             if chosen.is_empty:
@@ -101,6 +102,6 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
             rows = batch if chosen.is_all else batch.filter(pa.array(chosen.mask()))
             yield rows.select(columns)
         if at != stop:
-            raise CorruptFile(f"row group {group} has {stop - at} rows less than it claims")
+            raise CorruptFile(f"row group {group} has {stop - at} rows less than its metadata says")
     if start != kept.length:
-        raise CorruptFile(f"its row groups have {start} rows, but its footer says {kept.length}")
+        raise CorruptFile(f"the row groups have {start} rows, but the footer of the file says {kept.length}")

@@ -192,9 +192,8 @@ def in_planned_file(file: TableFile) -> Iterator[None]:
     except FileNotFoundError as error:
         name = error.file if isinstance(error, FileGone) else error.filename
         raise FileGone(
-            "is gone since its snapshot was opened: it was deleted, or a compaction replaced it and the snapshot "
-            "expired; "
-            "open the table again",
+            "the file is gone since its snapshot was opened: either it was deleted, or a compaction replaced it and "
+            "the snapshot expired; open the table again",
             file=name or file.path,
         ) from error
 

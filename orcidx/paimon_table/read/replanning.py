@@ -110,7 +110,7 @@ def _on_newest(scan: S, gone: FileGone) -> S:
     except (InvalidQuery, Unsupported) as error:
         raise gone from error
     if found.snapshot_id == known.snapshot_id:
-        text = f"is missing, although the newest snapshot {found.snapshot_id} refers to it"
+        text = f"the file is missing, although the newest snapshot {found.snapshot_id} refers to it"
         raise FileGone(text, file=gone.file) from gone
     text = f"planned again on snapshot {found.snapshot_id}, because files of snapshot {known.snapshot_id} are gone"
     plan = replace(found.plan, notes=(*found.plan.notes, Note("snapshot", "gone", text)))

@@ -64,7 +64,7 @@ def _bucket(bucket: int) -> str:
 def _within(schema: TableSchema) -> str:
     within = schema.options.get("data-file.path-directory", "").strip("/")
     if ".." in within.replace("\\", "/").split("/"):
-        raise CorruptFile(f"data-file.path-directory {within!r:.120} leads out of the table")
+        raise CorruptFile(f"data-file.path-directory {within!r:.120} is outside of the table")
     return within
 
 

@@ -104,7 +104,7 @@ class TableView:
         try:
             yield
         except FileNotFoundError as error:
-            text = f"is gone since snapshot {self.snapshot_id} was opened, which has expired; open the table again"
+            text = f"the file is gone, because snapshot {self.snapshot_id} has expired; open the table again"
             name = error.file if isinstance(error, FileGone) else error.filename
             raise FileGone(text, file=name or self.files.root.name) from error
 

@@ -165,7 +165,7 @@ def _leaf(schema: TableSchema, path: Sequence[str]) -> DataType:
         inner = next((field for field in kind.fields if field.name == name), None)
         if inner is None:
             raise InvalidQuery(
-                "is not a field of a ROW: totals need a column, or a field of a ROW column", column=".".join(path)
+                "this is not a field of a ROW: totals need a column, or a field of a ROW column", column=".".join(path)
             )
         kind = inner.type
     return kind
