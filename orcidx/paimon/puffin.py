@@ -81,7 +81,10 @@ def _footer(data: memoryview) -> tuple[bytes, int]:
         try:
             size = cramjam.lz4.decompress_into(payload, room)
         except cramjam.DecompressionError as error:
-            message = f"the Puffin footer of {length} bytes is damaged, or has more than {len(room)} bytes after decompression"
-            raise CorruptFile(f"{message}: {error}", offset=start + 4) from None
+            raise CorruptFile(
+                f"the Puffin footer of {length} bytes is damaged, or has more than {len(room)} bytes after "
+                f"decompression: {error}",
+                offset=start + 4,
+            ) from None
         payload = bytes(room[:size])
     return payload, start
