@@ -63,7 +63,7 @@ class IndexSpec:
         Raises ``InvalidQuery`` if there is nothing to build."""
         plain = plain_spec(spec)
         if not any(plain.values()):
-            raise InvalidQuery('spec names no index; give one such as {"bloom-filter": {"id": {}}}')
+            raise InvalidQuery('spec contains no index; give an index such as {"bloom-filter": {"id": {}}}')
         if embedded_bytes is None:
             embedded_bytes = spec.in_manifest_threshold if isinstance(spec, FileIndexOptions) else EMBEDDED_BYTES
         return IndexSpec(plain, {name: str(kind) for name, kind in (types or {}).items()}, embedded_bytes)

@@ -115,7 +115,9 @@ class CatalogFile:
     def _read(self, columns: Sequence[str], wanted: npt.NDArray[np.int64] | None) -> pa.Table:
         rows = self._file.num_rows
         if rows > (most := max(_LEAST_ROWS, self.size // _ROW_BYTES)):
-            raise _DamagedCatalog(f"a catalog of {self.size} bytes states {rows} rows, but at most {most} are allowed")
+            raise _DamagedCatalog(
+                f"a catalog of {self.size} bytes should have {rows} rows, but at most {most} rows are allowed"
+            )
         missing = [name for name in columns if name not in self._file.schema.names]
         if missing:
             raise _DamagedCatalog(f"the file is not a catalog: it lacks the column {missing[0]}")

@@ -35,7 +35,10 @@ def column_statistics(
     unit = 0
     if stripe is None:
         if row_group is not None:
-            raise InvalidQuery("row groups are numbered within their stripe; give the stripe, too")
+            raise InvalidQuery(
+                "row_group is given without a stripe, but row groups are numbered within their stripe; give stripe=, "
+                "too"
+            )
         raw = file_statistics(reader.tail, node)
     elif not 0 <= stripe < len(reader.stripes):
         raise InvalidQuery(f"there is no stripe {stripe}; the file has {len(reader.stripes)}")
@@ -69,7 +72,9 @@ def column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
     nodes = find_columns(reader.root, column)
     if len(nodes) > 1:
         ids = ", ".join(str(node.id) for node in nodes)
-        raise InvalidQuery(f"{nodes[0].dotted!r} names several columns; name one by its column id: {ids}")
+        raise InvalidQuery(
+            f"there are several columns {nodes[0].dotted!r}; give the column id instead of the name, one of {ids}"
+        )
     return nodes[0]
 
 

@@ -70,7 +70,7 @@ def _check_children(record: TypeRecord, column: int) -> None:
     if record.kind is TypeKind.STRUCT:
         if len(record.field_names) != count:
             raise CorruptFile(
-                f"the struct with column id {column} has {count} fields, but {len(record.field_names)} names"
+                f"the struct with column id {column} has {count} fields, but {len(record.field_names)} field names"
             )
     elif record.kind is TypeKind.UNION:
         if count == 0:

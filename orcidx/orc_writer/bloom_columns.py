@@ -49,8 +49,8 @@ def bloom_columns(nodes: Sequence[N], wanted: Sequence[str | int], *, option: st
         if isinstance(name, int):
             if not 0 < name < len(nodes):
                 raise InvalidQuery(
-                    f"{option}: there is no column id {name}; ids go from 1 (the first field) to "
-                    f"{len(nodes) - 1}, and 0 is the row itself"
+                    f"{option}: there is no column id {name}; column ids go from 1 to {len(nodes) - 1} (0 is the row "
+                    "itself)"
                 )
             matches = [nodes[name]]
         else:

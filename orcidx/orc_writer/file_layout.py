@@ -145,7 +145,9 @@ class FileLayout:
         for part in [b"".join(parts)] if sum(lengths) <= WRITTEN_TOGETHER else parts:
             self._write(part)
         if self.offset - start != sum(lengths):
-            raise ValueError(f"a stripe has {self.offset - start} bytes, but its lengths are {lengths}")
+            raise ValueError(
+                f"the written stripe has {self.offset - start} bytes, but the lengths of its parts are {lengths}"
+            )
         information = StripeInformation(start, *lengths, rows)
         self.stripes.append(information)
         self._statistics.append(statistics)

@@ -235,7 +235,7 @@ class _Layout2(_Layout):
         (count,) = INT.unpack_from(data, 0)
         entries, size = _read_entries(data[INT.size :], count, self.kind, PAIR)
         if count < 1 or INT.size + size != len(data) or entries.keys[0] != self._firsts.keys[number]:
-            raise CorruptFile(f"block {number} does not have as many entries as the head says")
+            raise CorruptFile(f"block {number} does not have the entries that are stated in the header")
         self.kind.check_ascending(entries.keys, f"block {number}")
         return entries
 
@@ -253,7 +253,7 @@ class _Layout2(_Layout):
         keys = [key for block in blocks for key in _listed(block.keys)]
         self.kind.check_ascending(keys, "all blocks")
         if len(keys) != self.values:
-            raise CorruptFile(f"the blocks have {len(keys)} values, but the head says {self.values}")
+            raise CorruptFile(f"the blocks have {len(keys)} values, but the header says {self.values}")
         offsets = [offset for block in blocks for offset in block.offsets]
         return Entries(keys, offsets, [length for block in blocks for length in block.lengths])
 
@@ -407,7 +407,7 @@ class BitmapIndex(BodyIndex):
         if self.version not in _LAYOUTS:
             raise CorruptFile(f"the bitmap index has version {self.version}; orcidx supports 1 and 2", offset=0)
         if not 0 <= values <= rows or has_null > 1:
-            raise CorruptFile(f"the bitmap index has {rows} rows and {values} values, which cannot be", offset=1)
+            raise CorruptFile(f"the bitmap index has {rows} rows and {values} values, which is impossible", offset=1)
         self._rows = int(rows)
         self.cardinality = int(values)
         self._layout = _LAYOUTS[self.version](self._body, self.key_type, rows, HEAD.size, values, has_null)
@@ -435,7 +435,7 @@ class BitmapIndex(BodyIndex):
         contents = self.contents()
         count = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if count != self._rows or len(BitMap.union(contents.nulls, *contents.bitmaps)) != self._rows:
-            raise CorruptFile(f"the bitmaps have {count} rows instead of {self._rows}, or a row twice")
+            raise CorruptFile(f"the bitmaps must have each of the {self._rows} rows once, but have {count} rows")
 
     def answer(self, question: Question) -> Verdict:
         if isinstance(question, NullTest):

@@ -73,7 +73,10 @@ class Body:
         """Raises ``CorruptFile`` if all ranges together are longer than the body, because they then overlap. Reading
         overlapping ranges of a small body could take much memory."""
         if sum(length for _, length in ranges) > self.length:
-            raise CorruptFile(f"{len(ranges)} parts of the index take more than its {self.length} bytes: they overlap")
+            raise CorruptFile(
+                f"the {len(ranges)} parts of the index overlap, because together they have more than its "
+                f"{self.length} bytes"
+            )
 
     def read(self, offset: int, length: int) -> memoryview:
         """``length`` bytes from ``offset``. Raises ``CorruptFile`` if the body is too short."""
@@ -129,7 +132,9 @@ class Body:
         views = [memoryview(buffer).cast("B").toreadonly() for buffer in buffers]
         for view, (offset, length) in zip(views, ranges):
             if len(view) != length:
-                raise CorruptFile(f"the source returned {len(view)} bytes instead of {length}", offset=offset)
+                raise CorruptFile(
+                    f"the source returned {len(view)} bytes, but {length} bytes were requested", offset=offset
+                )
         return views
 
 

@@ -97,7 +97,7 @@ def read(data: memoryview) -> Contents:
         raise CorruptFile(f"{len(data) - at} bytes follow the index", offset=at)
     positive, negative = parts
     if positive and negative and positive.existence.intersect(negative.existence):
-        raise CorruptFile("a row has a positive and a negative value")
+        raise CorruptFile("a row is both in the part of positive values and in the part of negative values")
     return Contents(rows, positive, negative)
 
 
@@ -105,7 +105,8 @@ def _read_part(data: memoryview, at: int, rows: int) -> tuple[BsiPart, int]:
     version, smallest, largest = _unpack(PART_HEAD, data, at)
     if version != VERSION or not 0 <= smallest <= largest:
         raise CorruptFile(
-            f"a part of a BSI cannot have version {version} and numbers from {smallest} to {largest}", offset=at
+            f"a part of a BSI has version {version} and numbers from {smallest} to {largest}, which is not valid",
+            offset=at,
         )
     existence, at = read_bitmap(data, at + PART_HEAD.size)
     checked_rows(existence, rows, "existence")
@@ -205,7 +206,7 @@ class BsiIndex(BodyIndex):
         check_type(self.data_type)
         version, rows = self._body.unpack(HEAD, 0)
         if version != VERSION or rows < 0:
-            raise CorruptFile(f"a BSI cannot have version {version} and {rows} rows", offset=0)
+            raise CorruptFile(f"the BSI has version {version} and {rows} rows, which is not valid", offset=0)
         self._rows = int(rows)
         self._contents: Contents | None = None
 

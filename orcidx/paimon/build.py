@@ -50,10 +50,10 @@ def plain_spec(spec: object) -> dict[str, dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for kind, columns in given.items():
         if not isinstance(kind, str) or not isinstance(columns, Mapping):
-            raise InvalidQuery(f"{wanted}; but for {kind!r:.50} it has {columns!r:.200}")
+            raise InvalidQuery(f"{wanted}; but the value for {kind!r:.50} is {columns!r:.200}")
         for column, options in columns.items():
             if not isinstance(column, str) or not (options is None or isinstance(options, Mapping)):
-                raise InvalidQuery(f"{wanted}; but for {kind!r:.50} it has {{{column!r:.100}: {options!r:.100}}}")
+                raise InvalidQuery(f"{wanted}; but the value for {kind!r:.50} is {{{column!r:.100}: {options!r:.100}}}")
             found.setdefault(kind, {})[column] = dict(options or {})
     return found
 

@@ -77,7 +77,7 @@ def decode_modified_utf8(data: bytes) -> str:
             raise CorruptFile("a name has a character of four bytes, which modified UTF-8 does not have")
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeError as error:
-        raise CorruptFile(f"a name is not modified UTF-8: {error}") from None
+        raise CorruptFile(f"a name is not valid modified UTF-8: {error}") from None
 
 
 def encode_modified_utf8(text: str) -> bytes:
@@ -85,7 +85,7 @@ def encode_modified_utf8(text: str) -> bytes:
     paired = _SUPPLEMENTARY.sub(_surrogates, text)
     data = paired.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(data) > 0xFFFF:
-        raise InvalidQuery(f"the name {text[:40]!r}... takes {len(data)} bytes; a file index allows 65535")
+        raise InvalidQuery(f"the name {text[:40]!r}... has {len(data)} bytes; a file index allows at most 65535")
     return data
 
 
@@ -136,7 +136,7 @@ def read_container(body: Body) -> Container:
         raise CorruptFile(f"a file index cannot have only {body.length} bytes")
     magic, version, head_length, _ = body.unpack(HEAD, 0)
     if magic != MAGIC:
-        raise CorruptFile(f"not a file index: it starts with {magic}, not {MAGIC}", offset=0)
+        raise CorruptFile(f"this is not a file index: it starts with {magic}, not with {MAGIC}", offset=0)
     if version != VERSION:
         raise CorruptFile(f"the file index has version {version}; orcidx supports {VERSION}", offset=8)
     if not HEAD.size <= head_length <= body.length:
@@ -161,7 +161,7 @@ def read_container(body: Body) -> Container:
     placed = sorted((entry.start, entry.length, entry.column) for entry in found.values() if entry.length)
     for (start, length, column), (following, _, other) in pairwise(placed):
         if start + length > following:
-            raise CorruptFile(f"the indexes of {column} and {other} share bytes", offset=following)
+            raise CorruptFile(f"the indexes of {column} and {other} overlap", offset=following)
     return Container(tuple(found.values()), bytes(head.data[head.at :]))
 
 

@@ -180,7 +180,7 @@ def _from_json(value: Any, depth: int) -> DataType:
     if isinstance(value, str):
         return _Parser(value).whole(depth)
     if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
-        raise InvalidQuery(f"{value!r:.80} is not a type: a text or an object is expected")
+        raise InvalidQuery(f"{value!r:.80} is not a type: give a text or a JSON object")
     root, _, suffix = value["type"].partition(" ")
     nullable = suffix.split() != ["NOT", "NULL"]
     if root == "ROW":

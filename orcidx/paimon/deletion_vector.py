@@ -371,7 +371,8 @@ def read_deletion_vectors(
             return [(blob.offset, _read_blob(data, blob)) for blob in deletion_blobs(data)]
         if not data or data[0] != FILE_VERSION:
             raise CorruptFile(
-                f"the file starts with {data[:1].hex() or 'nothing'}, but a file of deletion vectors starts with byte 1"
+                f"the file starts with byte {data[:1].hex() or 'nothing'}, but a file of deletion vectors starts with "
+                "byte 1"
             )
         vectors = []
         at = 1
@@ -464,7 +465,7 @@ def _checked_bitmap(positions: Iterable[int], kind: type[BitMap | BitMap64], lim
     for extreme in extremes:
         if not 0 <= extreme <= limit:
             advice = "; bitmap64=True allows larger positions" if limit < extreme <= LARGEST_POSITION64 else ""
-            raise ValueOutOfRange(f"position {extreme} is not in 0 to {limit}{advice}")
+            raise ValueOutOfRange(f"position {extreme} is not from 0 to {limit}{advice}")
     if isinstance(values, np.ndarray):
         values = values.astype(np.uint64 if kind is BitMap64 else np.uint32)
     return kind(values)
@@ -524,7 +525,10 @@ def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
     start = at + _SIZE.size
     end = start + size
     if size < len(MAGIC32):
-        raise CorruptFile(f"the stored length of the deletion vector is {size}, below {len(MAGIC32)}", offset=at)
+        raise CorruptFile(
+            f"the stored length of the deletion vector is {size}, less than the {len(MAGIC32)} bytes of the magic",
+            offset=at,
+        )
     if end + 4 > len(data):
         left = len(data) - start
         raise CorruptFile(f"the deletion vector and its CRC take {size + 4} bytes, but {left} are left", offset=at)
@@ -538,9 +542,7 @@ def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
         elif magic == MAGIC64:
             vector = DeletionVector._of(_read_body64(checked[len(MAGIC64) :]), True)
         else:
-            raise CorruptFile(
-                f"the magic {magic.hex()} is that of neither kind of deletion vector", offset=-len(MAGIC32)
-            )
+            raise CorruptFile(f"the magic {magic.hex()} belongs to no kind of deletion vector", offset=-len(MAGIC32))
     return vector, end + 4
 
 
@@ -549,7 +551,7 @@ def _read_body32(body: memoryview) -> BitMap:
     if end != len(body):
         raise CorruptFile(f"the deletion vector has {len(body) - end} bytes after its bitmap", offset=end)
     if bitmap and bitmap.max() > LARGEST_POSITION32:
-        raise CorruptFile(f"position {bitmap.max()} is not in 0 to {LARGEST_POSITION32}", offset=0)
+        raise CorruptFile(f"position {bitmap.max()} is not from 0 to {LARGEST_POSITION32}", offset=0)
     return bitmap
 
 
@@ -566,14 +568,14 @@ def _read_body64(body: memoryview) -> BitMap64:
         (key,) = _KEY.unpack_from(body, at)
         if not last < key <= LARGEST_KEY64:
             raise CorruptFile(
-                f"the keys of the 64-bit deletion vector do not ascend: key {key} follows {last}", offset=at
+                f"the keys of the 64-bit deletion vector must ascend, but key {key} follows key {last}", offset=at
             )
         at, last = portable_end(body, at + _KEY.size), key
     if at != len(body):
         raise CorruptFile(f"the deletion vector has {len(body) - at} bytes after its bitmaps", offset=at)
     bitmap = BitMap64.deserialize(bytes(body))
     if bitmap and bitmap.max() > LARGEST_POSITION64:
-        raise CorruptFile(f"position {bitmap.max()} is not in 0 to {LARGEST_POSITION64}", offset=0)
+        raise CorruptFile(f"position {bitmap.max()} is not from 0 to {LARGEST_POSITION64}", offset=0)
     return bitmap
 
 

@@ -180,7 +180,9 @@ class BucketAssigner:
         restored: Mapping[int, Iterable[int]] | None = None,
     ) -> None:
         if target_rows < 1 or assigners < 1 or assigner < 0 or (max_buckets < 1 and max_buckets != -1):
-            raise InvalidQuery("target_rows, assigners and max_buckets are at least 1, assigner at least 0")
+            raise InvalidQuery(
+                "target_rows, assigners and max_buckets must be at least 1, and assigner must not be negative"
+            )
         self._target = target_rows
         self._bounded = max_buckets != -1
         limit = min(max_buckets, _MOST_BUCKETS) if self._bounded else _MOST_BUCKETS
@@ -242,7 +244,9 @@ class BucketAssigner:
 
     def _overflow(self, key: int) -> int:
         if not self._bounded or not self._used:
-            raise InvalidQuery(f"no bucket is left for this assigner; use more than {self._target} rows per bucket")
+            raise InvalidQuery(
+                f"no bucket is left for this assigner; allow more than {self._target} rows in each bucket"
+            )
         used = list(self._used)
         return used[key % len(used)]
 

@@ -176,7 +176,7 @@ class _BitmapTotals(IndexTotals):
         self._present = BitMap.union(*contents.bitmaps) if contents.bitmaps else BitMap()
         held = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if held != index.rows or len(self._present | contents.nulls) != index.rows:
-            raise CorruptFile(f"the bitmaps have {held} rows instead of {index.rows}, or a row twice")
+            raise CorruptFile(f"the bitmaps must have each of the {index.rows} rows once, but have {held} rows")
 
     def present(self) -> BitMap:
         return self._present
@@ -271,7 +271,9 @@ class _Numbers:
         self.slices = part.slices if part else ()
         self.largest = self.smallest + _largest(self.existence, self.slices) if self.existence else 0
         if part is not None and self.existence and self.largest > part.largest:
-            raise CorruptFile(f"a part has the number {self.largest}, but its maximum is {part.largest}")
+            raise CorruptFile(
+                f"a part of the index has the number {self.largest}, above its stored maximum {part.largest}"
+            )
 
     def total(self, rows: BitMap | None) -> int:
         if rows is None:
@@ -335,7 +337,9 @@ class _RangeTotals(IndexTotals):
         self._slices = index.numbers.slices()
         smallest, largest = _extremes(self._existence, self._slices)
         if smallest or largest != index.cardinality - 1:
-            raise CorruptFile(f"the index has codes from {smallest} to {largest}, but {index.cardinality} values")
+            raise CorruptFile(
+                f"the codes of the index go from {smallest} to {largest}, but there are {index.cardinality} values"
+            )
         if self.value(0) is NAN or self.value(largest) is NAN:
             self._nan = index.numbers.equal(largest)
 

@@ -113,7 +113,7 @@ class KeyType:
         (length,) = INT.unpack_from(data, offset)
         start = offset + INT.size
         if not 0 <= length <= len(data) - start:
-            raise CorruptFile(f"a key claims {length} bytes, more than there are", offset=offset)
+            raise CorruptFile(f"a key has {length} bytes, but fewer bytes are left", offset=offset)
         return bytes(data[start : start + length]), start + length
 
     def write(self, key: Key) -> bytes:
@@ -135,7 +135,7 @@ class KeyType:
         else:
             ascending = all(a < b for a, b in itertools.pairwise(keys))  # type: ignore[operator]
         if not ascending:
-            raise CorruptFile(f"the keys of {what} do not ascend")
+            raise CorruptFile(f"the keys of {what} are not in ascending order")
 
 
 def key_type(data_type: DataType) -> KeyType:

@@ -62,7 +62,10 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
             )
         found.append(DeletionBlob(offset, length))
     if sum(blob.length for blob in found) > start:  # otherwise a few bytes could be read again for each of many blobs
-        raise CorruptFile(f"{len(found)} Puffin blobs take more than the {start} bytes before the footer: they overlap")
+        raise CorruptFile(
+            f"the {len(found)} Puffin blobs overlap, because together they have more than the {start} bytes before "
+            "the footer"
+        )
     return found
 
 
@@ -70,7 +73,9 @@ def _footer(data: memoryview) -> tuple[bytes, int]:
     """The JSON text of the footer, and the position where the footer starts."""
     size = len(data)
     if size < 2 * len(PUFFIN_MAGIC) + _TAIL_BYTES or data[-4:] != PUFFIN_MAGIC or data[:4] != PUFFIN_MAGIC:
-        raise CorruptFile("this is not a Puffin file, which starts and ends with PFA1", offset=max(size - 4, 0))
+        raise CorruptFile(
+            "this is not a Puffin file, because it does not start and end with PFA1", offset=max(size - 4, 0)
+        )
     length, flags = struct.unpack("<iI", data[-_TAIL_BYTES:-4])
     start = size - _TAIL_BYTES - length - len(PUFFIN_MAGIC)
     if length < 0 or start < len(PUFFIN_MAGIC) or data[start : start + 4] != PUFFIN_MAGIC:

@@ -161,7 +161,9 @@ class RangeBitmapIndex(BodyIndex):
         if version > VERSION:
             raise CorruptFile(f"the range bitmap has version {version}; orcidx supports {VERSION}", offset=LENGTH)
         if not 0 <= cardinality <= rows or length < HEAD.size:
-            raise CorruptFile(f"a range bitmap cannot have {rows} rows and {cardinality} values", offset=0)
+            raise CorruptFile(
+                f"the range bitmap has {rows} rows and {cardinality} values, which is not valid", offset=0
+            )
         self._rows = int(rows)
         self.cardinality = int(cardinality)
         end = LENGTH + length
@@ -176,7 +178,7 @@ class RangeBitmapIndex(BodyIndex):
             raise CorruptFile("the header does not end with the length of the dictionary", offset=HEAD.size)
         (size,) = INT.unpack_from(ends, at)
         if cardinality and self.smallest > self.largest:
-            raise CorruptFile("the smallest value is above the largest", offset=HEAD.size)
+            raise CorruptFile("the smallest value is larger than the largest value", offset=HEAD.size)
         self._body.check(end, size)
         self._dictionary = Dictionary(self._body, (end, size), self.key_type, self.cardinality)
         self._slices_at = end + size
@@ -198,7 +200,9 @@ class RangeBitmapIndex(BodyIndex):
         length, version, count, existence_size, indexes_size = self._body.unpack(SLICES_HEAD, at)
         sound = indexes_size == SLICE.size * count and length == SLICES_HEAD.size - LENGTH + indexes_size
         if version > VERSION or not sound:
-            raise CorruptFile(f"bit slices cannot have version {version} and {count} slices", offset=at)
+            raise CorruptFile(
+                f"the bit slices have version {version} and {count} slices, which is not valid", offset=at
+            )
         needed = max((self.cardinality - 1).bit_length(), 1)
         if not needed <= count <= SLICES_WITHOUT_VALUES:
             raise CorruptFile(f"{count} slices do not fit {self.cardinality} codes", offset=at)
@@ -229,7 +233,9 @@ class RangeBitmapIndex(BodyIndex):
         """The contents of the body."""
         keys = self._dictionary.keys()
         if keys and (keys[0] != self.smallest or keys[-1] != self.largest):
-            raise CorruptFile("the dictionary does not go from the smallest value to the largest")
+            raise CorruptFile(
+                "the first or last value of the dictionary differs from the smallest or largest value in the header"
+            )
         return Contents(self._rows, tuple(keys), self.numbers.existence, tuple(self.numbers.slices()))
 
     def check(self) -> None:
@@ -237,7 +243,7 @@ class RangeBitmapIndex(BodyIndex):
         if not all(is_within(rows_with, contents.existence, self._rows) for rows_with in contents.slices):
             raise CorruptFile("a slice has rows without a value")
         if self.cardinality and self.numbers.above(self.cardinality - 1):
-            raise CorruptFile(f"a code is not below the number of values, {self.cardinality}")
+            raise CorruptFile(f"a code is {self.cardinality} or larger, but must be below the number of values")
 
     # ------------------------------------------------------------------ evaluation
 

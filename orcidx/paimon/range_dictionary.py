@@ -88,7 +88,8 @@ class Dictionary:
         length, version, count, offsets_size, headers_size = self._body.unpack(HEAD, self._at)
         if version > VERSION or length != HEAD.size - LENGTH:
             raise CorruptFile(
-                f"a dictionary cannot have version {version} and a header of {length} bytes", offset=self._at
+                f"the dictionary has version {version} and a header of {length} bytes, which is not supported",
+                offset=self._at,
             )
         if count < 0 or offsets_size != INT.size * count or headers_size < 0:
             raise CorruptFile(
@@ -104,7 +105,9 @@ class Dictionary:
             chunks = [self._read_chunk(headers, offset) for offset in integers(offsets)]
         codes = [chunk.code for chunk in chunks] + [self._cardinality]
         if codes[0] != 0 or any(c.code + 1 + c.others != code for c, code in zip(chunks, codes[1:])):
-            raise CorruptFile(f"the chunks do not have the {self._cardinality} values in order", offset=self._at)
+            raise CorruptFile(
+                f"the chunks do not contain the codes from 0 to {self._cardinality - 1} without gaps", offset=self._at
+            )
         return chunks
 
     def _read_fixed_chunks(self, headers: memoryview, offsets: list[int]) -> list[Chunk] | None:
@@ -125,7 +128,7 @@ class Dictionary:
 
     def _read_chunk(self, headers: memoryview, at: int) -> Chunk:
         if not 0 <= at < len(headers) or headers[at] > VERSION:
-            raise CorruptFile("a chunk header is out of place or of an unknown version", offset=at)
+            raise CorruptFile("a chunk header is at a wrong position, or has an unknown version", offset=at)
         first, at = self._kind.read(headers, at + 1)
         if at + CHUNK.size > len(headers):
             raise CorruptFile("a chunk header is cut off", offset=at)
@@ -163,7 +166,7 @@ class Dictionary:
         keys, at = [chunk.first], 0
         for offset in integers(data[: chunk.offsets_size]):
             if offset != at:
-                raise CorruptFile("the offsets of the keys of a chunk are not where the keys are")
+                raise CorruptFile("the offsets in a chunk do not point to the keys of the chunk")
             key, at = self._kind.read(area, offset)
             keys.append(key)
         if at != len(area):

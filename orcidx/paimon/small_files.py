@@ -36,7 +36,7 @@ def read_whole(source: Source) -> memoryview:
             return tail
         if size > _LARGEST_FILE:
             raise CorruptFile(
-                f"the file has {size} bytes; files of metadata may have less than 2 GiB", file=source.name
+                f"the file has {size} bytes, but a metadata file must have less than 2 GiB", file=source.name
             )
         return reader.read_ranges([(0, size)])[0]
 

@@ -52,7 +52,7 @@ def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
     numbers = tuple(_whole(number, "a number in stripes") for number in stripes)
     for number in numbers:
         if not 0 <= number < count:
-            raise InvalidQuery(f"there is no stripe {number}; the file has {count} stripes, numbered from 0")
+            raise InvalidQuery(f"there is no stripe {number}: the file has {count} stripes, numbered from 0")
     return numbers
 
 

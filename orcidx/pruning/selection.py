@@ -113,7 +113,7 @@ class RowSelection(RowForms):
         _check_length(length)
         array = np.array(runs if isinstance(runs, np.ndarray) else list(runs), np.int64).reshape(-1, 2)
         if array.size and (array.min() < 0 or array.max() > length or np.any(array[:, 1] < array[:, 0])):
-            raise InvalidQuery(f"a run of rows lies outside the span of {length} rows or ends before it starts")
+            raise InvalidQuery(f"each run of rows must be (start, stop) with 0 <= start <= stop <= {length}")
         return cls(length, _normalised(array))
 
     @classmethod
@@ -209,7 +209,9 @@ class RowSelection(RowForms):
         mask = np.asarray(mask, bool)
         bounds = np.asarray(bounds, np.int64)
         if len(bounds) != len(mask) + 1:
-            raise InvalidQuery(f"{len(mask)} groups need {len(mask) + 1} bounds, not {len(bounds)}")
+            raise InvalidQuery(
+                f"bounds must have {len(mask) + 1} numbers for {len(mask)} groups, but has {len(bounds)}"
+            )
         if bounds[0] == 0 and mask.all():
             return cls.all(int(bounds[-1]))
         runs = bounds[_runs_of_mask(mask)]
@@ -289,7 +291,9 @@ class RowSelection(RowForms):
             ``inner`` has another length.
         """
         if inner.length != self.count:
-            raise InvalidQuery(f"the inner selection spans {inner.length} rows, but {self.count} are selected")
+            raise InvalidQuery(
+                f"the inner selection must have {self.count} rows, the number of selected rows, but has {inner.length}"
+            )
         if inner.is_all:
             return self
         outer = self.runs()
@@ -361,7 +365,7 @@ class RowSelection(RowForms):
             This span does not fit into the longer one at ``offset``.
         """
         if offset < 0 or offset + self.length > length:
-            raise InvalidQuery(f"{self.length} rows at {offset} lie outside the span of {length} rows")
+            raise InvalidQuery(f"{self.length} rows from row {offset} on do not fit into {length} rows")
         return RowSelection(length, self.runs() + offset)
 
     def limit(self, n: int) -> RowSelection:

@@ -77,10 +77,12 @@ def convert(
     if "orc" not in formats:
         raise InvalidQuery(f"neither {taken.name} nor {made.name} is ORC; use pyarrow to convert between other formats")
     if write_options and formats[1] != "orc":
-        raise InvalidQuery(f"{sorted(write_options)[0]} is an option for ORC files, but {made.name} is not an ORC file")
+        raise InvalidQuery(
+            f"{sorted(write_options)[0]} is an option for writing ORC files, but {made.name} is not an ORC file"
+        )
     if schema is not None and formats[0] not in ("csv", "tsv", "jsonl"):
         raise InvalidQuery(
-            f"{formats[0]} files contain their types; leave schema= out, which is for CSV and JSON lines"
+            f"{formats[0]} files contain their types; leave out schema=, which is only for CSV and JSON lines"
         )
     if exists(made) and not overwrite:
         raise InvalidQuery("the target exists; give overwrite=True to replace it", file=made.name)
@@ -120,7 +122,7 @@ def _format(name: str, given: str | None) -> str:
     if suffix not in _FORMATS:
         known = ", ".join(f".{one}" for one in _FORMATS)
         raise InvalidQuery(
-            f"{name}: the suffix is not that of a known format ({known}); name the format with --from or --to"
+            f"{name}: the suffix is not the suffix of a known format ({known}); name the format with --from or --to"
         )
     return _FORMATS[suffix]
 
@@ -164,7 +166,7 @@ def _opened(source: Source, kind: str, unit: Any, types: Mapping[str, pa.DataTyp
         missing = [name for name in types if name not in schema.names]
         if missing:
             raise InvalidQuery(
-                f"schema= names {missing[0]!r}, which is not a column; the columns are {', '.join(schema.names)}",
+                f"schema= contains {missing[0]!r}, which is not a column; the columns are {', '.join(schema.names)}",
                 file=source.name,
             )
         yield schema, _checked(batches, source.name, kind), texts
@@ -222,7 +224,7 @@ def _to_csv(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted
 def _separated(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, delimiter: str) -> None:
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested:
-        raise Unsupported(f"CSV cannot hold nested columns such as {nested[0]!r}; JSON lines can")
+        raise Unsupported(f"CSV cannot contain nested columns such as {nested[0]!r}; write JSON lines instead")
     options = pyarrow.csv.WriteOptions(delimiter=delimiter)
     with pyarrow.csv.CSVWriter(pa.PythonFile(_Plain(sink), mode="w"), schema, write_options=options) as writer:
         for batch in batches:

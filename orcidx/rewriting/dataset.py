@@ -401,7 +401,7 @@ class _Writing:
         gone = {one.partition for one in self._job.files} - self._open.keys()
         if gone:
             folder = hive_path(self._names, min(gone, key=str))
-            raise self._earlier.other_rows(f"there are no rows of {folder or 'the job'}")
+            raise self._earlier.other_rows(f"the rows of {folder or 'the job'} are missing")
         if not self._job.files and not self._names:
             self._begin(part := self._enter(()))
             self._end(part)

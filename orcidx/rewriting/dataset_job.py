@@ -84,8 +84,8 @@ class DatasetJob:
         others = [one for one in listed if _is_data(one) and f"-{job.token}." not in one]
         if mode == "error" and others:
             raise InvalidQuery(
-                f"the directory already has other files, such as {others[0]}; mode='append' adds rows, and "
-                "mode='overwrite' replaces these files. To resume a job, give the same job= as before",
+                f"the directory already has other files, such as {others[0]}; use mode='append' to add rows, or "
+                "mode='overwrite' to replace these files. To resume a job, give the same job= as before",
                 file=folder.name,
             )
         if mode == "overwrite":

@@ -256,7 +256,7 @@ def _fitting(value: Any, kind: Any) -> Any:
     if types.is_struct(kind) and isinstance(value, dict):
         unknown = value.keys() - {field.name for field in kind}
         if unknown:
-            raise ValueError(f"the value has a field {min(unknown)!r}, which the type does not have")
+            raise ValueError(f"the value has a field {min(unknown)!r}, which is not in its type")
         return {field.name: _fitting(value.get(field.name), field.type) for field in kind}
     if types.is_list(kind) and isinstance(value, list):
         return [_fitting(item, kind.value_type) for item in value]
@@ -278,4 +278,4 @@ def _number(text: str, kind: pa.DataType) -> Any:
         return decimal.Decimal(text)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return str(text)
-    raise ValueError(f"{text} is a number, not a text")
+    raise ValueError(f"{text} is a number, but a text is expected")

@@ -206,7 +206,10 @@ def crossing_type(kind: pa.DataType, name: str) -> pa.DataType:
     if types.is_map(kind):
         key, item = crossing_type(kind.key_type, name), crossing_type(kind.item_type, name)
         return pa.list_(pa.struct([("key", key), ("value", item)]))
-    raise Unsupported(f"DuckDB would change values of type {kind}; raise sort_memory= to sort in memory", column=name)
+    raise Unsupported(
+        f"DuckDB, which sorts on disk, would change values of type {kind}; raise sort_memory= to sort in memory",
+        column=name,
+    )
 
 
 def _view(array: Any, kind: pa.DataType) -> Any:

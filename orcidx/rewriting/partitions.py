@@ -34,12 +34,12 @@ def check_partition_columns(schema: pa.Schema, names: Sequence[str]) -> None:
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not _has_text(value):
             raise InvalidQuery(
-                f"partition_by: not every reader would read the text of a {kind} as the same value; partition by text, "
+                f"partition_by: some readers would read the text of a {kind} as another value; partition by text, "
                 "whole numbers, decimals, booleans, dates or timestamps without a zone",
                 column=name,
             )
     if len(set(names)) < len(names) or len(names) == len(schema):
-        raise InvalidQuery(f"partition_by={list(names)!r} names a column twice, or leaves no column for the files")
+        raise InvalidQuery(f"partition_by={list(names)!r} contains a column twice, or leaves no column for the files")
 
 
 def _has_text(kind: pa.DataType) -> bool:
@@ -119,7 +119,7 @@ def _texts(values: pa.Array, name: str) -> list[str | None]:
         if isinstance(error, OrcidxError):
             raise
         raise ValueOutOfRange(
-            f"partition_by: a {values.type} before the year 1 or after 9999 has no text that every reader reads as "
+            f"partition_by: a {values.type} before year 1 or after year 9999 has no text that every reader reads as "
             "the same value; convert the column to text, or do not partition by it",
             column=name,
         ) from None
@@ -154,7 +154,7 @@ def _text(value: Any, name: str) -> str | None:
         return f"{shown}.{value.microsecond:06}".rstrip("0") if value.microsecond else shown
     text = f"{value:f}" if hasattr(value, "as_tuple") else str(value)
     if "\0" in text:
-        raise InvalidQuery(f"{text!r} cannot be the name of a directory; remove the character 0", column=name)
+        raise InvalidQuery(f"{text!r} cannot be the name of a directory; remove the NUL character", column=name)
     if text in ("", NULL_PARTITION):
         raise InvalidQuery(
             f"the value {text!r} would be read back as null, because Hive has no directory name for it; replace "

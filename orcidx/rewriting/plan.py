@@ -184,9 +184,9 @@ def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -
             nulls = _has_nulls(one.reader, node.id)
             if nulls:
                 raise Unsupported(
-                    "the union has nulls, and Arrow has no nulls of unions: encoding would make them nulls of the "
-                    "first variant. To keep them, rewrite without an order and without another row group length, or "
-                    "leave the column out by schema=",
+                    "the union has nulls, but unions in Arrow have no nulls, so they would become nulls of the first "
+                    "variant. To keep them, rewrite without an order and without another row group length, or leave "
+                    "the column out by schema=",
                     file=one.name,
                     column=node.dotted,
                 )

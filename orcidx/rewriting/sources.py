@@ -95,7 +95,8 @@ def _refuse(one: InputFile) -> None:
     footer, root = one.reader.tail.footer, one.reader.root
     if is_acid_file(root, footer.user_metadata):
         raise Unsupported(
-            "the file belongs to a Hive ACID table; Hive refers to rows by their position, so only Hive can rewrite it",
+            "the file belongs to a Hive ACID table, in which other files refer to its rows by position; so only Hive "
+            "can rewrite it",
             file=one.name,
         )
     if footer.encryption is not None:

@@ -92,7 +92,7 @@ def bitmap_blocks_that_share_a_bitmap() -> bytes:
     return head + block + stored
 
 
-@attack(ask_index("bitmap"), "instead of")
+@attack(ask_index("bitmap"), "must have each of")
 def bitmap_of_billions_of_nulls() -> bytes:
     return struct.pack(">BiiBi", 1, MOST_ROWS, 0, 1, 0) + full_runs(32_767)
 
@@ -171,13 +171,13 @@ def ask_container(data: bytes) -> None:
     index.to_bytes()
 
 
-@attack(ask_container, "share bytes")
+@attack(ask_container, "overlap")
 def container_of_indexes_that_share_bytes() -> bytes:
     payload = struct.pack(">BiiBi", 1, MOST_ROWS, 0, 1, 0) + full_runs(20_000)
     return _container(25_000, lambda i, start: (start, len(payload)), payload)
 
 
-@attack(ask_container, "share bytes")
+@attack(ask_container, "overlap")
 def container_of_indexes_that_overlap() -> bytes:
     payload = struct.pack(">BiiBi", 1, MOST_ROWS, 0, 1, 0) + full_runs(20_000)
     return _container(25_000, lambda i, start: (start + i, len(payload) - i), payload)

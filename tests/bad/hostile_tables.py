@@ -296,7 +296,7 @@ def ask_catalog(data: bytes) -> None:
     assert len(Catalog.read(data).latest())
 
 
-@attack(ask_catalog, "states 2000000 rows")
+@attack(ask_catalog, "should have 2000000 rows")
 def catalog_of_many_rows() -> bytes:
     return _catalog(2_000_000, "a.orc")
 

@@ -460,7 +460,7 @@ def test_a_second_run_takes_what_is_there(directory: Path) -> None:
 
 
 def test_a_spec_without_an_index_is_refused() -> None:
-    with pytest.raises(InvalidQuery, match="names no index"):
+    with pytest.raises(InvalidQuery, match="contains no index"):
         IndexSpec.of({"bitmap": {}})
 
 

@@ -285,8 +285,8 @@ def test_bitmaps_without_runs_and_gaps_between_keys_are_read() -> None:
         (MAGIC64 + struct.pack("<q", 2**40), "bitmaps do not fit"),
         (MAGIC64 + struct.pack("<q", 0) + b"\x00", "after its bitmap"),
         (MAGIC64 + BitMap64([2**31 << 32]).serialize(), "key -2147483648"),
-        (MAGIC64 + BitMap64([LARGEST64 + 1]).serialize(), "is not in 0"),
-        (MAGIC64 + struct.pack("<q", 2) + (struct.pack("<i", 1) + BitMap([1]).serialize()) * 2, "key 1 follows 1"),
+        (MAGIC64 + BitMap64([LARGEST64 + 1]).serialize(), "is not from 0"),
+        (MAGIC64 + struct.pack("<q", 2) + (struct.pack("<i", 1) + BitMap([1]).serialize()) * 2, "key 1 follows key 1"),
         (MAGIC64 + struct.pack("<q", 2) + struct.pack("<i", 1) + BitMap(range(0, 9, 2)).serialize(), "cut off"),
     ],
 )

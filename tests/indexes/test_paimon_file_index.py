@@ -302,7 +302,7 @@ def test_unknown_columns() -> None:
     with pytest.raises(InvalidQuery, match="did you mean"):
         index.evaluate(col("A") == 1)
     untyped = paimon.read_file_index(data, types={})
-    with pytest.raises(InvalidQuery, match="types does not have"):
+    with pytest.raises(InvalidQuery, match="types= has no type for"):
         untyped.index("a", "bitmap")
 
 

@@ -198,7 +198,7 @@ STRUCT, INT, LIST, MAP, UNION = "struct", "int", "list", "map", "union"
         ([(STRUCT, [1], ["a"])], "pre-order"),
         ([(STRUCT, [2**32 - 1], ["a"])], "pre-order"),
         ([(STRUCT, [1], ["a"]), (INT, [], []), (INT, [], [])], "cannot be reached from the root type"),
-        ([(STRUCT, [1], []), (INT, [], [])], "has 1 fields, but 0 names"),
+        ([(STRUCT, [1], []), (INT, [], [])], "has 1 fields, but 0 field names"),
         ([(LIST, [], [])], "list with column id 0 has 0 child types"),
         ([(MAP, [1], []), (INT, [], [])], "map"),
         ([(UNION, [], [])], "no variants"),

@@ -217,7 +217,7 @@ def test_hints_may_be_stale_or_missing(table: PaimonTable) -> None:
     assert open_table(table.path).snapshot_id is None
     (table.path / "snapshot").mkdir()
     latest.write_text("5")
-    with pytest.raises(CorruptFile, match="LATEST names snapshot 5"):
+    with pytest.raises(CorruptFile, match="LATEST refers to snapshot 5"):
         open_table(table.path)
 
 
@@ -337,7 +337,7 @@ def test_wrong_cardinality_and_second_vector(table: PaimonTable) -> None:
     table.deletions[0]["_DELETIONS_VECTORS_RANGES"][0]["_CARDINALITY"] = 2
     table.commit()
     (file,) = open_table(table.path).files()
-    with pytest.raises(CorruptFile, match="manifest says 2"):
+    with pytest.raises(CorruptFile, match="should have 2 according to the manifest"):
         file.deletion.read()
     table.add_deletions("index-0", ranges)
     table.commit()
@@ -667,7 +667,7 @@ def test_a_file_with_another_type_than_its_schema_says_is_damaged(table: PaimonT
     table.schema({0: ("a", "MAP<INT, INT>")})
     table.add("data-1.orc", pa.table({"a": [b"x"]}))
     table.commit()
-    with pytest.raises(CorruptFile, match="the file has the type binary, but its schema says MAP<INT, INT>"):
+    with pytest.raises(CorruptFile, match="the file has the type binary, but the type in its schema is MAP<INT, INT>"):
         open_table(table.path).scan().to_table()
 
 

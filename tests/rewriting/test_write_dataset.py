@@ -108,7 +108,7 @@ LATE = [
 @pytest.mark.parametrize("values", LATE, ids=lambda value: str(value.type))
 def test_years_that_have_no_text(tmp_path, values):
     """They ended in Python's own OverflowError."""
-    with pytest.raises(orcidx.errors.ValueOutOfRange, match="before the year 1 or after 9999") as caught:
+    with pytest.raises(orcidx.errors.ValueOutOfRange, match="before year 1 or after year 9999") as caught:
         orcidx.write_dataset(pa.table({"k": values, "v": [1, 2]}), tmp_path, partition_by="k")
     assert caught.value.column == "k"
     assert data_files(tmp_path) == []
@@ -231,7 +231,7 @@ def test_memory_is_shared_by_the_open_files(tmp_path, monkeypatch):
 def test_bad_input(tmp_path):
     for given, words in (
         ({"partition_by": "town"}, "no column 'town'"),
-        ({"partition_by": "x"}, "not every reader"),
+        ({"partition_by": "x"}, "some readers"),
         ({"partition_by": ["city", "city"]}, "twice"),
         ({"max_file_bytes": 1}, "64 KiB"),
         ({"partition_by": "id", "max_partitions": 5}, "more than 5 partitions"),
@@ -291,7 +291,7 @@ def test_a_second_call_without_a_name_is_refused_or_does_what_its_mode_says(tmp_
     rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
     given = {"partition_by": "p"}
     first = orcidx.write_dataset(rows, tmp_path, **given)
-    with pytest.raises(InvalidQuery, match="mode='append' adds rows, and mode='overwrite'"):
+    with pytest.raises(InvalidQuery, match="mode='append' to add rows, or mode='overwrite'"):
         orcidx.write_dataset(rows, tmp_path, **given)
     added = orcidx.write_dataset(rows, tmp_path, mode="append", **given)
     assert all(one.written for one in added.files)

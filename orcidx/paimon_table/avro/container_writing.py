@@ -39,8 +39,8 @@ def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]
     data = b"".join(parts)
     if list(read_avro(memoryview(data))) != records:
         raise Unsupported(
-            "the records of a manifest differ when they are read back: orcidx does not support the manifest's Avro "
-            "schema"
+            "the records of a manifest are different when they are read back, because orcidx does not support the "
+            "manifest's Avro schema"
         )
     return data
 

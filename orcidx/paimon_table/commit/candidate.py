@@ -120,7 +120,7 @@ def _kept_statistics(state: TableState) -> str | None:
     try:
         found = state.files.parsed(f"statistics/{name}", lambda data: parse_json_object(data, "the statistics file"))
     except FileNotFoundError as error:
-        raise CorruptFile(f"the newest snapshot names a statistics file that is missing: {error}") from error
+        raise CorruptFile(f"the newest snapshot refers to a missing statistics file: {error}") from error
     return name if found.get("schemaId") == state.schema.id else None
 
 

@@ -35,15 +35,15 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
         if name not in manifests:
             manifests[name] = state.files.parsed(f"manifest/{name}", read_manifest_file)
         if manifests[name].size != info["_FILE_SIZE"]:
-            raise StorageError(f"manifest {name} was written with {info['_FILE_SIZE']} bytes, but has another size")
+            raise StorageError(f"manifest {name} does not have the {info['_FILE_SIZE']} bytes that were written")
     _check_order([manifests[info["_FILE_NAME"]] for info in lists[1].records])
     live, _ = live_entries([manifests[info["_FILE_NAME"]] for info in infos])
     found = {identity: file.record for identity, file in live.items()}
     if found != _expected(state, change):
-        raise StorageError("the manifests that were written do not name the intended files; nothing is committed")
+        raise StorageError("the written manifests do not list the intended files; nothing is committed")
     rows = sum(file.entry.rows for file in live.values())
     if rows != document["totalRecordCount"]:
-        raise StorageError(f"the manifests that were written have {rows} rows, not {document['totalRecordCount']}")
+        raise StorageError(f"the written manifests have {rows} rows instead of {document['totalRecordCount']}")
     by_name = {(file.entry.partition, file.entry.bucket, file.entry.name): file for file in live.values()}
     _check_index(state, change, document, by_name)
     for new in change.new_files:
@@ -57,16 +57,16 @@ def check_size(state: TableState, path: str, size: int) -> None:
             found = reader.size()
     except FileNotFoundError:
         raise StorageError(
-            f"{path} is gone: a cleaning of orphan files may have deleted it; run the change again"
+            f"{path} is missing: a cleaning of orphan files may have deleted it; run the change again"
         ) from None
     if found != size:
-        raise StorageError(f"{path} has {found} bytes, but {size} were written")
+        raise StorageError(f"{path} has {found} bytes, but {size} bytes were written")
 
 
 def _read_list(state: TableState, document: Mapping[str, Any], name: str) -> AvroFile:
     size, found = state.files.parsed(f"manifest/{document[name]}", lambda data: (len(data), read_avro_file(data)))
     if size != document[f"{name}Size"]:
-        raise StorageError(f"{document[name]} has {size} bytes, but {document[f'{name}Size']} were written")
+        raise StorageError(f"{document[name]} has {size} bytes, but {document[f'{name}Size']} bytes were written")
     return found
 
 
@@ -97,13 +97,11 @@ def _check_order(delta: list[ManifestFile]) -> None:
 def _check_index(state: TableState, change: Change, document: Mapping[str, Any], live: Mapping[Any, LiveFile]) -> None:
     if change.index_records is None:
         if document.get("indexManifest") != (state.document or {}).get("indexManifest"):
-            raise StorageError("the new snapshot does not name the index manifest; nothing is committed")
+            raise StorageError("the new snapshot does not refer to the index manifest; nothing is committed")
         return
     index = state.files.parsed(f"manifest/{document['indexManifest']}", read_avro_file)
     if index.records != tuple(change.index_records):
-        raise StorageError(
-            "the index manifest that was written does not have the intended records; nothing is committed"
-        )
+        raise StorageError("the written index manifest does not have the intended records; nothing is committed")
     known = set(state.index_entries)
     covered: set[tuple[bytes, int, str]] = set()
     for entry in map(index_entry, index.records):
@@ -129,4 +127,4 @@ def _check_vectors(state: TableState, entry: IndexEntry, live: Mapping[Any, Live
         # Manifests of Paimon versions before 1.0 do not store the cardinality.
         cardinality = len(vector) if where.cardinality is None else where.cardinality
         if len(vector) != cardinality or (len(positions) and int(positions[-1]) >= data_file.entry.rows):
-            raise StorageError(f"the deletion vector of {name} reads back differently; nothing is committed")
+            raise StorageError(f"the deletion vector of {name} is different when it is read back; nothing is committed")

@@ -60,17 +60,21 @@ class CommitOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow_options", tuple(self.allow_options))
         if self.identifier is not None and not self.commit_user:
-            raise InvalidQuery("identifier needs commit_user: only both together identify a commit")
+            raise InvalidQuery(
+                "identifier is given without commit_user, but only both together identify a commit; give both"
+            )
         if self.identifier is not None and not 0 <= self.identifier < LARGEST_IDENTIFIER:
-            raise InvalidQuery(f"identifier is {self.identifier}, not in 0 to {LARGEST_IDENTIFIER - 1}")
+            raise InvalidQuery(f"identifier must be from 0 to {LARGEST_IDENTIFIER - 1}, but is {self.identifier}")
         if self.since is not None and (self.identifier is None or self.since < 0):
-            raise InvalidQuery("since must be the number of a snapshot or 0, and it needs identifier")
+            raise InvalidQuery(
+                "since must be 0 or the number of a snapshot, and it can only be given together with identifier"
+            )
         if self.retries is not None and self.retries < 0:
             raise InvalidQuery(f"retries must not be negative, but is {self.retries}")
         object.__setattr__(self, "jvm_zone", check_zone(self.jvm_zone))
         if self.jvm_zone not in (None, "UTC"):
             raise InvalidQuery(
-                f'jvm_zone is {self.jvm_zone!r}, but must be "UTC": orcidx does not know which instants a JVM of '
+                f'jvm_zone must be "UTC", but is {self.jvm_zone!r}: orcidx does not know which instants a JVM in '
                 "another zone would store"
             )
 

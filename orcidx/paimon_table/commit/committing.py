@@ -85,8 +85,9 @@ class Committer:
                 continue
             if document.get("commitKind") != kind:
                 raise InvalidQuery(
-                    f"snapshot {number} of {self.name.user} with identifier {self.name.identifier} has the kind "
-                    f"{document.get('commitKind')}, not {kind}: another change has used this user and identifier"
+                    f"the user {self.name.user} has already used the identifier {self.name.identifier} for another "
+                    f"change, snapshot {number} of the kind {document.get('commitKind')} instead of {kind}; give "
+                    "another identifier"
                 )
             return Committed(document, 0, repeated=True)
         if missing is not None:

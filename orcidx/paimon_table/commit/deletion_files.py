@@ -86,7 +86,8 @@ def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
     vector = read_deletion_vector(source, where.offset, where.length)
     if where.cardinality is not None and where.cardinality != len(vector):
         raise CorruptFile(
-            f"the deletion vector has {len(vector)} positions, but the manifest says {where.cardinality}",
+            f"the deletion vector has {len(vector)} positions, but should have {where.cardinality} according to the "
+            "manifest",
             file=source.name,
         )
     return vector

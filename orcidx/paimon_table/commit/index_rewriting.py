@@ -194,7 +194,8 @@ def _task(
     check_own_file(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(
-            f"orcidx cannot build an index for data files of format {file.format!r}; use Paimon", file=file.path
+            f"orcidx cannot build an index for data files of format {file.format!r}; build it with Paimon",
+            file=file.path,
         )
     written_with = table.schema_of(file.schema_id)
     spec, types = _in_file(wanted, table.schema, written_with)

@@ -61,7 +61,7 @@ def plan_append(table: TableView, given: CommitOptionsByName) -> AppendPlan:
     if buckets != UNAWARE_BUCKET and buckets < 1:
         raise Unsupported(f"orcidx cannot append to tables with bucket = {buckets}; append with Paimon")
     if buckets > 0 and not schema.bucket_fields:
-        raise CorruptFile("the table has buckets, but no option bucket-key", file=committer.files.root.name)
+        raise CorruptFile("the table has buckets, but the option bucket-key is missing", file=committer.files.root.name)
     form = check_writable(schema)
     check_instants(schema, list(schema.by_name), form, committer.options, "appending to ORC files")
     dense = schema.is_on("metadata.stats-dense-store", default=True)
@@ -121,7 +121,8 @@ def _change(state: TableState, plan: AppendPlan, written: Sequence[WrittenFile])
         first = following.get((file.partition, file.bucket), 0)
         if first + file.rows - 1 > _LARGEST_ROW_ID:
             raise CorruptFile(
-                f"bucket {file.bucket} has the sequence number {first - 1}, and the new rows would exceed the limit"
+                f"the new rows of bucket {file.bucket} would exceed the largest sequence number: the bucket's next "
+                f"number is {first}"
             )
         if plan.buckets > 0:
             following[file.partition, file.bucket] = first + file.rows
@@ -139,8 +140,7 @@ def _check_buckets(state: TableState, plan: AppendPlan, written: Sequence[Writte
         if live.entry.partition in touched and live.entry.total_buckets != plan.buckets:
             raise Unsupported(
                 f"a partition has {live.entry.total_buckets} buckets, but the table option says {plan.buckets}; "
-                "rescale "
-                "the partition first (INSERT OVERWRITE)"
+                "rewrite the partition with INSERT OVERWRITE first"
             )
 
 

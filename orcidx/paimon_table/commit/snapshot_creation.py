@@ -196,7 +196,7 @@ class SnapshotCreation:
             raise conflict
         what = f"roll the table back to {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
         raise CommitConflict(
-            f"{said}, which was built on rolled-back snapshots: {what}, and run the change again",
+            f"{said}. Snapshot {number} was built on snapshots that are rolled back: {what}, and run the change again",
             other_user=None if below is None else below.get("commitUser"),
             snapshot_id=number,
             left_behind=tuple(candidate.written),

@@ -35,9 +35,8 @@ def begin(table: TableView, operation: Operation, given: CommitOptionsByName) ->
     committer = Committer(files, CommitOptions.of(given))
     if not table.is_latest and table.snapshot_id != committer.state.snapshot_id:
         raise Unsupported(
-            f"the table was opened at snapshot {table.snapshot_id}, but only the newest, "
-            f"{committer.state.snapshot_id}, "
-            "can be changed; open the table without snapshot_id"
+            f"the table was opened at snapshot {table.snapshot_id}, but only the newest snapshot, "
+            f"{committer.state.snapshot_id}, can be changed; open the table without snapshot_id"
         )
     check_table(committer.state, operation, committer.options)
     return committer
@@ -75,8 +74,9 @@ def check_instants(
     zoned = [name for name in columns if name in schema.by_name and schema.by_name[name].type.has_instants]
     if zoned:
         raise Unsupported(
-            f"{doing}: Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM; if all "
-            'JVMs run in UTC, pass jvm_zone="UTC", else set orc.timestamp-ltz.legacy.type to false in a new table',
+            f"{doing}: Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM. If "
+            'all JVMs run in UTC, pass jvm_zone="UTC". Otherwise set orc.timestamp-ltz.legacy.type to false in a new '
+            "table",
             column=zoned[0],
         )
 

@@ -130,8 +130,8 @@ def read_state(
         except FileNotFoundError as error:
             now = files.latest_snapshot()
             if latest is None or now is None or now.id == latest.id:
-                raise CorruptFile(f"snapshot {latest and latest.id} names a file that is missing: {error}") from error
-    raise CorruptFile(f"the snapshots of {files.root.name} expire before they can be read")
+                raise CorruptFile(f"snapshot {latest and latest.id} refers to a missing file: {error}") from error
+    raise CorruptFile(f"snapshots of {files.root.name} expire before they can be read; run the change again")
 
 
 def _read(
@@ -149,13 +149,13 @@ def _read(
     document, snapshot_id = _checked_document(snapshot, admitted), snapshot.id
     schema = files.latest_schema(document["schemaId"])
     if schema is None:
-        raise CorruptFile(f"snapshot {snapshot_id} names schema {document['schemaId']}, which is missing")
+        raise CorruptFile(f"snapshot {snapshot_id} refers to schema {document['schemaId']}, which is missing")
     if known is not None and document == known.document and schema == known.schema:
         return known
     lists = [_read_list(files, document, name) for name in ("baseManifestList", "deltaManifestList")]
     if lists[0].records and lists[1].records and lists[0].schema_text != lists[1].schema_text:
         raise Unsupported(
-            "the manifest lists of the newest snapshot have two schemas; compact the manifests with Paimon"
+            "the manifest lists of the newest snapshot have different schemas; compact the manifests with Paimon"
         )
     list_file = lists[1] if lists[1].records else lists[0]
     infos = (*lists[0].records, *lists[1].records)
@@ -169,7 +169,7 @@ def _read(
     if state.rows >= LONG_LIMIT:
         raise CorruptFile(f"the manifests of snapshot {snapshot_id} have {state.rows} rows, more than a long can hold")
     if total is not None and total != state.rows:
-        raise CorruptFile(f"snapshot {snapshot_id} says {total} rows, but its manifests have {state.rows}")
+        raise CorruptFile(f"snapshot {snapshot_id} should have {total} rows, but its manifests have {state.rows}")
     return state
 
 
@@ -197,7 +197,7 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
     for name in ("watermark", "nextRowId"):
         value = document.get(name)
         if value is not None and not (type(value) is int and -LONG_LIMIT <= value < LONG_LIMIT):
-            raise CorruptFile(f"snapshot {snapshot_id} has an invalid {name}: {value!r:.60}")
+            raise CorruptFile(f"snapshot {snapshot_id} has an invalid value of {name}: {value!r:.60}")
     statistics = document.get("statistics")
     if statistics is not None and not (isinstance(statistics, str) and is_file_name(statistics)):
         raise CorruptFile(

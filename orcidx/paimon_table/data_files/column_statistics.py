@@ -43,7 +43,7 @@ class StatsMode:
     def parse(cls, option: str, text: str) -> StatsMode:
         found = _MODE.fullmatch(text.strip().lower())
         if found is None or found[2] == "0":
-            raise InvalidQuery(f"{option} is {text!r}; modes are none, counts, truncate(n) and full")
+            raise InvalidQuery(f"{option} is {text!r}, but must be none, counts, truncate(n) or full")
         return cls("truncate", int(found[2])) if found[2] else cls(found[1])
 
 

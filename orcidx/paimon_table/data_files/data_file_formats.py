@@ -167,7 +167,7 @@ def orc_options(schema: TableSchema) -> WriteOptions:
     try:
         return WriteOptions(**given)
     except InvalidQuery as error:
-        raise Unsupported(f"orcidx does not support the table's orc.* options: {error}; append with Paimon") from None
+        raise Unsupported(f"the table's orc.* options are not supported: {error}; append with Paimon") from None
 
 
 def _whole(options: Mapping[str, str], name: str, default: int) -> int:

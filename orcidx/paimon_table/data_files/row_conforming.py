@@ -44,7 +44,7 @@ def check_columns(given: pa.Schema, schema: TableSchema) -> None:
     """Raises ``InvalidQuery`` for columns that the table does not have, and for required columns that are missing.
     Raises ``Unsupported`` for missing columns that have a default value."""
     if len(set(given.names)) != len(given.names):
-        raise InvalidQuery("the rows have two columns with the same name")
+        raise InvalidQuery("the rows have two columns with the same name; rename one of them")
     if surplus := [name for name in given.names if name not in schema.by_name]:
         raise InvalidQuery(f"the table has no column {surplus[0]!r}; it has {', '.join(schema.by_name)}")
     needed = [field for field in schema.fields if not field.type.nullable and field.name not in given.names]

@@ -58,8 +58,8 @@ class TableFiles:
         trusted = in_one_store(path, str(self.root.location))
         if in_session and not trusted:
             raise InvalidQuery(
-                f"a manifest names a file of another store, {path!r:.200}: with the file systems of a Spark session, "
-                "all files of a table must have the table's scheme and its bucket or host",
+                f"a manifest refers to a file in another store, {path!r:.200}: with the file systems of a Spark "
+                "session, all files of a table must have the table's scheme and its bucket or host",
                 file=self.root.name,
             )
         if in_session:
@@ -107,7 +107,7 @@ class TableFiles:
             return latest
         numbers = self._listed("snapshot", "snapshot-")
         if hint is not None and not numbers:
-            raise CorruptFile(f"LATEST names snapshot {hint}, but the table has no snapshots", file=self.root.name)
+            raise CorruptFile(f"LATEST refers to snapshot {hint}, but the table has no snapshots", file=self.root.name)
         return self.snapshot(max(numbers)) if numbers else None
 
     def newest_snapshot(self) -> Snapshot | None:

@@ -96,14 +96,14 @@ def _text(data_type: DataType, value: Any, legacy: bool) -> str:
         return str(value // 1_000_000) if legacy else _time(value // 1_000_000, data_type.precision)
     if root == "TIMESTAMP" or (root == "TIMESTAMP_LTZ" and legacy):
         return _timestamp(data_type, value, legacy)
-    raise Unsupported(f"orcidx does not know the directory names of partitions by {data_type}")
+    raise Unsupported(f"orcidx does not know how Paimon names the directories of partitions by {data_type}")
 
 
 def _date(days: int, data_type: DataType) -> datetime.date:
     try:
         return _EPOCH.date() + datetime.timedelta(days=days)
     except OverflowError:
-        raise Unsupported(f"partition by {data_type}: day {days} is outside the years 1 to 9999") from None
+        raise Unsupported(f"a partition by {data_type} has day {days}, which is outside the years 1 to 9999") from None
 
 
 def _time(millis: int, precision: int) -> str:

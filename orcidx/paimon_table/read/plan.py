@@ -71,7 +71,8 @@ class DeletionFile:
         vector = read_deletion_vector(self.source, self.offset, self.length)
         if self.cardinality is not None and self.cardinality != len(vector):
             raise CorruptFile(
-                f"the deletion vector has {len(vector)} positions, but the manifest says {self.cardinality}",
+                f"the deletion vector has {len(vector)} positions, but should have {self.cardinality} according to "
+                "the manifest",
                 file=self.path,
                 offset=self.offset,
             )

@@ -122,5 +122,7 @@ def _converted(
                     arrays.append(in_table_type(array, entry.file_field.type, entry.field.type, wanted.type))
                 except pa.ArrowNotImplementedError:
                     expected = entry.file_field.type
-                    raise CorruptFile(f"the file has the type {array.type}, but its schema says {expected}") from None
+                    raise CorruptFile(
+                        f"the file has the type {array.type}, but the type in its schema is {expected}"
+                    ) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
