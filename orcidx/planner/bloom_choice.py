@@ -38,8 +38,8 @@ save nothing."""
 
 @dataclass(frozen=True)
 class BloomChoice:
-    """Finds and fetches the bloom filters of the predicate's columns. ``at_any_cost`` also fetches filters that have
-    more bytes than the data that they may save."""
+    """Finds and fetches the bloom filters of the predicate's columns. With ``at_any_cost``, a filter is fetched even if
+    it has more bytes than the data that it may save."""
 
     columns: PrunedColumns
     at_any_cost: bool = False
@@ -47,8 +47,8 @@ class BloomChoice:
     def fetch(
         self, stripe: int, leaves: Iterable[BoundLeaf], may: RowSelection, index: RowIndex
     ) -> Generator[Fetch, Any, BloomEvidence | None]:
-        """Fetches the bloom filters that are trusted, small enough, and for leaves that are undecided for some rows of
-        ``may``. Returns None if there are no filters for these leaves."""
+        """Fetches the bloom filters for leaves that are undecided for some rows of ``may``. Only filters that are
+        trusted and small enough are fetched. Returns None if there are no filters for these leaves."""
         reader, options = self.columns.reader, self.columns.options
         ignored: dict[Path, tuple[NoteKind, str]] = {}
         chosen: dict[Path, tuple[OrcType, tuple[int, int]]] = {}
@@ -103,7 +103,7 @@ class BloomChoice:
         return fits
 
     def places(self, stripe: int, leaves: Iterable[BoundLeaf]) -> list[tuple[int, int]]:
-        """The places of a stripe's bloom filters that these leaves may use."""
+        """The file ranges of the stripe's bloom filters that can be used for these leaves."""
         if not self.columns.options.bloom_filters:
             return []
         nodes: dict[int, OrcType] = {}
@@ -116,7 +116,8 @@ class BloomChoice:
         return [place for place in found if isinstance(place, tuple) and place[1] <= most]
 
     def _stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
-        """The place of the column's filters, or the reason why they are not trusted. None if it has no filters."""
+        """The file range of the column's filters, or the reason why they are not trusted. The result is None if the
+        column has no filters."""
         reader = self.columns.reader
         extents = reader.extents(stripe)
         encoding = reader.footer(stripe).encodings[node.id]

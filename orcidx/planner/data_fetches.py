@@ -36,8 +36,8 @@ Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 
 
 def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
-    """The number of bytes of one stream to fetch at a time. The pieces of all columns together then stay within the
-    budget."""
+    """The number of bytes of one stream to fetch at a time. With this number, the pieces of all columns together stay
+    within the budget."""
     largest = LARGEST_PIECE
     if is_local:
         largest = max(LOCAL_PIECE, LOCAL_BYTES // max(1, columns))
@@ -50,7 +50,7 @@ class DataFetches:
 
     ``requests`` is the number of requests that are left for the stripe; None means no limit. Some of them are for the
     predicate's columns, and the rest are for the other columns. The last request fetches all data that may still be
-    needed. ``share`` is the share of the bytes that the scan may keep in memory."""
+    needed. ``share`` is the part of the scan's byte budget that this stripe may use."""
 
     stripe: OpenStripe
     options: ReadOptions
@@ -59,8 +59,8 @@ class DataFetches:
 
     def fetch_first(self, first: list[PlannedStream], others: Callable[[], list[PlannedStream]] | None) -> Steps:
         """Fetches the predicate's columns. The other columns, planned by ``others``, are fetched in the same request in
-        two cases: it takes less time than a later round trip, or this is the last request. If ``others`` is None, there
-        are no other columns."""
+        two cases: the larger request takes less time than a later round trip, or this is the last request. If
+        ``others`` is None, there are no other columns."""
         if self.stripe.is_local or others is None:
             yield from self.fetch(first)
             return
@@ -83,7 +83,7 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """The bytes between the planned ranges that are also read if the ranges are read by this number of requests."""
+        """The bytes between the planned ranges that are also read if the ranges are read in this number of requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 

@@ -1,5 +1,5 @@
-"""Chooses which dictionaries of a stripe are read. They belong to undecided string columns, and are small compared with
-the data."""
+"""Chooses which dictionaries of a stripe are read. A dictionary is read if its string column is in an undecided leaf,
+and if it is small compared with the data."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class DictionaryChoice:
     _fetched: dict[int, StreamData] = field(default_factory=dict)
 
     def fetch(self, stripe: int, leaves: Iterable[BoundLeaf]) -> Generator[Fetch, Any, DictionaryEvidence | None]:
-        """The dictionaries of undecided string leaves, if they are small compared with the data. None if there are no
-        such dictionaries."""
+        """Fetches the dictionaries of the columns in undecided string leaves. Only dictionaries that are small compared
+        with the data are fetched. Returns None if there are no such dictionaries."""
         chosen: dict[Path, OrcType] = {}
         for leaf in leaves:
             node = self.columns.leaf_nodes.get(leaf.path)

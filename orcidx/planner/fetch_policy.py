@@ -2,9 +2,10 @@
 for data is limited.
 
 A round trip takes tens of milliseconds, as long as reading one or two megabytes. A scan with a predicate or a selection
-therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe. One request is for its footer and index (shared with
-neighbouring stripes if these are adjacent). Another request is for other indexes, and the remaining requests are for
-its data. The storage decides how far ranges are joined to stay within this number (``storage.ranges.join_fetches``)."""
+therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe. One request is for the stripe's footer and index. If
+neighbouring stripes are adjacent, they share this request. Another request is for other indexes, and the remaining
+requests are for the data. The storage decides how far ranges are joined to stay within this number
+(``storage.ranges.join_fetches``)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ Steps = Generator[Fetch | Pending, Any, Any]
 
 class StripeRequests:
     """Reads footers and indexes of a remote file's stripes, and counts the requests for each stripe. ``selective`` says
-    that the scan may leave rows out, so it needs indexes and few requests."""
+    whether the scan may leave out rows. Such a scan reads indexes and limits the number of requests."""
 
     def __init__(self, reader: OrcReader, options: ReadOptions, *, selective: bool) -> None:
         self._reader = reader
@@ -73,8 +74,8 @@ class StripeRequests:
     # ------------------------------------------------------------------ ahead
 
     def _fetch_ahead(self, stripe: int, alive: Sequence[int]) -> Steps:
-        """Reads the footers of the next stripes that are not ruled out, in one request. Their indexes are read too if
-        they are small."""
+        """Reads the footers of the next stripes that are not ruled out, in one request. Small indexes of these stripes
+        are read in the same request."""
         place = bisect_left(alive, stripe)
         wanted = alive[place : place + FOOTERS_AHEAD] if stripe in alive else [stripe]
         stripes = [one for one in wanted if not self._reader.has_footer(one) and one not in self._coming]
@@ -98,8 +99,9 @@ class StripeRequests:
                 self._put_if_sound(one, buffer)
 
     def _with_indexes(self, stripes: list[int], alive: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Returns the stripes whose small index sections fit in the budget, and the stripes whose sections are read.
-        The second list includes the stripe after the last footer, because its index is adjacent to that footer."""
+        """Returns two lists: the stripes whose footers are read, and the stripes whose indexes are read. Only small
+        indexes are read, as long as they fit in the budget. The second list may include the stripe after the last
+        footer, because its index is adjacent to that footer."""
         if not self._selective:
             return stripes, []
         left = self._options.io_bytes // 4
@@ -127,7 +129,8 @@ class StripeRequests:
             self.spend(one, requests)
 
     def _put_if_sound(self, stripe: int, buffer: memoryview) -> None:
-        """Parses the footer of a later stripe. Damage is ignored here. It is found again when the stripe is read."""
+        """Parses the footer of a later stripe. A damaged footer is ignored here. The error is raised when the stripe is
+        read."""
         try:
             self._reader.put_footer(stripe, buffer)
         except (CorruptFile, Unsupported):

@@ -1,5 +1,5 @@
-"""The columns that a scan reads or that its predicate uses, and the facts about them that are known before their data
-is read."""
+"""The columns that a scan reads or that its predicate uses, with their statistics, time zones and stored sizes. These
+are known before the data is read."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class PrunedColumns:
-    """The columns of a file that are read (``nodes``, by column id), and the predicate's columns (``leaf_nodes``, by
-    path)."""
+    """The columns of one file that a scan needs. ``nodes`` has the columns that are read, by column id. ``leaf_nodes``
+    has the predicate's columns, by path."""
 
     reader: OrcReader
     nodes: Mapping[int, OrcType]
@@ -31,16 +31,17 @@ class PrunedColumns:
     options: ReadOptions
 
     def bounded(self, node: OrcType, raw: RawStatistics, zone: Zone | None = None) -> StatisticsColumn:
-        """Evidence from the statistics ``raw`` of a column."""
+        """Makes evidence from ``raw``, which are the statistics of a column."""
         repeated = node.id in self.reader.root.repeated_ids
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
     def zone(self, stripe: int) -> Zone | None:
-        """The time zone of a stripe's wall clocks. It is known only from the stripe's footer."""
+        """The time zone in which the writer stored the timestamps of a stripe. Only the stripe's footer names this
+        zone."""
         return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
 
     def data_bytes(self, stripe: int) -> int:
-        """Bytes of the stripe's data streams of the columns that are read."""
+        """The number of bytes of the stripe's data streams. Only streams of the columns that are read are counted."""
         return data_without_evidence(self.reader, stripe, self.nodes)
 
     def dictionary_bytes(self, stripe: int, node: OrcType) -> int:

@@ -16,14 +16,15 @@ NO_LIMIT = (1 << 63) - 1
 
 
 def _whole(value: Any, what: str) -> int:
-    """A whole number of Python or NumPy, but not a bool."""
+    """Returns a whole number of Python or NumPy as an int. Raises ``InvalidQuery`` for a bool and for other values."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidQuery(f"{what} is {value!r} of type {type(value).__name__}; give a whole number")
     return operator.index(value)
 
 
 def asked_limit(limit: object, what: str = "limit") -> int:
-    """A number of rows of any size. Raises ``InvalidQuery`` for a negative number, and for other values."""
+    """Checks and returns a maximum number of rows, which may be arbitrarily large. Raises ``InvalidQuery`` for a
+    negative number, and for other values."""
     rows = _whole(limit, what)
     if rows < 0:
         raise InvalidQuery(f"{what} must not be negative, but is {rows}; give a number of rows from 0 on")
@@ -31,8 +32,8 @@ def asked_limit(limit: object, what: str = "limit") -> int:
 
 
 def asked_row_range(rows: object) -> tuple[int, int]:
-    """The pair (start, stop) of rows of the file. ``stop`` may be after the last row. Raises ``InvalidQuery`` for other
-    values."""
+    """Checks and returns the pair (start, stop) of row numbers of the file. ``stop`` may be after the last row. Raises
+    ``InvalidQuery`` for other values."""
     if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
         raise InvalidQuery(f"row_range is {rows!r}; give (start, stop), two row numbers of the file")
     start, stop = (_whole(row, f"row_range[{place}]") for place, row in enumerate(rows))
@@ -57,7 +58,8 @@ def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
 
 
 def asked_name(given: object, usual: str, what: str) -> str | None:
-    """The name of an added column. True means the usual name. False and None mean that no column is added."""
+    """The name of an added column. If the caller gives True, the usual name is returned. If the caller gives False or
+    None, no column is added."""
     if not isinstance(given, bool | str | None):
         raise InvalidQuery(f"{what} is {given!r} of type {type(given).__name__}; give True, or a name for the column")
     return usual if given is True else (given or None)

@@ -1,7 +1,7 @@
 """Counts the bytes that a query reads, for explanations and for the tests of a scan's counters.
 
 There are three numbers. *Without evidence* counts the data streams of the columns that are read, in every stripe.
-*Planned* counts the parts of these streams with row groups that evidence does not rule out. *Counted*
+*Planned* counts only the parts of these streams that contain row groups which evidence does not rule out. *Counted*
 (``ScanMetrics.bytes_read``) has all bytes that the storage returned, including tails, footers and indexes. The counted
 bytes of data may exceed the planned bytes by at most the following over-read:
 
@@ -12,7 +12,7 @@ bytes of data may exceed the planned bytes by at most the following over-read:
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
 Dictionaries that are read as evidence count as indexes. Some columns may be read only after the filter on other
-columns. If no rows remain then, these columns are not read, and fewer bytes are counted.
+columns. If the filter leaves no rows, these columns are not read, and fewer bytes are counted.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = ["data_planned", "data_without_evidence"]
 
 
 def data_without_evidence(reader: OrcReader, stripe: int, columns: Iterable[int]) -> int:
-    """Bytes of the data streams of these column ids in a stripe. The stripe's footer is read, unless it is in
-    memory."""
+    """The number of bytes of a stripe's data streams, for the columns with these ids. The stripe's footer is read,
+    unless it is in memory."""
     return sum(length for _, _, length in _data_streams(reader, stripe, columns))
 
 
 def data_planned(
     reader: OrcReader, stripe: int, columns: Iterable[int], *, index: RowIndex | None, kept: npt.NDArray[np.bool_]
 ) -> int:
-    """The bytes that a scan reads from the data streams of ``columns``, if it needs rows of each of them. ``index`` is
-    the row index for seeking, or None if the stripe is read completely. ``kept`` says for each row group whether some
-    of its rows remain."""
+    """The number of bytes that a scan reads from the data streams of ``columns``, if it reads all of these columns.
+    ``index`` is the row index for seeking, or None if the stripe is read completely. ``kept`` says for each row group
+    whether some of its rows remain."""
     planned, block_size = 0, reader.facts.block_size
     for column, kind, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)

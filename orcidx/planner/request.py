@@ -68,11 +68,11 @@ class ScanRequest:
 
     @property
     def together(self) -> int:
-        """How many batches of small files are read together in one turn."""
+        """The number of batches of small files that are read together."""
         return BATCHES_A_TURN if self.for_table and self.limit is None else 1
 
     def as_table(self, rows: int) -> ScanRequest:
-        """The same request for one table. The batch size becomes ``rows`` if it is smaller."""
+        """The same request for one table. If the batch size is smaller than ``rows``, it becomes ``rows``."""
         # dataclasses.replace is not used here. It takes as long as decoding a column of a small file.
         request = object.__new__(ScanRequest)
         request.__dict__.update(self.__dict__, options=self._options_with(rows), for_table=True)
@@ -151,11 +151,11 @@ class FileJob:
 
 
 class FileIndexes(Protocol):
-    """The indexes of the files of a scan. They are read when the scan is iterated. The object can be pickled."""
+    """The indexes of the files of a scan. The indexes are read when the scan is iterated. The object can be pickled."""
 
     @property
     def as_of(self) -> float | None:
-        """The time when the files were listed, in seconds since 1970. None if they were listed now."""
+        """The time when the files were listed, in seconds since 1970. It is None if the files were listed now."""
         ...
 
     def plan(
@@ -168,7 +168,8 @@ class FileIndexes(Protocol):
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """Like ``plan``, for totals of these columns. Totals may be known for files in which all rows match."""
+        """Like ``plan``, but also returns totals of these columns. The totals of a file may be known without opening it
+        if all of its rows match."""
         ...
 
 
@@ -178,7 +179,7 @@ def listing_time(as_of: float) -> str:
 
 
 def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
-    """The note of an explanation about an older listing."""
+    """Returns the note that an explanation shows if the files were listed earlier."""
     if indexes is None or indexes.as_of is None:
         return ()
     text = (
@@ -189,8 +190,9 @@ def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
 
 @dataclass(frozen=True)
 class KnownTotals:
-    """The totals that are known before any file is opened, and the jobs of the other files (see ``FileIndexes.plan``).
-    ``as_of`` is the time when the files were listed, in seconds since 1970. It is None if they were listed now."""
+    """The totals that are known before any file is opened, and the jobs of the files whose totals are not known (see
+    ``FileIndexes.plan``). ``as_of`` is the time when the files were listed, in seconds since 1970. It is None if they
+    were listed now."""
 
     jobs: Sequence[FileJob]
     units: tuple[KnownUnit, ...] = ()

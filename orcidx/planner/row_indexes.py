@@ -23,8 +23,8 @@ Range = tuple[int, int]
 
 
 class StripeIndexes:
-    """Reads the indexes of the columns ``nodes`` (by id) of a stripe whose footer was read. ``leaves`` has the ids of
-    the predicate's columns."""
+    """Reads the row indexes of one stripe. The stripe's footer must have been read before. ``nodes`` has the columns
+    whose indexes are read, by column id. ``leaves`` has the ids of the predicate's columns."""
 
     def __init__(self, reader: OrcReader, stripe: int, nodes: Mapping[int, OrcType], leaves: Collection[int]) -> None:
         self._reader = reader
@@ -37,7 +37,8 @@ class StripeIndexes:
         """Whether the index of every column was read."""
 
     def of_leaves(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of the predicate's columns, with their statistics. None if the stripe has no index."""
+        """The index of the predicate's columns, with their statistics. The result is None if the stripe has no
+        index."""
         places = self._places()
         asked = {column: place for column, place in places.items() if column in self._leaves}
         if not asked:
@@ -48,8 +49,8 @@ class StripeIndexes:
         return self._index
 
     def of_all(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of every column, without statistics of columns outside the predicate. None if the stripe has no
-        index."""
+        """The index of every column. It has no statistics of columns that are not in the predicate. The result is None
+        if the stripe has no index."""
         if not self.complete:
             self.complete = True
             known = set() if self._index is None else {*self._index.columns, *self._index.untrusted}
@@ -70,7 +71,8 @@ class StripeIndexes:
     def _read(
         self, places: Mapping[int, Range], ahead: Mapping[int, Range], *, only_seek: bool = False
     ) -> Generator[Fetch, Any, RowIndex]:
-        """The index of the columns of ``places``. From a remote file, the indexes of ``ahead`` are fetched too."""
+        """Returns the index of the columns in ``places``. If the file is remote, the indexes in ``ahead`` are fetched
+        in the same request."""
         reader, stripe = self._reader, self._stripe
         key = reader.cache_key(stripe, tuple(places), only_seek)
         index = INDEXES.get(key)

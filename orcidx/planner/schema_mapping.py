@@ -30,8 +30,9 @@ FIELD_ID_KEYS = ("iceberg.id", "paimon.id")
 
 @dataclass(frozen=True)
 class FieldSource:
-    """The origin of a wanted column. It is the ``column`` of the file or, if that is None, the constant ``value``.
-    ``options`` has the options for decoding the column, if they differ from the scan's."""
+    """The source of a wanted column. If ``column`` is not None, the source is this column of the file. Otherwise it is
+    the constant ``value``. ``options`` has the options for decoding the column, if they differ from the scan's
+    options."""
 
     field: pa.Field
     column: OrcType | None = None
@@ -65,7 +66,8 @@ def map_columns(
     constants: Mapping[str, Any] | None = None,
     dictionaries: frozenset[int] = frozenset(),
 ) -> MappedColumns:
-    """Maps a file to the wanted schema, restricted to ``columns``. If ``wanted`` is None, it is the file's own schema.
+    """Maps a file to the wanted schema, restricted to ``columns``. If ``wanted`` is None, the file's own schema is
+    used.
 
     ``constants`` has scalars by name, for columns with one value in the whole file. They replace a column of the file
     with the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that cannot be widened
@@ -123,8 +125,8 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """The name of a column in the form that is compared with the names of constants, in lower case unless case matters.
-    A path to a field in a struct never equals the name of a constant."""
+    """The form of a column's name that is compared with the names of constants. If the options ignore case, this form
+    is in lower case. A path to a field in a struct never equals the name of a constant."""
     return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 
@@ -206,7 +208,7 @@ def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[An
 
 
 def field_id_of(column: OrcType) -> int | None:
-    """The field id that a table format stored as a type attribute. None if there is no such attribute."""
+    """The field id that a table format stored as a type attribute. The result is None if there is no such attribute."""
     for key in FIELD_ID_KEYS:
         text = column.attribute(key)
         if text is not None and text.isascii() and text.lstrip("-").isdigit():
@@ -292,7 +294,7 @@ _EXACT_BITS = {32: 16, 64: 32}
 
 
 def _widens(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether every value of ``have`` is a value of ``want``."""
+    """Whether every value of type ``have`` is also a value of type ``want``."""
     types = pa.types
     if have == want or types.is_null(have):
         return True

@@ -1,11 +1,11 @@
 """``SchemaPlan`` is the part of a file's scan that depends only on its schema. It is made once and shared by all files
-with the schema.
+with that schema.
 
 A directory may have thousands of files with the same schema. A plan is made for the first of them and kept in a bounded
-cache. Its key has everything on which the plan depends: the types with their attributes, the encrypted columns, the
-request, the types of constant columns, and a few properties of a file that change columns. These properties are the
-dictionaries, and whether rows are left out. Values of constants, the file's name and its time zone are not part of the
-plan. Errors are not cached: each file raises its own error.
+cache. The cache key has everything on which the plan depends: the types with their attributes, the encrypted columns,
+the request, and the types of constant columns. It also says which columns are read as dictionaries, and whether rows
+are left out, because both can change the types of decoded columns. Values of constants, the file's name and its time
+zone are not part of the plan. Errors are not cached: each file raises its own error.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def schema_plan(
     encryption: Encryption | None = None,
     dictionaries: frozenset[int] = frozenset(),
 ) -> SchemaPlan:
-    """The plan of a file's schema. It is taken from the cache if there was the same request for the same schema.
+    """The plan of a file's schema. It is taken from the cache if the same request was made for this schema before.
 
     ``schema_key`` has the types in their stored form. ``root`` is the tree of types. ``encryption`` says what is
     encrypted in the file.
@@ -94,7 +94,8 @@ def _type_of(value: Any) -> pa.DataType:
 
 @dataclass(frozen=True, eq=False)
 class SchemaColumns:
-    """What a request means for one schema. The predicate is not included, because it is not part of the cache key.
+    """The columns of a request, applied to one schema. The predicate is not included, because it is not part of the
+    cache key.
 
     ``root`` is the tree of types. ``constants`` has the types of the columns with one value in a file, by name.
     """
@@ -106,7 +107,7 @@ class SchemaColumns:
 
     @property
     def weight(self) -> int:
-        """The estimated bytes of this object, and of a plan without its predicate."""
+        """The estimated number of bytes in memory of this object and of a plan. The plan's predicate is not counted."""
         wanted = self.request.schema
         columns = len(self.root.names) + (0 if wanted is None else len(wanted.names)) + len(self.constants)
         return PLAN_BYTES + COLUMN_BYTES * columns
@@ -169,7 +170,8 @@ class SchemaPlan:
     """A request applied to one schema. Parts are computed when they are first used. Errors do not name a file.
 
     ``mapped`` has the parts that do not depend on the predicate. ``secret`` says which columns are encrypted, if
-    reading such a column is an error. ``leaves_rows`` says that rows may be left out although there is no predicate.
+    reading such a column is an error. ``leaves_rows`` says whether a selection, deleted rows or a row range leaves out
+    rows. It is set only if strings are read as views.
     """
 
     mapped: SchemaColumns
@@ -233,8 +235,8 @@ class SchemaPlan:
         )
 
     def _without_missing(self, node: Part, wanted: pa.Schema) -> Any:
-        """The given part of the predicate. A leaf on a field that the file's structs do not have is replaced by the
-        leaf's result for null."""
+        """Replaces each leaf on a field that the file's structs do not have. The replacement is the leaf's result for
+        null."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
             column = self.mapped.askable[path[0]].column
@@ -258,7 +260,8 @@ class SchemaPlan:
 
     @cached_property
     def predicate(self) -> tuple[tuple[str, OrcType], ...]:
-        """Names and top-level columns that the residual filter reads. Structs have only the fields that it needs."""
+        """Names and top-level columns that the residual filter reads. Structs have only the fields that the filter
+        needs."""
         asked: dict[str, list[Path]] = {}
         for path, node in self.places.items():
             if node is not None:
@@ -328,8 +331,8 @@ class SchemaPlan:
 
     @cached_property
     def recipe(self) -> Recipe | None:
-        """How several small stripes are read together. None if a predicate or an option determines which rows are
-        read."""
+        """The plan for reading several small stripes together. It is None if a predicate or an option determines which
+        rows are read."""
         if self.request.where is not None or self.request.row_numbers is not None or self.root.kind != TypeKind.STRUCT:
             return None
         plan = self.columns(())
@@ -363,8 +366,8 @@ class SchemaPlan:
 
 
 def _as_wanted(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    """The field with the type to which it is decoded for a wanted field. It has the wanted field's metadata at every
-    level."""
+    """The wanted field with ``kind``, the type to which the file's column is decoded. The metadata of the wanted field
+    is kept at every level."""
     return pa.field(field.name, field.type if field.type == kind else kind, metadata=field.metadata)
 
 
@@ -375,7 +378,8 @@ def _shared(
     exact: tuple[bool, ...],
     exact_options: ReadOptions,
 ) -> int | None:
-    """The index of the predicate column that decodes to exactly this output. None if there is no such column."""
+    """The index of the predicate column that decodes to exactly this output. The result is None if there is no such
+    column."""
     for index, other in enumerate(predicate):
         if other != column or exact[index]:
             continue
@@ -385,7 +389,7 @@ def _shared(
 
 
 def _below(column: OrcType, names: Path) -> OrcType | None:
-    """The field to which these names lead, starting at a column. None if there is no such field."""
+    """The field to which these names lead, starting at a column. The result is None if there is no such field."""
     for name in names:
         found = column.names.index(name) if name in column.names else -1
         if found < 0:

@@ -58,7 +58,8 @@ class StatisticsLevels:
         )
 
     def of_stripe(self, stripe: int, rows: int) -> StatisticsEvidence:
-        """The statistics of one stripe, evaluated again with its zone, which gives tighter bounds for timestamps."""
+        """The statistics of one stripe, interpreted in the time zone of the stripe's writer. The zone gives tighter
+        bounds for timestamps."""
         bounds = np.array([0, rows], np.int64)
         tail = self.columns.reader.tail
         return self._evidence(

@@ -74,7 +74,7 @@ class StripeDecision:
         return self.rows.may.count
 
     def reasons(self, row_group: int) -> tuple[str, ...]:
-        """The reasons why a row group is skipped. Empty if the row group is not skipped."""
+        """The reasons why a row group is skipped. The result is empty if the row group is not skipped."""
         start, stop = self.rows.bounds[row_group : row_group + 2].tolist()
         if self.outcome is None:
             return () if self.kept[row_group] else ("none of these rows was requested (selection)",)
@@ -125,7 +125,8 @@ class FilePruner:
     """Prunes the stripes of one file.
 
     ``places`` has the file's column for each path of the predicate, or None for a constant or missing column.
-    ``beforehand`` has other evidence on the whole file.
+    ``beforehand`` has the evidence on the whole file that does not come from statistics, such as constants and file
+    indexes.
     """
 
     columns: PrunedColumns
@@ -153,7 +154,8 @@ class FilePruner:
 
     @cached_property
     def outcome(self) -> Outcome | None:
-        """The outcome before any stripe is opened. None without a predicate."""
+        """The result of the evidence on the whole file, before any stripe is opened. It is None if there is no
+        predicate."""
         if self.where is None:
             return None
         evidence = [*self.beforehand]
@@ -245,8 +247,8 @@ class FilePruner:
         return Outcome(heard.root, heard.span, heard.may, heard.must, heard.states, notes)
 
     def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
-        """The places of the stripe's bloom filters that a scan may read later. It reads them if the statistics of the
-        row groups leave enough rows."""
+        """The file ranges of the stripe's bloom filters. The scan may read them later, after the row-group statistics
+        were evaluated."""
         return [] if self.where is None else self._blooms.places(stripe, self.where.leaves())
 
     def _open_leaves(self, outcome: Outcome) -> list[BoundLeaf]:
