@@ -1,1 +1,2 @@
-"""Totals of columns: parsing of aggregates, exact sums, and totals by group. It handles Arrow arrays, not files."""
+"""Totals of columns: parsing of aggregates, exact sums, and totals by group. The package handles Arrow arrays, not
+files."""

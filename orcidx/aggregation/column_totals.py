@@ -1,4 +1,4 @@
-"""``ColumnTotals``: count, sum, minimum and maximum of the values of one column that were added."""
+"""``ColumnTotals``: count, sum, minimum and maximum of the values that were added for one column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUM_LIMIT = 10**LARGEST_PRECISION
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which totals of a column are computed, in addition to its count. ``order``: whether quantiles are computed."""
+    """The totals of a column that are computed in addition to its count. ``order``: whether quantiles are computed."""
 
     sum: bool
     minimum: bool
@@ -115,7 +115,7 @@ class ColumnTotals:
             self.ranks.add_repeated(form, rows)
 
     def add_float(self, value: float | NotANumber, times: int) -> None:
-        """Adds a float to the sum as often as it occurs."""
+        """Adds a float to the sum ``times`` times."""
         if times:
             one = FloatSum()
             one.add(np.array([math.nan if isinstance(value, NotANumber) else value]))

@@ -59,7 +59,7 @@ class FloatSum:
 
     @property
     def special(self) -> float | None:
-        """NaN or an infinity, if the values have such a sum. Otherwise None."""
+        """NaN or an infinity, if the sum of the values is NaN or infinite. Otherwise the result is None."""
         if self.has_nan or (self.has_positive and self.has_negative):
             return math.nan
         if self.has_positive or self.has_negative:

@@ -35,8 +35,8 @@ LARGEST_PRECISION = 38
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One column of the result. ``column``: a name as in predicates, or None for ``count(*)``. ``share``: a number from
-    0 to 1, for a quantile."""
+    """One column of the result. ``column``: a column name as in predicates, or None for ``count(*)``. ``share``: a
+    number from 0 to 1, for a quantile."""
 
     name: str
     function: Function

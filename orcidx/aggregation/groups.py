@@ -137,7 +137,7 @@ def _key_order(keys: Sequence[pa.Array]) -> pa.Array:
 
 
 def _numbered(keys: Sequence[pa.Array], rows: int) -> tuple[Int64s, list[Key]]:
-    """The number of each row's group, and the groups' keys."""
+    """Returns for each row the number of its group, and the keys of all groups."""
     numbers = np.zeros(rows, np.int64)
     entries: list[list[Any]] = []
     for key in keys:
@@ -149,8 +149,8 @@ def _numbered(keys: Sequence[pa.Array], rows: int) -> tuple[Int64s, list[Key]]:
 
 
 def _compacted(numbers: Int64s, entries: list[list[Any]], found: list[Any]) -> tuple[Int64s, list[list[Any]]]:
-    """Group numbers without gaps. Because there are no gaps, the product of the numbers of entries of many keys never
-    overflows."""
+    """Renumbers the groups so that the numbers have no gaps. Otherwise the numbers could overflow if the key has many
+    columns with many distinct values."""
     used, numbers = np.unique(numbers, return_inverse=True)
     before, last = np.divmod(used, len(found))
     kept = [[entry[place] for place in before.tolist()] for entry in entries]

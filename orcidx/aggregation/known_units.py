@@ -1,4 +1,5 @@
-"""The request and the result for totals of whole files that an index directory has. These files are not opened."""
+"""Requests totals of whole files, and has the known totals as the result. The totals come from an index directory, so
+these files are not opened."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class TotalledColumn:
 
 @dataclass(frozen=True)
 class KnownColumn:
-    """The totals of a column for a unit. ``minimum`` and ``maximum`` are in the forms of ``value_forms``."""
+    """The totals of one column, for the files of a ``KnownUnit``. ``minimum`` and ``maximum`` are in the forms of
+    ``value_forms``."""
 
     count: int
     total: int
@@ -40,8 +42,9 @@ class KnownColumn:
 
 @dataclass(frozen=True)
 class KnownUnit:
-    """Files of one partition in which all rows match. ``example``: the position of one of these files. ``rows``: the
-    number of their rows. ``columns``: totals by column."""
+    """Some files of one partition. Every row of these files matches the predicate. ``example``: the position of one of
+    these files in the list of the scan's files. ``rows``: the number of rows of all these files together. ``columns``:
+    totals by column."""
 
     example: int
     rows: int

@@ -1,4 +1,4 @@
-"""``Ranks``: the values of one column, to find the value at a position of the sorted order.
+"""``Ranks`` holds the values of one column, and finds the value at a position of their sorted order.
 
 If ``n`` values are sorted, ``quantile_disc(c, q)`` is the value at position ``ceil(q * n)``, counted from 1. For ``q =
 0`` it is the first value. The result is always a value of the column. Values are held until the end, as arrays or as

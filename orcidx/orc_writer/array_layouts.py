@@ -59,8 +59,8 @@ def hides_values(type_: pa.DataType) -> bool:
 
 
 def is_joined(type_: pa.DataType) -> bool:
-    """Whether pyarrow can concatenate arrays of the type but cannot take rows of them. True for types with views or
-    runs at any depth."""
+    """Whether pyarrow can concatenate arrays of the type but cannot take rows of them. This is true for types with
+    views or runs at any depth."""
     type_ = _storage(type_)
     return is_view(type_) or pa.types.is_run_end_encoded(type_) or hides_values(type_)
 
@@ -192,7 +192,8 @@ def _longest(values: Any) -> int:
 
 
 def _entry_bytes(array: Any) -> int:
-    """The bytes of the dictionary entries that the rows refer to. They are counted only if there may be many bytes."""
+    """The number of bytes of the dictionary entries that the rows refer to. The result may be 0 if the entries take at
+    most ``SHARED_BYTES`` bytes."""
     values = array.dictionary
     texts = str(values.type) in ("string", "large_string", "binary", "large_binary")
     if texts and FEW_ROWS * len(array) < len(values):

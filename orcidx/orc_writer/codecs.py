@@ -68,8 +68,8 @@ def compression_kind(name: str | None) -> CompressionKind:
 
 
 def open_compressor(kind: CompressionKind, level: int | None = None) -> Compressor | None:
-    """The compressor of chunks. None for NONE. Raises ``InvalidQuery`` for a level that the codec does not have, and
-    ``Unsupported``, with the name of the package, if a package is missing."""
+    """The compressor of chunks. The result is None for the codec NONE. Raises ``InvalidQuery`` for a level that the
+    codec does not have, and ``Unsupported``, with the name of the package, if a package is missing."""
     if level is not None:
         lowest, highest, _ = _LEVELS.get(kind, (0, 0, 0))
         if not lowest <= level <= highest or lowest == highest:

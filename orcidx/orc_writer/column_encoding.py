@@ -1,5 +1,5 @@
-"""Encodes the columns of a slice. The columns are encoded one after the other, each in a thread, or with several row
-groups of a column in parallel."""
+"""Encodes the columns of a slice in one of three ways. The columns are encoded one after the other, or each column in
+its own thread, or several row groups of one column in parallel."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ColumnEncoder:
     use_threads: bool
 
     def write(self, batch: pa.RecordBatch, pieces: Sequence[Piece], first_row: int, *, first_alone: bool) -> None:
-        """Encodes a slice. ``pieces``: its parts of row groups. ``first_row``: the number of its first row in the file,
-        for messages. ``first_alone``: see ``split_rows``."""
+        """Encodes a slice. ``pieces``: the parts of row groups in the slice. ``first_row``: the number of the slice's
+        first row in the file, for messages. ``first_alone``: see ``split_rows``."""
         arrays = batch.columns
         threads = pa.cpu_count() if self.use_threads and batch_bytes(batch) > SMALLEST_TASK else 1
         if threads > 1 and arrays:

@@ -1,5 +1,5 @@
 """The columns of a file as a tree that takes Arrow arrays. Each node writes its own streams and passes child arrays to
-its children.
+its child nodes.
 
 A ``Piece`` is a range of rows of one array within one row group. Lists and unions turn pieces of their rows into pieces
 of their children. Structs leave out the children of null rows, because ORC does not store them.
@@ -46,8 +46,8 @@ _WIDTHS = {TypeKind.SHORT: 2, TypeKind.INT: 4, TypeKind.DATE: 4, TypeKind.LONG: 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows ``start`` to ``stop`` of an array. ``ends_group``: the row group ends after these rows. ``hides_nulls``: in
-    some of these rows an enclosing struct is null."""
+    """Rows ``start`` to ``stop`` of an array. ``ends_group``: whether the row group ends after these rows.
+    ``hides_nulls``: whether an enclosing struct is null in some of these rows."""
 
     start: int
     stop: int

@@ -53,7 +53,7 @@ def own_identity() -> Identity:
     """The writer of files whose statistics, indexes and values were all made by orcidx. The format has no number for
     orcidx yet. Therefore the files have the number of ORC C++, and orcidx's own name in the software version. Because
     of this number, current readers use the bloom filters and timestamps of the files, and merge them with files of ORC
-    C++. They would not do so with an unknown number."""
+    C++. Readers would not do so if the number were unknown to them."""
     try:
         version = metadata.version("orcidx")
     except metadata.PackageNotFoundError:
@@ -124,7 +124,8 @@ class FileLayout:
             self.offset += length
 
     def append(self, stripe: StripeData) -> StripeInformation:
-        """Writes a stripe from its streams in the given order. Streams of the index must come first."""
+        """Writes a stripe. The streams are written in the given order, but streams of the index come before streams of
+        data."""
         index: list[tuple[int, int, int, Buffer]] = []
         data: list[tuple[int, int, int, Buffer]] = []
         for part in stripe.streams:

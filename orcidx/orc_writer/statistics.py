@@ -4,8 +4,9 @@ prunes wrongly.
 Some rules have reasons outside the specification (decision 0041 has the table):
 
 * ``hasNull`` and ``numberOfValues`` are always written, because ORC C++ does not prune without ``hasNull`` (ORC-1813).
-* ORC Java prunes all rows of a unit whose typed part has no bound. So the typed part has all its bounds, or is left
-  out. The only exception is a unit that has no value at all.
+* Statistics have a typed part, such as ``intStatistics``. If the typed part of a unit (a row group, a stripe or the
+  file) has no bound, ORC Java prunes all rows of the unit. So the typed part has all its bounds, or is left out. The
+  only exception is a unit that has no value at all.
 * A least timestamp before 1970 is lowered to the whole second, because ORC C++ divides negative milliseconds towards
   zero.
 * Bounds of texts are exact up to 1,024 bytes. Longer bounds are truncated and stored as ``lowerBound`` and

@@ -97,7 +97,8 @@ class Verdict:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is proved that no row matches. True for ``"skip"``, and for ``"rows"`` with an empty bitmap."""
+        """Whether it is proved that no row matches. This is true for ``"skip"``, and for ``"rows"`` with an empty
+        bitmap."""
         return self.rows is not None and not self.rows
 
     def __and__(self, other: Verdict) -> Verdict:
@@ -147,7 +148,7 @@ class Outcome:
     """The result of pruning after all evidence was evaluated.
 
     ``may`` has every row of ``span`` that can match. Every row of ``must`` matches. ``states`` has the states of the
-    leaves, in the order of a walk of the tree. They can be passed (sliced) as ``prior`` to a finer evaluation.
+    leaves, in the order of a walk of the tree. They can be sliced, and passed as ``prior`` to a finer evaluation.
     """
 
     root: Bound
@@ -169,16 +170,17 @@ class Outcome:
         return Outcome(self.root, span, may, must, states, self.notes)
 
     def reasons(self, start: int, stop: int) -> tuple[Reason, ...]:
-        """The reasons why no row of ``[start, stop)`` can match. Empty if some row may match. See ``reasons_in``."""
+        """The reasons why no row of ``[start, stop)`` can match. The result is empty if some row may match. See
+        ``reasons_in``."""
         if start >= stop or not self.may.slice(start, stop).is_empty:
             return ()
         return self.slice(start, stop).reasons_in(np.array([0, stop - start]))[0]
 
     def reasons_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
-        """For each group ``[bounds[g], bounds[g + 1])``, the reasons why some of its rows cannot match. Empty if all
-        rows of the group may match. If one piece of evidence ruled out the whole group, it is the only reason. There
-        are several reasons in two cases: the branches of an OR ruled out the group only together, or some rows of the
-        group remain."""
+        """For each group ``[bounds[g], bounds[g + 1])``, the reasons why some of its rows cannot match. There is no
+        reason if all rows of the group may match. If one piece of evidence ruled out the whole group, it is the only
+        reason. There are several reasons in two cases: the branches of an OR ruled out the group only together, or some
+        rows of the group remain."""
         return reasons_in(self.root, self.states, bounds, span=self.span, may=self.may)
 
     def proofs_in(self, bounds: npt.NDArray[np.int64]) -> list[tuple[Reason, ...]]:
@@ -220,7 +222,8 @@ class _Hearing:
         self._place = 0
 
     def hear(self, root: Bound, alive: RowSelection, evidence: Evidence | None) -> MayMust:
-        """The rows of ``alive`` that may match and that must match after this evidence."""
+        """Evaluates one piece of evidence. Returns the rows of ``alive`` that may match, and the rows of ``alive`` that
+        certainly match."""
         self._alive, self._evidence, self._place = alive, evidence, 0
         return self._visit(root)
 

@@ -62,7 +62,7 @@ class Evidence(Protocol):
         """Notes on missing results. The list grows with each evaluation."""
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """Evaluates one leaf for the rows of ``alive``, including ``leaf.negated``. None if the evidence has no
+        """Evaluates one leaf for the rows of ``alive``, including ``leaf.negated``. Returns None if the evidence has no
         result."""
 
 

@@ -1,8 +1,8 @@
-"""Finds why rows were skipped or kept, for many groups of rows at once.
+"""Finds the reasons why rows were skipped or kept, for many groups of rows at once.
 
-The tree is walked once for all groups, as in the evaluation. Each result narrows a selection. The number of selected
-rows in each group then shows which groups lost rows. Facts are described only after the walk. All facts of one result
-are described together."""
+The tree of the predicate is walked once for all groups, as in the evaluation. The result for each leaf narrows a
+selection of rows. Then the number of selected rows in each group shows which groups lost rows. The facts that decided a
+result, such as ``"max 81.5"``, are described only after the walk. All facts of one result are described in one call."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _HEARD = (
 
 
 def deciding(reasons: Sequence[Reason]) -> Reason:
-    """Returns the reason whose evidence was evaluated last. The given reasons ruled rows out only together, as the
-    branches of an OR do. Some rows remained until the last evidence was evaluated."""
+    """Returns the reason whose evidence was evaluated last. The given reasons ruled out all rows only together, as the
+    branches of an OR do. So some rows remained until the last evidence was evaluated."""
     last = reasons[0]
     if len(reasons) > 1:
         latest = _heard(last.source)
@@ -67,7 +67,8 @@ _NEVER = Reason("predicate", "", "the predicate can never be true")
 
 @dataclass(frozen=True)
 class _Answer:
-    """A result that had an effect in some ``groups``. ``rows`` has one affected row of each group."""
+    """A result for one leaf that ruled out or proved rows in some groups. ``groups`` has the numbers of these groups.
+    ``rows`` has one affected row of each of them."""
 
     groups: Int64s
     rows: Int64s
@@ -212,7 +213,8 @@ class _Blame:
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact that decided all rows of a finding. It can be called like the finding's ``describe``."""
+    """The only fact that decided the rows of a finding. It can be called in the same way as the finding's
+    ``describe``."""
 
     text: str
 

@@ -39,7 +39,8 @@ NO_RUNS = _frozen(np.empty((0, 2), np.int64))
 
 
 class RowForms:
-    """An immutable set of rows of a span of ``length`` rows, as runs or as a bitmap."""
+    """An immutable set of rows, as runs or as a bitmap. The rows belong to a span of ``length`` rows, which are
+    numbered from 0."""
 
     __slots__ = ("_bitmap", "_count", "_runs", "length")
 
@@ -79,7 +80,7 @@ class RowForms:
 
     @property
     def is_all(self) -> bool:
-        """Whether every row of the span is selected. True for an empty span."""
+        """Whether every row of the span is selected. This is true for an empty span."""
         known = self._count  # read so often that a call of the property would take noticeable time
         return (self.count if known is None else known) == self.length
 

@@ -1,8 +1,10 @@
-"""``RowSelection`` is an immutable set of rows of a span. All pruning uses it.
+"""``RowSelection`` is an immutable set of rows of a span. A span is a range of rows, for example all rows of a file, a
+stripe or a row group. All pruning uses this class.
 
-Rows are numbered from 0 in the span. The set is kept in the form in which it was given. This is either runs ``[start,
-stop)`` (an int64 array of shape (k, 2), sorted, disjoint, non-empty and never adjacent) or a roaring bitmap. The other
-form is created when it is needed, and kept. Operations use bitmaps if both sides are scattered, and runs otherwise.
+Rows are numbered from 0 in the span. There are two forms of the set. The first form is runs ``[start, stop)``: an int64
+array of shape (k, 2), sorted, disjoint, non-empty and never adjacent. The second form is a roaring bitmap. A selection
+keeps the form in which it was given. The other form is created when it is needed, and kept. Operations use bitmaps if
+the rows of both sides are scattered, and runs otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ runs (decision 0113)."""
 
 
 class RowSelection(RowForms):
-    """An immutable set of rows of a span of ``length`` rows.
+    """An immutable set of rows of a span, which is a range of ``length`` rows.
 
     To build a selection, use ``all``, ``none``, ``from_runs``, ``from_positions``, ``from_bitmap``, ``from_mask`` or
     ``from_groups``. ``&``, ``|``, ``-`` and ``~`` combine selections of the same length. ``==`` compares the sets.
@@ -272,7 +274,7 @@ class RowSelection(RowForms):
         return self._of_runs(_complement(self.runs(), self.length))
 
     def and_then(self, inner: RowSelection) -> RowSelection:
-        """Narrows the selection by a selection over its selected rows.
+        """Keeps only those rows of this selection that ``inner`` selects.
 
         Parameters
         ----------
@@ -315,7 +317,7 @@ class RowSelection(RowForms):
         Parameters
         ----------
         start, stop : int
-            The first row of the part, and the row after its last.
+            The first row of the part, and the row after the last row of the part.
 
         Returns
         -------
@@ -346,7 +348,7 @@ class RowSelection(RowForms):
         return RowSelection(stop - start, part)
 
     def shift_into(self, length: int, offset: int) -> RowSelection:
-        """The same rows in a longer span, with an offset added to their numbers.
+        """The same rows in a longer span. An offset is added to the number of each row.
 
         Parameters
         ----------
@@ -362,7 +364,7 @@ class RowSelection(RowForms):
         Raises
         ------
         InvalidQuery
-            This span does not fit into the longer one at ``offset``.
+            At ``offset``, this span does not fit into the longer span.
         """
         if offset < 0 or offset + self.length > length:
             raise InvalidQuery(f"{self.length} rows from row {offset} on do not fit into {length} rows")
@@ -374,7 +376,7 @@ class RowSelection(RowForms):
         Parameters
         ----------
         n : int
-            The maximum number of rows that stay selected. No row stays selected if it is 0 or less.
+            The maximum number of rows that stay selected. If ``n`` is 0 or less, no row stays selected.
 
         Returns
         -------
@@ -465,8 +467,8 @@ def _complement(runs: Int64Array, length: int) -> Int64Array:
 
 
 def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]) -> Int64Array:
-    """Combines two lists of runs by their edges. ``table[in a + 2 * in b]`` says whether a segment belongs to the
-    result."""
+    """Combines two lists of runs. The ends of all runs divide the span into segments. ``table[in a + 2 * in b]`` says
+    whether a segment belongs to the result."""
     edges = np.concatenate((a.ravel(), b.ravel()))
     steps = np.empty(len(edges), np.int8)
     steps[0 : 2 * len(a) : 2], steps[1 : 2 * len(a) : 2] = 1, -1
