@@ -37,8 +37,8 @@ N = TypeVar("N", bound=_Node)
 
 def bloom_columns(nodes: Sequence[N], wanted: Sequence[str | int], *, option: str) -> list[N]:
     """The columns that an option names. The option has dotted names (for all columns with that name), "*" (for all
-    columns that can have a filter), or ORC column ids. ``nodes``: all columns by id. Each column is returned once, in
-    the order of ids.
+    columns that can have a filter), or ORC column ids. ``nodes``: all columns by id. Each column is returned once. The
+    columns are in the order of their ids.
 
     Raises ``InvalidQuery`` for unknown names and ids, and for columns whose type has no filters."""
     found: dict[int, N] = {}

@@ -1,9 +1,9 @@
 """Encodes row groups of one column in parallel. Each lane encodes some row groups, and the column takes over their
 results in order.
 
-Runs end with row groups, so the bytes of a row group do not depend on the row groups before it. Lanes keep their bytes
-uncompressed. The column's streams join these bytes, and the chunks are then compressed in parallel, too. The file has
-the same bytes as without lanes.
+Runs end with row groups, so the bytes of a row group do not depend on the row groups before it. Lanes keep their
+encoded bytes uncompressed. The column's streams join the bytes of all lanes. Then the chunks are also compressed in
+parallel. The file has the same bytes as without lanes.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Lanes:
     def encode(
         self, array: pa.Array, shares: Sequence[Sequence[Piece]], write: Callable[..., None]
     ) -> list[Callable[[], None]]:
-        """One task for each share. A task calls ``write(writer, array, pieces, first)``. ``first`` is the number of the
-        share's first row."""
+        """Returns one task for each share. A task calls ``write(writer, array, pieces, first)``. ``first`` is the
+        number of the share's first row."""
         while len(self._lanes) < len(shares):
             self._lanes.append(self._open_lane())
         tasks: list[Callable[[], None]] = []
@@ -97,7 +97,7 @@ class Lanes:
         return tasks
 
     def join(self, count: int) -> None:
-        """Takes over what the first ``count`` lanes encoded."""
+        """Appends the row groups that the first ``count`` lanes encoded to the column."""
         for lane in self._lanes[:count]:
             self.writer.take_over(lane)
             for one in lane.walk():

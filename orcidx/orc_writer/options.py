@@ -1,4 +1,4 @@
-"""How a file is written: ``WriteOptions``. Options that pyarrow.orc has as well have the same names.
+"""``WriteOptions``: the options for writing a file. Options that pyarrow.orc also has have the same names.
 
 ``WriteOptionsByName`` has the same options as keywords of ``write_table`` and similar functions, so a type checker
 finds misspelt options.

@@ -108,7 +108,7 @@ def _typed(summary: ColumnSummary, kind: TypeKind, scale: int, unit: str) -> byt
 
 
 def _empty(kind: TypeKind) -> bytes:
-    """The typed part of a unit without values. Only such a part may have no bounds."""
+    """The typed part of the message of a unit without values. Only such a part may have no bounds."""
     if kind in _INTEGERS:
         return blob(2, sint(3, 0))
     if kind is TypeKind.DECIMAL:
@@ -167,7 +167,7 @@ def _cut(value: bytes) -> bytes:
 
 def _raise(value: bytes) -> bytes | None:
     """A text that is greater than all texts that begin with the given text. The last character of the given text is
-    replaced by the next character. None if this is impossible."""
+    replaced by the next character. The result is None if this is impossible."""
     characters = value.decode()
     while characters and characters[-1] == "\U0010ffff":
         characters = characters[:-1]

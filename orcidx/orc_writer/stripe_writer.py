@@ -1,8 +1,9 @@
-"""Writes rows into stripes. Batches are cut into slices that end where row groups end, and are encoded column by
-column.
+"""Writes rows into stripes. Batches are cut into slices, which end at the ends of row groups. A slice is encoded column
+by column.
 
 A slice has at most 8 MiB of Arrow data. The whole slice is encoded, and full chunks are compressed. Then the size of
-the stripe is checked. So a stripe is measured by its compressed bytes, and it ends in time for rows of any size.
+the stripe is checked. So the size of a stripe is measured in compressed bytes, and the stripe stays near its limit even
+if rows are large.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class StripeWriter:
         self.rows += batch.num_rows
 
     def finish(self) -> StripeData:
-        """The stripe, which is valid until ``clear``. Also ends its open row group."""
+        """Ends the open row group, and returns the stripe. The stripe is valid until ``clear``."""
         if self._groups.open_rows or not self.rows:
             self._writer.end_group()
             self._groups.open_rows = 0

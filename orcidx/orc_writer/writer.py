@@ -54,7 +54,7 @@ class WriteResult:
 
 class WrittenStatistics(Mapping[str, ColumnStatistics]):
     """Statistics of columns by dotted path. All messages are decoded when the first statistics are used. ``messages``:
-    by column id."""
+    the ColumnStatistics messages by column id."""
 
     def __init__(self, types: Sequence[TypeRecord], messages: Sequence[bytes], rows: int) -> None:
         self._types, self._messages, self._rows = types, messages, rows
@@ -92,7 +92,7 @@ class OrcWriter:
     Parameters
     ----------
     where : path, URL, (obstore store, path) or object with ``write``
-        A path in ``filesystem`` if that is given. For an object only ``write`` is called.
+        If ``filesystem`` is given, this is a path in it. For an object only ``write`` is called.
     schema : pyarrow.Schema, or an object with ``__arrow_c_schema__``
         The columns of the file.
     options : WriteOptions, optional
@@ -240,7 +240,7 @@ class OrcWriter:
         Returns
         -------
         bool
-            False while another thread is writing. The stripe stays open then.
+            False while another thread is writing. In this case the stripe stays open.
         """
         return self._at_work.attempt(self._end_or_abort)
 
@@ -291,7 +291,7 @@ class OrcWriter:
         return self._result
 
     def abort(self) -> None:
-        """Discards the file. Nothing of it is left."""
+        """Discards the file. No part of it is left."""
         if not self._closed:
             self._closed = True
             self._forget()
@@ -324,14 +324,15 @@ def write_table(
     filesystem: object = None,
     **overrides: Unpack[WriteOptionsByName],
 ) -> WriteResult:
-    """Writes one ORC file. It does not hold all rows in memory.
+    """Writes one ORC file, without holding all of its rows in memory.
 
     Parameters
     ----------
     data : pyarrow.Table, RecordBatch, RecordBatchReader, Scan or data frame
         Any object with ``__arrow_c_stream__``.
     where : path, URL, (obstore store, path) or object with ``write``
-        A path in ``filesystem`` if that is given. An existing file is replaced when everything is written.
+        If ``filesystem`` is given, this is a path in it. An existing file is replaced when everything is
+        written.
     options : WriteOptions, optional
         How the file is written.
     storage_options : dict, optional
@@ -406,7 +407,7 @@ def _one_batch(data: Any) -> tuple[pa.RecordBatch]:
 
 
 def _instead(data: object) -> str:
-    """The part of an error message that says what to give instead of data that is not Arrow data."""
+    """The end of an error message about data that is not Arrow data. It says what to give instead."""
     if isinstance(data, str):
         return f"give a Table, batches, a scan or a data frame, such as orcidx.scan({data!r:.100})"
     if isinstance(data, Mapping):

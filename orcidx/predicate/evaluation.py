@@ -1,4 +1,4 @@
-"""The meaning of a bound predicate, row by row, over Arrow arrays.
+"""Evaluates a bound predicate row by row, over Arrow arrays.
 
 SQL's three-valued logic applies: a row is kept if the predicate is TRUE for it. Negation is a part of the leaves, so a
 leaf only needs the results TRUE and not TRUE, and And and Or are plain ``&`` and ``|``. No comparison uses a type that

@@ -61,8 +61,8 @@ def convert(
     write_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> dict[str, Any]:
-    """Converts one file. The suffixes give the formats, unless the arguments do. Returns ``{"target", "rows", "bytes",
-    "notes"}``.
+    """Converts one file. The formats follow from the suffixes of the names, unless ``source_format`` or
+    ``target_format`` is given. Returns ``{"target", "rows", "bytes", "notes"}``.
 
     ``schema`` gives types of columns of CSV or JSON lines. Columns that are not in ``schema`` get a type that keeps all
     of their values unchanged. For example, 01234 and 12345678901234567890 stay text, because a number would change
@@ -187,7 +187,7 @@ def _read(kind: str, open_file: Callable[[], io.RawIOBase], types: Mapping[str, 
 
 
 def _checked(batches: Iterator[pa.RecordBatch], name: str, kind: str) -> Iterator[pa.RecordBatch]:
-    """The batches. An error during reading is raised as an error of the source."""
+    """Yields the batches. An error during reading is raised as an error of the source."""
     while True:
         try:
             batch = next(batches, None)

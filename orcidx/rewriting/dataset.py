@@ -1,5 +1,5 @@
-"""``orcidx.write_dataset`` writes rows into a directory of ORC files, with partitions as in Hive. A second call can
-complete the directory."""
+"""``orcidx.write_dataset`` writes rows into a directory of ORC files, with partitions as in Hive. If a call is killed,
+a second call can complete the directory."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _opened(source: Any) -> tuple[pa.Schema, Any]:
 
 
 def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None:
-    """The number of rows of each partition. None if not all rows are in memory."""
+    """The number of rows of each partition. The result is None if not all rows are in memory."""
     if not isinstance(source, pa.Table | pa.RecordBatch):
         return None
     found: Counter[PartitionKey] = Counter()
@@ -239,7 +239,7 @@ class _Partition:
 
 
 class _EarlierCall:
-    """What an earlier call of the same job has written."""
+    """The files that an earlier call of the same job has written."""
 
     def __init__(self, job: DatasetJob, folder: Folder) -> None:
         self.paths = {one.path for one in job.files}
@@ -273,15 +273,15 @@ class _EarlierCall:
 
 
 class _FileSizes:
-    """How many rows go into a file of about ``file_bytes``. ``expected`` has the number of rows of each partition, if
-    it is known."""
+    """Computes how many rows go into a file of about ``file_bytes``. ``expected`` has the number of rows of each
+    partition, if it is known."""
 
     def __init__(self, file_bytes: int, expected: Counter[PartitionKey] | None) -> None:
         self._file_bytes = file_bytes
         self._expected = expected
 
     def is_full(self, part: _Partition) -> bool:
-        """Whether the open file of a partition ends here."""
+        """Whether the open file of a partition has reached its size, so it must end."""
         return part.seen.rows >= self._target_rows(part) or _bytes_of(part) >= self._file_bytes
 
     def room(self, part: _Partition) -> int:

@@ -1,5 +1,5 @@
-"""The record of a job of ``write_dataset``. It is a manifest in ``_orcidx_write/`` beside the data, which readers
-ignore.
+"""The record of a job of ``write_dataset``. It is a manifest in the directory ``_orcidx_write/``, beside the data.
+Readers ignore this directory.
 
 A file belongs to the job when the manifest lists it. The manifest lists a file only after the file has its final name.
 Any other file with the job's name was left by a killed run. Such a file is written again under the same name, or
@@ -142,8 +142,9 @@ class DatasetJob:
             self._save()
 
     def finish(self) -> None:
-        """Marks the job as done, and then deletes the files that it replaces. If the run is killed in between, both
-        remain, and the same call deletes the rest."""
+        """Marks the job as done, and then deletes the files that it replaces. If the run is killed between these two
+        steps, the new files and old files remain. The next call with the same arguments deletes the remaining old
+        files."""
         self.done = True
         self._save()
         for name in self.replaced:

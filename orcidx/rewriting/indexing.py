@@ -1,7 +1,7 @@
 """Makes indexes for data that stays unchanged. It adds bloom filters, or computes all statistics and filters again.
 
-The columns are decoded and given to the column writers of the ORC writer. Only the statistics and filters of row groups
-are used from their result. Positions come from the row index of the file."""
+The columns are decoded and given to the column writers of the ORC writer. From the output of these writers, only the
+statistics and filters of row groups are used. Positions come from the row index of the file."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ class Indexer:
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
-        """Maps the column ids of a writer of only these columns to the column ids of the file."""
+        """Maps column ids of the writer to column ids of the file. The ids differ, because the writer has only some of
+        the file's columns."""
         found = {0: 0}
         for top in self._tops:
             for node in top.walk():

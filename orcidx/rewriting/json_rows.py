@@ -74,7 +74,7 @@ def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
 
 
 def _batches(open_file: Callable[[], io.RawIOBase], schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
-    """The batches that pyarrow reads. Columns in ``schema`` are read in their types there."""
+    """Returns the batches that pyarrow reads. A column in ``schema`` is read as its type in ``schema``."""
     opened = getattr(pyarrow.json, "open_json", None)
     file, options = pa.PythonFile(open_file(), mode="r"), pyarrow.json.ParseOptions(explicit_schema=schema)
     if opened is None:
@@ -108,7 +108,8 @@ def _zones(open_file: Callable[[], io.RawIOBase], fields: list[pa.Field]) -> dic
 
 
 def _time_places(kind: Any, path: Path, steps: tuple[str | None, ...] = ()) -> Iterator[tuple[Path, tuple[Any, ...]]]:
-    """The places of times in a type. Each has the steps to it: the name of a field, or None for the items of a list."""
+    """Yields the path to each timestamp in a type, and the steps that lead to it. A step is the name of a field, or
+    None for the items of a list."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _time_places(field.type, (*path, field.name), (*steps, field.name))

@@ -50,7 +50,8 @@ class LookupCost:
 
 
 def lookup_cost(readers: Sequence[OrcReader]) -> LookupCost | None:
-    """Makes the estimate for files. None if the files have no row groups, too many, or a damaged index."""
+    """Makes the estimate for files. Returns None if the files have no row groups, if they have too many row groups, or
+    if an index is damaged."""
     stripes = [(one, number) for one in readers for number, stripe in enumerate(one.stripes) if stripe.rows]
     groups = sum(group_count(one.stripes[number].rows, one.facts.row_index_stride) for one, number in stripes)
     if not stripes or groups > MOST_GROUPS or len(readers[0].root.ids) > MOST_COLUMNS:
@@ -88,8 +89,8 @@ def _depths(readers: Sequence[OrcReader]) -> Iterator[tuple[str, float]]:
 
 
 def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[str, ...]:
-    """A sentence about the columns for which a lookup reads more than before. It gives the numbers of the column with
-    the largest increase."""
+    """A sentence about the columns for which a lookup reads more than before. The numbers in it are those of the column
+    with the largest increase."""
     if before is None or after is None:
         return ()
     reads = {name: (before.by(name), after.by(name)) for name in after.depths if name in before.depths}
@@ -106,7 +107,8 @@ def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[s
 
 
 def size_notes(before: int, after: int) -> tuple[str, ...]:
-    """A sentence that says how much larger the result is, if it is larger."""
+    """A sentence that says how much larger the result is than before. There is no sentence if the result is not
+    larger."""
     if after <= TAKES_MORE * before:
         return ()
     return (f"the result is larger: {size_text(after)}, before {size_text(before)}",)

@@ -70,7 +70,7 @@ class Order:
     def apply(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, sample: Callable[[], pa.Table]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in this order. ``sample()`` returns a table of some rows with the columns ``cluster_by``."""
+        """Sorts or clusters the rows. ``sample()`` returns a table of some rows with the columns ``cluster_by``."""
         held: list[pa.RecordBatch] = []
         size = 0
         source = iter(batches)
@@ -213,8 +213,8 @@ def crossing_type(kind: pa.DataType, name: str) -> pa.DataType:
 
 
 def _view(array: Any, kind: pa.DataType) -> Any:
-    """The same buffers under another type. ``kind`` is ``crossing_type`` of the array's type, or the original type for
-    the way back."""
+    """The same buffers under the type ``kind``. Before sorting, ``kind`` is the ``crossing_type`` of the array's type.
+    After sorting, ``kind`` is the original type."""
     if array.type == kind:
         return array
     types = pa.types

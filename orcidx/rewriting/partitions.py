@@ -50,7 +50,7 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def hive_path(names: Sequence[str], key: PartitionKey) -> str:
-    """The path ``k=v/k2=v2/``, escaped. It is "" without partition columns."""
+    """The path ``k=v/k2=v2/``, escaped. The path is empty if there are no partition columns."""
     parts = (f"{_escape(name)}={NULL_PARTITION if v is None else _escape(v)}/" for name, v in zip(names, key))
     return "".join(parts)
 
@@ -111,7 +111,7 @@ def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
 
 
 def _texts(values: pa.Array, name: str) -> list[str | None]:
-    """The names of the values in paths of directories. None for null."""
+    """The text of each value for a directory name. The text of null is None."""
     try:
         return _texts_of_years(values, name)
     # Python's dates and times raise these errors. Errors of orcidx itself are raised unchanged.

@@ -106,7 +106,8 @@ def _stored_pieces(reader: OrcReader, stripe: StripeInformation) -> Iterator[mem
 
 
 def stream_digests(stored: StoredStripe) -> dict[tuple[int, int], int]:
-    """CRC-32 of the stored data streams. Their column ids are negative, which marks streams that were copied."""
+    """The CRC-32 of each data stream in its stored form. The column ids of the result are negative. A negative id marks
+    a stream that was copied."""
     return {(-1 - column, kind): zlib.crc32(data) for (column, kind), data in stored.streams.items() if kind <= 5}
 
 

@@ -6,8 +6,9 @@
     encode      rows are read and written
 
 Recompressing and indexing can be combined. A file keeps its writer's name if a statistic or a filter in the file comes
-from that writer. If the sources have several writers, all indexes are computed again. Otherwise readers would find old
-statistics under another writer's name, and might trust statistics that they do not trust under the right name.
+from that writer. If the sources have several writers, all indexes are computed again. Otherwise old statistics would be
+stored under another writer's name. A reader might trust them there, although it does not trust them under the name of
+the writer that made them.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _NAMES = {kind: kind.name.lower() for kind in CompressionKind} | {CompressionKin
 
 @dataclass(frozen=True)
 class RewriteRequest:
-    """The request. ``given`` has the options of ``WriteOptions`` by name. Options that are left out are taken from the
-    sources."""
+    """The request of the caller of ``rewrite``. ``given`` has the options of ``WriteOptions`` by name. Options that are
+    left out are taken from the sources."""
 
     order: Order
     given: Mapping[str, Any]
@@ -174,8 +175,8 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
 
 
 def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -> tuple[str, ...]:
-    """Returns notes on the unions whose statistics do not say whether they have nulls. Raises ``Unsupported`` for a
-    union that has nulls. Arrow has no nulls of unions, so encoding turns them into nulls of the first variant."""
+    """Returns notes on unions whose statistics do not say whether there are nulls. Raises ``Unsupported`` for a union
+    that has nulls. Arrow has no nulls of unions, so encoding would turn them into nulls of the first variant."""
     names: dict[str, None] = {}
     for one in inputs:
         for node in one.reader.root.walk():
@@ -203,7 +204,8 @@ def _is_wanted(dotted: str, schema: pa.Schema | None) -> bool:
 
 
 def _has_nulls(reader: OrcReader, column: int) -> bool | None:
-    """Whether a column has nulls according to the statistics of the file. None if the statistics do not say it."""
+    """Whether a column has nulls according to the statistics of the file. The result is None if the statistics have no
+    information on nulls."""
     try:
         known = column_statistics(reader, column, None, None)
     except (CorruptFile, Unsupported):  # the data may be intact
@@ -212,7 +214,8 @@ def _has_nulls(reader: OrcReader, column: int) -> bool | None:
 
 
 def without_spark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Removes the mark that Spark computed the statistics."""
+    """Returns the user metadata without the entry for Spark's version. With this entry, readers assume that Spark
+    computed the statistics."""
     return {key: value for key, value in metadata.items() if key != SPARK_VERSION}
 
 
@@ -235,8 +238,8 @@ def _framing(
 
 
 def _stored() -> Compressor:
-    """The codec for footers if orcidx cannot write the codec of the file. The chunks are stored uncompressed, which the
-    format allows for any chunk."""
+    """The compressor for footers if orcidx cannot write the codec of the file. It stores the chunks uncompressed. The
+    format allows this for any chunk."""
     return Compressor(name="stored", through=lambda raw: bytes(raw))
 
 
@@ -258,7 +261,7 @@ def _why_encode(inputs: Sequence[InputFile], request: RewriteRequest, strides: s
 
 
 def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) -> str | None:
-    """The reason why all indexes must be computed again. None if the existing indexes can be kept."""
+    """The reason why all indexes must be computed again. The result is None if the existing indexes can be kept."""
     first = inputs[0]
     if not agree:
         return "the files come from several writers"

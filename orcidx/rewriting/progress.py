@@ -1,5 +1,4 @@
-"""A progress bar on a terminal. It shows the number of rows that are done, and the number of all rows. In a pipe it
-shows nothing."""
+"""A progress bar on a terminal. It shows how many of all rows are done. In a pipe it shows nothing."""
 
 from __future__ import annotations
 

@@ -127,8 +127,8 @@ def rewrite(
     read: ReadOptions | None = None,
     **options: Unpack[WriteOptionsByName],
 ) -> Rewritten:
-    """Rewrites ORC files: they can be sorted, clustered, recompressed, merged, or get bloom filters. The cheapest
-    possible way is used.
+    """Rewrites ORC files in the cheapest possible way. It can sort and cluster rows, recompress and merge files, and
+    add bloom filters.
 
     Parameters
     ----------

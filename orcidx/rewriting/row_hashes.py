@@ -46,7 +46,7 @@ class RowsSeen:
         return RowsSeen(self.rows + len(hashes), total, ordered)
 
     def same_rows(self, other: RowsSeen) -> bool:
-        """Whether both have the same rows, in any order."""
+        """Whether both summaries describe the same rows, in any order."""
         return (self.rows, self.total) == (other.rows, other.total)
 
 

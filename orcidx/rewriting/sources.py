@@ -1,4 +1,4 @@
-"""Opens and compares the files that a rewrite reads. Files that rewriting would damage raise an error."""
+"""Opens and compares the files that a rewrite reads. An error is raised for files that a rewrite would damage."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def _refuse(one: InputFile) -> None:
 
 
 def same_schema(inputs: Sequence[InputFile]) -> None:
-    """Raises ``InvalidQuery`` if two files have different columns. The error names both files and the first column that
-    differs."""
+    """Raises ``InvalidQuery`` if two files have different columns. The error names both files and the first different
+    column."""
     first = inputs[0]
     for other in inputs[1:]:
         if other.reader.schema_key == first.reader.schema_key:
@@ -136,8 +136,8 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
 
 
 def read_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:
-    """The options for reading rows without any conversion, so writing the rows gives the same values. Files of Spark
-    are read in microseconds. Spark keeps no finer digits, and microseconds cover every year."""
+    """The options for reading rows without any conversion. If the rows are written again, the values are the same.
+    Files of Spark are read in microseconds. Spark keeps no finer digits, and microseconds cover every year."""
     unit = options.timestamp_unit
     if unit == "ns" and all(SPARK_VERSION in one.reader.tail.footer.user_metadata for one in inputs):
         unit = "us"

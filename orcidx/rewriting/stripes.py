@@ -46,7 +46,7 @@ class CannotPatch(OrcidxError):
 
 @dataclass(frozen=True)
 class Framing:
-    """How streams are cut into chunks and compressed."""
+    """The codec for the streams of a file, and the size of the chunks into which streams are cut."""
 
     kind: CompressionKind
     compressor: Compressor | None
@@ -77,7 +77,7 @@ class StoredStripe:
         return self.reader.stripes[self.number].rows
 
     def unframed(self, place: Place) -> bytes:
-        """The bytes of an index stream before it is cut into chunks."""
+        """The decompressed bytes of an index stream, without chunk headers."""
         name = STREAM_NAMES[StreamKind(place[1])]
         tail = self.reader.tail
         return unframe(self.streams[place], tail.postscript, name=name, limits=tail.limits)
@@ -140,8 +140,9 @@ class StoredStripe:
         return row_index_message(columns, [raw[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 
     def layout(self, node: OrcType, *, compressed: bool | None = None) -> dict[StreamKind, tuple[int, Any]]:
-        """For each stream, the places of its positions in an entry of a column's row index, for a compressed or an
-        uncompressed file."""
+        """For each stream with positions, the index of its first position in an entry of the column's row index, and
+        its ``StreamSpec``. ``compressed`` says whether the row index belongs to a compressed file. If it is None, it is
+        taken from the file of this stripe."""
         facts = self.reader.facts
         compressed = facts.compressed if compressed is None else compressed
         layout = stream_layout(node, self.encodings[node.id].kind, decimal64=facts.decimal64)
@@ -178,8 +179,9 @@ def index_entries(
 
 @dataclass(frozen=True)
 class _Stream:
-    """A recompressed stream and its original chunks. ``starts`` has the positions of their headers. ``bounds`` has the
-    bounds of the chunks before compression, which are one more than the chunks."""
+    """A recompressed stream, and the chunks of its original. ``starts`` has the positions of the headers of these
+    chunks. ``bounds`` has the bounds of the chunks before compression. There is one more bound than there are
+    chunks."""
 
     stream: OutStream
     starts: Int64s
@@ -223,7 +225,8 @@ def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds
 
 
 def stripe_messages(reader: OrcReader, stripe: int) -> list[bytes]:
-    """The ColumnStatistics messages of a stripe by column id. There are fewer if the file lacks some."""
+    """The ColumnStatistics messages of a stripe by column id. The list is shorter if the file does not have the
+    messages of all columns."""
     bounds, starts, stops = reader.tail.stripe_statistics
     if stripe >= len(bounds) - 1:
         return []

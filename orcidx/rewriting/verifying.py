@@ -116,7 +116,7 @@ def _verify_streams(reader: OrcReader, stripe: int, digests: dict[tuple[int, int
 
 
 def _verify_index(reader: OrcReader, stripe: int, source: OrcReader, number: int, name: str) -> None:
-    """Checks that every row index that is usable in the source is usable here."""
+    """Checks that every row index that is usable in the source is also usable in the written file."""
     here, there = (_unseekable(one, at) for one, at in ((reader, stripe), (source, number)))
     if here - there:
         raise _wrong(name, f"the row index of column id {min(here - there)} in stripe {stripe} cannot be used")
@@ -164,8 +164,8 @@ def _sampled(job: FileJob, column: str, options: ReadOptions) -> Iterator[Any]:
 
 
 def verify_rows(draft: Source, name: str, seen: RowsSeen, *, ordered: bool, options: ReadOptions) -> None:
-    """Raises ``StorageError`` unless the file has the rows that were written. With ``ordered`` their order must be the
-    same, too."""
+    """Raises ``StorageError`` unless the file has the rows that were written. With ``ordered``, the order of the rows
+    must also be the same."""
     scan = make_scan([FileJob(draft)], None, None, limit=None, row_numbers=False, schema=None, options=options)
     try:
         found = rows_seen(scan)
