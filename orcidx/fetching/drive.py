@@ -55,8 +55,9 @@ class Fetch:
 
 
 class Pending:
-    """The type of ``PENDING``. A step generator yields ``PENDING`` if it has to wait for the previous turn, which has
-    requested its data or holds too many bytes. The generator is continued later."""
+    """The type of ``PENDING``. A step generator yields ``PENDING`` if it has to wait for the previous turn. The
+    previous turn may have requested bytes that this generator needs, or may hold too many bytes. The generator is
+    continued later."""
 
 
 PENDING = Pending()
@@ -103,8 +104,8 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
 
 @dataclass(frozen=True)
 class Turn:
-    """A step generator that runs after the generators of earlier turns. ``start`` creates the generator. ``source`` is
-    the file that it reads. A turn without ``source`` makes no requests.
+    """A unit of work, with a step generator that runs after the generators of earlier turns. ``start`` creates the
+    generator. ``source`` is the file that the generator reads. A turn without ``source`` makes no requests.
 
     ``finish`` is called after all results were taken. If a turn needs neither reads nor waits, ``at_once`` returns its
     results, which is faster than running the generator. For any other turn ``at_once`` returns None."""
@@ -129,9 +130,9 @@ class Turns(Protocol):
 
 
 class _Running:
-    """An active turn. The threads of the storage read the bytes that it requests while another turn decodes. A local
-    file is read in the thread that makes the request, because passing the request to another thread takes longer than
-    the read.
+    """An active turn. The threads of the storage read the bytes that this turn requests while another turn decodes. A
+    local file is read in the thread that makes the request, because passing the request to another thread takes longer
+    than the read.
 
     ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues the turn until it
     requests bytes or has a result."""

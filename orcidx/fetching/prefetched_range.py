@@ -33,8 +33,8 @@ class PrefetchedRange:
 
 
 def served(steps: Generator[Fetch, Any, T], held: PrefetchedRange | None) -> Generator[Fetch, Any, T]:
-    """Runs a step generator. If ``held`` has all bytes of a request, they are sent to the generator. Every other
-    request is yielded."""
+    """Runs a step generator. If ``held`` has all bytes of a request, these bytes are sent to the generator. Every other
+    request is passed on to the caller."""
     if held is None:
         return (yield from steps)
     answer: Any = None

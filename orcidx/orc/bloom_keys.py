@@ -61,7 +61,8 @@ REPLACEMENT = "\ufffd".encode()
 def distrust_bloom(
     kind: int, node: OrcType, encoding: ColumnEncoding, facts: FileFacts, options: ValueOptions
 ) -> str | None:
-    """Why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) cannot be trusted. None if it can be used."""
+    """The reason why a bloom filter stream (kind BLOOM_FILTER or BLOOM_FILTER_UTF8) cannot be trusted. None if it can
+    be used."""
     if node.kind not in _FILTERED:
         return f"bloom filters of type {node.kind.name.lower()} are not used"
     of_cpp = facts.writer == WriterKind.CPP and not is_own(facts.software_version)
@@ -105,7 +106,8 @@ def may_wrap(node: OrcType, facts: FileFacts) -> bool:
     """Whether values of the column may have been too large for their type. In that case a filter may be used only for
     row groups for which ``surely_fits`` is true.
 
-    In files of ORC Java this is not possible for BYTE. ORC Java converts values to BYTE before it hashes them."""
+    The result is False for BYTE columns in files of ORC Java, because ORC Java converts values to BYTE before it hashes
+    them."""
     return node.kind in _NARROWED and not (node.kind is TypeKind.BYTE and facts.writer == WriterKind.JAVA)
 
 
@@ -160,8 +162,9 @@ def many_hashes(node: OrcType, literals: Sequence[Any], options: ValueOptions) -
 def each_hash(
     node: OrcType, literals: Sequence[Any], facts: FileFacts, options: ValueOptions, *, zone: Zone | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
-    """The hashes of many literals. The second array has the index of the literal of each hash, in ascending order. The
-    third array marks the literals for which the filters cannot be used."""
+    """Returns three arrays for many literals. The first array has the hashes. The second array has the index of the
+    literal of each hash, in ascending order. The third array marks the literals for which the filters cannot be
+    used."""
     at_once = many_hashes(node, literals, options)
     unknown = np.zeros(len(literals), np.bool_)
     if at_once is not None and len(at_once) == len(literals):

@@ -67,8 +67,8 @@ class NumberBounds:
         return self.values if type(literal) is int and not self.scale and _is_int64(literal) else None
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, in a form that can be searched for in sorted literals. All these units must have a
-        bound."""
+        """The bounds of some units, in a form that ``numpy.searchsorted`` can look up in sorted literals. All these
+        units must have a bound."""
         return self.values[units] if not self.scale and keys.dtype != object else _objects(self.at(units))
 
     def value(self, unit: int) -> int | float | Decimal | None:
@@ -76,7 +76,7 @@ class NumberBounds:
         return self.at(np.array([unit]))[0]
 
     def at(self, units: Int64s) -> list[int | float | Decimal | None]:
-        """The bounds of some units. A unit that is not valid has None."""
+        """The bounds of some units. The entry of a unit that is not valid is None."""
         found, valid = self.values[units].tolist(), self.valid[units]
         if not self.scale and valid.all():
             return list(found)
@@ -132,8 +132,8 @@ class BytesBounds:
         """Always None, because these bounds can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, in a form that can be searched for in sorted literals. All these units must have a
-        bound."""
+        """The bounds of some units, in a form that ``numpy.searchsorted`` can look up in sorted literals. All these
+        units must have a bound."""
         return _objects(self.at(units))
 
     def value(self, unit: int) -> bytes | None:
@@ -142,7 +142,7 @@ class BytesBounds:
         return self.buffer[start:stop] if self.valid[unit] else None
 
     def at(self, units: Int64s) -> list[bytes | None]:
-        """The bounds of some units. A unit that is not valid has None."""
+        """The bounds of some units. The entry of a unit that is not valid is None."""
         # ``spans.tolist()`` would make one short list for each unit, and the garbage collector would have to examine
         # tens of thousands of lists. So two long lists of numbers are used.
         spans, valid = self.spans[units], self.valid[units]

@@ -1,11 +1,11 @@
 """Derives bounds of the values of one column from statistics, as far as the writer can be trusted. There are bounds for
 each unit. A unit is the file, a stripe or a row group.
 
-``bound_statistics`` makes a ``StatisticsColumn`` from raw statistics of any level. It has lower and upper bounds that
-hold for every value that a read returns, facts about nulls and NaN, and the reasons why bounds are missing. A bound
-that cannot be trusted is left out. No bound is tighter than the file's statistics prove. The rules come from HIVE-8732
-(early Java writers), ORC-135 (timestamps), ORC-517 (short decimals), HIVE-20604 (impossible null facts) and ORC-1796
-(absent hasNull).
+``bound_statistics`` makes a ``StatisticsColumn`` from raw statistics of any level. A ``StatisticsColumn`` has lower and
+upper bounds that hold for every value that a read returns. It also says whether there are nulls and NaN, and has the
+reasons why bounds are missing. A bound that cannot be trusted is left out. No bound is tighter than the file's
+statistics prove. The rules come from HIVE-8732 (early Java writers), ORC-135 (timestamps), ORC-517 (short decimals),
+HIVE-20604 (impossible null facts) and ORC-1796 (absent hasNull).
 
 A writer's statistics describe the values that it received, but reads return the values that it stored. If the writer
 converts values when it stores them, the bounds are changed to hold for the stored values (``_integers``, ``_doubles``,
@@ -76,8 +76,9 @@ class StatisticsColumn:
     """What statistics prove about one column in each of n units.
 
     ``may_null``: a row may be null (also because an enclosing struct is null). ``all_null``: every row is null.
-    ``may_nan``: a value may be NaN, and the bounds then hold for the other values. ``reasons``: which statistics were
-    not trusted, why, and in which units. ``distrusted``: why the column has no bounds at this level.
+    ``may_nan``: a value may be NaN, and the bounds then hold for the other values. ``reasons``: each reason why
+    statistics were not trusted, and the units to which it applies. ``distrusted``: the reason why the column has no
+    bounds at this level.
     """
 
     node: OrcType
@@ -97,7 +98,8 @@ class StatisticsColumn:
         return len(self.rows)
 
     def reason(self, unit: int) -> str | None:
-        """Why the unit's bounds are not trusted. None if the unit has bounds, or if it has none for another reason."""
+        """The reason why the unit's bounds are not trusted. None if the unit has bounds, or if its bounds are missing
+        for another reason."""
         return self.distrusted or next((reason for reason, units in self.reasons if units[unit]), None)
 
 
@@ -106,7 +108,7 @@ OTHER_ROWS = "rows inside a list, map or union are not the rows of the file"
 
 
 def distrust(node: OrcType, level: Level, facts: FileFacts, options: ValueOptions) -> str | None:
-    """Why minima and maxima of this column cannot be used at this level. None if they can be used."""
+    """The reason why minima and maxima of this column cannot be used at this level. None if they can be used."""
     java = facts.writer == WriterKind.JAVA
     if node.kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT) and java and facts.writer_version < 6:
         return "the writer stored timestamps in its local time (ORC-135)"
@@ -137,10 +139,10 @@ def bound_statistics(
     repeated: bool = False,
     zone: Zone | None = None,
 ) -> StatisticsColumn:
-    """What the raw statistics of a column prove. ``repeated``: whether the column is below a list, map or union. The
-    rows of its units are then not rows of the file, so its statistics prove nothing. ``zone``: the writer's time zone,
-    from the footers of the stripes (``timezones.zone_of_statistics``). Without a zone, bounds of timestamps are a day
-    wider."""
+    """Makes the ``StatisticsColumn`` of a column from its raw statistics. ``repeated``: whether the column is below a
+    list, map or union. The rows of its units are then not rows of the file, so its statistics prove nothing. ``zone``:
+    the writer's time zone, from the footers of the stripes (``timezones.zone_of_statistics``). Without a zone, bounds
+    of timestamps are a day wider."""
     return raw.derived("bounds", (facts, options, repeated, zone), _bound)
 
 

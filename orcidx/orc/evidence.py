@@ -1,8 +1,8 @@
 """Evaluates a leaf of a predicate with ORC's own indexes. The indexes are statistics of files, stripes and row groups,
 bloom filters, and dictionaries.
 
-The same code is used for all levels: a unit is the file, a stripe or a row group. ``pruning.bounds`` decides what
-minima and maxima prove.
+A unit is the file, a stripe or a row group. The same code evaluates units of all three levels. ``pruning.bounds``
+decides what minima and maxima prove.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ class _UnitTextLater:
 class StatisticsEvidence:
     """Statistics of one level for some units.
 
-    ``columns``: the statistics of each column, by the leaf's path, with one entry for each unit. ``bounds``: the first
-    row of each unit, and the end of the last unit (int64, one more than units). ``missing``: why a column has no
-    statistics at this level. ``keeps``: whether results keep references to the statistics. Otherwise a result takes
-    them from ``columns`` again when its text is needed.
+    ``columns``: the statistics of each column, by the path of the column. They have one entry for each unit.
+    ``bounds``: the first row of each unit, and the end of the last unit (int64, one more than units). ``missing``: for
+    columns without statistics at this level, the reason, by path. ``keeps``: whether results keep references to the
+    statistics. Otherwise a result takes them from ``columns`` again when its text is needed.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class StatisticsEvidence:
 
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
     """For each unit, whether some row may match, and whether every row matches. If the column and the leaf compare
-    values differently, only tests for null are decided."""
+    values differently, only tests for null can be decided."""
     alike = compares_alike(leaf, column.node, options)
     known = ColumnBounds(
         lower=column.lower if alike else None,
@@ -203,11 +203,11 @@ def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool
 class BloomEvidence:
     """Bloom filters of the row groups of one stripe.
 
-    ``filters``: the column's type and the filters, by the leaf's path. ``bounds``: the first row of each row group, and
-    the end of the last one. ``zone``: the writer's time zone. ``believed``: by path, one bool for each row group,
-    whether the filter was built from the same values that are read. If a column is not in it, all filters of the column
-    were. ``ignored``: why a column's filters are not used, as text for the explanation of the scan. A column that is
-    neither in ``filters`` nor in ``ignored`` has no filters.
+    ``filters``: the type and the filters of each column, by path. ``bounds``: the first row of each row group, and the
+    end of the last row group. ``zone``: the writer's time zone. ``believed``: by path, an array with one bool for each
+    row group. It is True if the filter was built from the same values that are read. All filters of a column that is
+    not in ``believed`` were built in this way. ``ignored``: the reason why the filters of a column are not used, as
+    text for the explanation of the scan. A column that is neither in ``filters`` nor in ``ignored`` has no filters.
     """
 
     name = "bloom filter"

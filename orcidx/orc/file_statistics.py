@@ -91,7 +91,7 @@ def read_row_index(reader: OrcReader, stripe: int, nodes: Iterable[OrcType]) -> 
 def statistics_table(reader: OrcReader, level: str) -> pa.Table:
     """Statistics of all columns as one table, with a row for each column and unit. See ``statistics.units_table``.
 
-    Row groups of a stripe without a usable index are left out. Raises ``InvalidQuery`` for an unknown level.
+    If a stripe has no usable index, its row groups are left out. Raises ``InvalidQuery`` for an unknown level.
     """
     if level not in LEVELS:
         raise InvalidQuery(f"level={level!r} is not one of {', '.join(map(repr, LEVELS))}")

@@ -12,8 +12,9 @@ __all__ = ["StripeInformation", "TypeRecord"]
 
 @dataclass(frozen=True, slots=True)
 class StripeInformation:
-    """The position of a stripe (``offset`` in the file, lengths in bytes) and its ``rows``. The split between index and
-    data is not reliable (ORC-514). Only the cumulative lengths in the stripe footer locate a stream."""
+    """The position of a stripe in the file, and its number of rows. Lengths are in bytes. ``index_length`` and
+    ``data_length`` may be wrong, although their sum is correct (ORC-514). So streams are located only by adding up the
+    lengths in the stripe footer."""
 
     offset: int
     index_length: int

@@ -43,7 +43,8 @@ _AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.fl
 
 
 def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
-    """Adds the categories of a data frame's first batch, in their order, to the metadata of its schema."""
+    """Adds the categories in the first batch of a data frame to the metadata of ``schema``. The order of the categories
+    is kept."""
     if not _is_of_pandas(schema) or ARROW.encode() in schema.metadata:
         return schema
     lists = {
@@ -60,7 +61,7 @@ def with_categories(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Schema:
 
 
 def kept_metadata(schema: pa.Schema) -> dict[str, bytes]:
-    """The user metadata in which parts of the schema of the written data are stored."""
+    """The user metadata to write. It stores the parts of the schema that ORC columns cannot store."""
     metadata = schema.metadata or {}
     kept: dict[str, bytes] = {}
     for raw, value in metadata.items():
@@ -165,7 +166,7 @@ def _stored(stored: bytes | None, read: Any) -> Any:
 
 
 def _converted(column: pa.ChunkedArray, kind: pa.DataType, known: pa.ChunkedArray | None) -> pa.ChunkedArray | None:
-    """The column as ``kind``. None if its values do not fit into the type."""
+    """Converts a column to the Arrow type ``kind``. Returns None if its values do not fit into the type."""
     try:
         if pa.types.is_dictionary(kind):
             return _categorical(column, kind, known)

@@ -14,8 +14,8 @@ __all__ = ["HeldStripe"]
 
 
 class HeldStripe:
-    """The ``StripeStreams`` protocol for a stripe in memory. ``held``: the offset of the bytes in the file, and the
-    bytes.
+    """Implements the ``StripeStreams`` protocol for a stripe in memory. ``held``: a pair of an offset in the file and
+    the bytes of the file from this offset on.
 
     ``dictionaries``: ids of the string columns that are read as Arrow dictionaries.
     """

@@ -1,5 +1,5 @@
-"""Recognises files of Hive's ACID tables. The rows of such a file are events. Other files and the metastore determine
-which events are valid.
+"""Recognises files of Hive's ACID tables. Each row of such a file describes an insert, an update or a delete. Other
+files and the metastore determine which rows are valid.
 
 base_0000005/bucket_00000                           rows of a compaction, as inserts
 delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes

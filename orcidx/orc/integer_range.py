@@ -1,5 +1,5 @@
-"""Compares a leaf with the file's minimum and maximum of an integer column. The comparison needs only two operations on
-plain numbers.
+"""Compares a leaf of a predicate with the file's minimum and maximum of an integer column. The comparison needs only
+two operations on plain numbers.
 
 If a key is looked up in thousands of small files, most files are ruled out because the key is outside their range. The
 modules ``bounds`` and ``evidence`` use everything that statistics prove, and give reasons. But their arrays take 0.2 ms
@@ -26,7 +26,8 @@ _KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 
 
 class FileNumbers(Protocol):
-    """The parts of a file that are needed: its facts, its number of rows, and its Footer message."""
+    """The parts of a file that ``file_rules_out`` needs: the ``FileFacts``, the number of rows, and the Footer
+    message."""
 
     @property
     def facts(self) -> FileFacts: ...
@@ -39,8 +40,8 @@ class FileNumbers(Protocol):
 
 
 def file_rules_out(leaf: BoundLeaf, node: OrcType, file: FileNumbers, options: ValueOptions) -> bool:
-    """Whether the file's statistics of ``node`` prove that no row matches. ``node`` must not be below a list, map or
-    union. False if the minimum and maximum are not enough to decide."""
+    """Whether the file's statistics of the column ``node`` prove that no row matches the leaf. ``node`` must not be
+    below a list, map or union. False if the minimum and maximum are not enough to decide."""
     if leaf.domain is not Domain.INT or node.kind not in _KINDS or reads_as_timestamp(node, options):
         return False
     if distrust(node, "file", file.facts, options) is not None:

@@ -27,8 +27,9 @@ Int64s = npt.NDArray[np.int64]
 
 
 def key_ranges(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Int64s, Int64s]:
-    """For each unit, the keys between its minimum and maximum, as a range of indexes (start, stop). If minimum and
-    maximum are unknown, the range has all keys. If every row is null, the range is empty."""
+    """Finds the keys between the minimum and the maximum of each unit. Returns two arrays with an entry for each unit:
+    the index of the first of these keys, and the index after the last one. If minimum and maximum are unknown, the
+    range has all keys. If every row is null, the range is empty."""
     keys = leaf.sorted_literals
     starts = np.zeros(len(column), np.int64)
     stops = np.full(len(column), len(keys), np.int64)
@@ -50,9 +51,9 @@ def filters_of_keys(
     *,
     zone: Zone | None,
 ) -> Bools:
-    """For each filter and each of the ``chosen`` literals, whether the filter may contain the literal. The shape is
-    (filters, chosen). ``usable``: which filters can be used. Every other filter counts as if it contained all
-    literals."""
+    """Tests which literals each filter may contain. ``chosen``: the indexes of the tested literals. The result has one
+    row for each filter, and one column for each tested literal. ``usable``: which filters can be used. Every other
+    filter counts as if it contained all literals."""
     literals = [leaf.literals[place] for place in chosen.tolist()]
     hashes, owners, unknown = each_hash(node, literals, facts, options, zone=zone)
     held = filters.may_contain(hashes)

@@ -68,9 +68,9 @@ _WRITER_KINDS = {int(kind): kind for kind in WriterKind}
 
 @dataclass(frozen=True, kw_only=True)
 class PostScript:
-    """Lengths are in bytes. ``version``: the version in the file. If it is absent, it is (), and the file has version
-    0.11. ``block_size``: the largest size of a decompressed chunk. ``size``: the size of the PostScript, including the
-    last byte of the file, which contains the PostScript's length."""
+    """Lengths are in bytes. ``version``: the version in the file. It is () if the PostScript has no version. Such a
+    file has version 0.11. ``block_size``: the largest size of a decompressed chunk. ``size``: the size of the
+    PostScript, including the last byte of the file, which contains the PostScript's length."""
 
     footer_length: int
     compression: CompressionKind
@@ -118,8 +118,8 @@ class Footer:
 
     @cached_property
     def statistics_extents(self) -> tuple[Int64s, Int64s]:
-        """Where the ColumnStatistics of each column are in ``raw``: starts and stops. There may be fewer of them than
-        columns."""
+        """The starts and stops of the ColumnStatistics messages in ``raw``. There is one message for each column, but
+        the last columns may have none."""
         return split_messages(self.raw, 7, "Footer", self.most_items)
 
     def raw_statistics(self, column: int) -> bytes:
@@ -134,8 +134,8 @@ SPARK_VERSION = "org.apache.spark.version"
 
 @dataclass(frozen=True, kw_only=True)
 class FileFacts:
-    """The facts about a file that are needed for decoding and for trusting statistics. Its stripes are not among
-    them."""
+    """The properties of a file that are needed to decode it and to decide whether its statistics can be trusted. They
+    do not include the stripes."""
 
     writer: int
     writer_version: int
@@ -260,7 +260,8 @@ OWN_SOFTWARE = "orcidx "
 
 def is_own(software_version: str) -> bool:
     """Whether orcidx wrote a file. The format has no writer number for orcidx, so orcidx uses the number of ORC C++
-    (decision 0041). Some files of ORC C++ are not trusted, but orcidx has none of the defects that are the reason."""
+    (decision 0041). Some versions of ORC C++ write statistics that are not trusted, because these versions have
+    defects. orcidx has none of these defects."""
     return software_version.startswith(OWN_SOFTWARE)
 
 
@@ -317,7 +318,7 @@ def _has_magic(last: memoryview, size: int) -> bool:
 
 
 def _head(reader: TailReader, last: memoryview, size: int) -> bytes:
-    """The first bytes of a file that ends with ``last``."""
+    """The first bytes of a file. ``last``: the last bytes of the file, which were already read."""
     if len(last) == size:
         return bytes(last[:HEAD_BYTES])
     return bytes(reader.read_ranges([(0, min(HEAD_BYTES, size))])[0])
@@ -446,7 +447,7 @@ def _read_footer(raw: bytes, limits: MetadataLimits) -> Footer:
 
 
 def listed_stripes(parts: FooterParts, limits: MetadataLimits) -> tuple[tuple[StripeInformation, ...], int]:
-    """The stripes of a footer, and the sum of their rows. ``limits``: how many stripes and columns are allowed."""
+    """The stripes of a footer, and the sum of their rows. ``limits``: the maximum numbers of stripes and columns."""
     limits.check_columns(parts.types - 1)  # the root is not counted as a column
     limits.check_stripes(len(parts.stripes))
     stripes = tuple([StripeInformation(*one) for one in parts.stripes])

@@ -24,8 +24,9 @@ def check_types(types: Sequence[TypeRecord], limits: MetadataLimits) -> None:
     """Checks that the types are one tree in pre-order: every id is the next id of a depth-first walk. In such a tree
     each type except the first has exactly one parent, and there are no cycles (ORC-317, ORC-581).
 
-    Also checks that the names in all paths together do not take more bytes than the limits allow. A path has the names
-    of a column and of the columns around it. An Arrow type of nested structs repeats these names at each level.
+    Also checks that the names in all paths together do not take more bytes than the limits allow. A path has the name
+    of a column and the names of all columns that contain the column. An Arrow type of nested structs repeats these
+    names at each level.
     """
     if not types:
         raise CorruptFile("the footer lists no types")

@@ -2,7 +2,8 @@
 of memory.
 
 Compression can make a message a thousand times smaller, and a message of two bytes may become an object of hundreds of
-bytes. Each limit has a minimum for every file. It grows with the number of stored bytes, so large files need no option.
+bytes. Each limit has a minimum that applies to every file. Above the minimum, the limit grows with the number of stored
+bytes. So large files can be read without changing an option.
 """
 
 from __future__ import annotations

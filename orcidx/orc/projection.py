@@ -53,7 +53,8 @@ def _below(node: OrcType, route: Sequence[int]) -> OrcType:
 
 
 def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -> list[list[int]]:
-    """The columns that a path matches, each as the indexes of the children that lead to it."""
+    """The columns that a path matches. Each column is given by the indexes of the children on the way from the root to
+    the column."""
     for exact in (True,) if case_sensitive else (True, False):
         if routes := _match(root, path if isinstance(path, str) else tuple(path), exact):
             return routes
@@ -67,8 +68,8 @@ def _routes(root: OrcType, path: str | Sequence[str], *, case_sensitive: bool) -
 
 
 def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
-    """The columns below ``node`` that match ``path``, each as indexes of children. If a path can be split in several
-    ways, the longest first name is used."""
+    """The columns below ``node`` that match ``path``. Each column is given by indexes of children, as in ``_routes``.
+    If a path can be split in several ways, the longest first name is used."""
     if node.kind is TypeKind.UNION:
         return []
     if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
@@ -82,7 +83,8 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
 
 
 def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
-    """The indexes of the children with whose names the path can begin, each with the rest of the path."""
+    """Finds the children whose name can be the first name of the path. Yields the index of each such child, and the
+    rest of the path."""
     if exact:
         for name, rest in _heads(path):
             for place in node.places.get(name, ()):
@@ -95,7 +97,7 @@ def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, 
 
 
 def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
-    """The names with which a path may begin, each with the rest of the path. A name may contain dots."""
+    """Yields each text that can be the first name of a path, with the rest of the path. A name may contain dots."""
     if isinstance(path, tuple):
         if path:
             yield path[0], path[1:]

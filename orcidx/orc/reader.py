@@ -203,8 +203,8 @@ class OpenStripe:
                         source.close()
 
     def apart(self) -> OpenStripe:
-        """Opens the same stripe for the readers of one column, which may be at other rows than the readers of other
-        columns. The result has its own limits."""
+        """Opens the same stripe again for the readers of one column. These readers may be at other rows than the
+        readers of other columns. The result has its own limits."""
         _ = self._bytes  # creates it once, for all columns
         apart = OpenStripe.__new__(OpenStripe)
         apart.__dict__.update(self.__dict__)
@@ -212,7 +212,7 @@ class OpenStripe:
         return apart
 
     def stored_bytes(self, column: OrcType) -> int:
-        """The bytes of the open streams of a column and of all columns below it."""
+        """The number of stored bytes in the open streams of a column and of all columns below it."""
         opened = (sources for node in column.walk() for sources in self._opened.get(node.id, {}).values())
         return sum(sources[0].length for sources in opened)
 
@@ -259,7 +259,8 @@ class OpenStripe:
         return window
 
     def sources(self, column: int, kind: StreamKind) -> list[PlannedStream]:
-        """The source of the first window that was opened on a stream. The list is empty if the bytes are in memory."""
+        """A list with the source of the first window that was opened on a stream. The list is empty if the bytes are in
+        memory."""
         return self._opened.get(column, {}).get(kind, [])[:1]
 
     # ------------------------------------------------------------------ planning

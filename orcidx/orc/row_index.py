@@ -1,10 +1,10 @@
 """The row index of a stripe. It gives the position of each row group in each stream, and the statistics of each row
 group.
 
-A ROW_INDEX stream has one entry for each row group of its column, with positions and statistics. Group g has the rows g
-* stride to (g + 1) * stride of the stripe. A column below a list, map or union also has one entry for each row group of
-the file. Such a row group may have any number of the column's own rows. A damaged index does not raise an error here.
-The reason is recorded, and the index is not used to skip rows.
+A ROW_INDEX stream has one entry for each row group of its column, with positions and statistics. Row group g has the
+rows from g * stride to (g + 1) * stride of the stripe. A column below a list, map or union also has one entry for each
+of these row groups, but a row group may have any number of values of such a column. A damaged index does not raise an
+error here. The reason is recorded, and the index is not used to skip rows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int
 
 @dataclass(frozen=True, eq=False)
 class StreamPositions:
-    """Where each row group starts in one stream, as int64 arrays with an entry for each row group.
+    """The start of each row group in one stream. Each array has one entry for each row group.
 
     ``offsets``: bytes from the start of the stream. In a compressed file this is the position of a chunk's header.
     ``within``: the offset in the decompressed chunk. It is None in an uncompressed file. ``mid_run``: whether the run
@@ -79,7 +79,7 @@ class StreamPositions:
 
 @dataclass(frozen=True, eq=False)
 class PositionTable:
-    """The positions of one column. Those of group g are ``values[bounds[g]:bounds[g + 1]]``.
+    """The positions of one column. The positions of row group g are ``values[bounds[g]:bounds[g + 1]]``.
 
     ``streams``: the positions in each stream that has positions.
     """
@@ -100,7 +100,8 @@ class PositionTable:
 
 @dataclass(frozen=True, eq=False)
 class ColumnIndex:
-    """The index of one column. ``unseekable``: why its positions cannot be used. None if they can be used."""
+    """The index of one column. ``unseekable``: the reason why its positions cannot be used. None if they can be
+    used."""
 
     positions: PositionTable
     unseekable: str | None
@@ -134,18 +135,19 @@ class RowIndex:
         return {column: self.columns[column].positions.iterator(group) for column in columns}
 
     def joined(self, other: RowIndex) -> RowIndex:
-        """This index together with other columns of the same stripe."""
+        """A row index with the columns of this index and the columns of ``other``. Both must be indexes of the same
+        stripe."""
         bounds = other.bounds if len(other.columns) and not self.columns else self.bounds
         columns = {**self.columns, **other.columns}
         return RowIndex(self.stripe, bounds, columns, {**self.untrusted, **other.untrusted})
 
     def stream_positions(self, column: int, kind: StreamKind) -> StreamPositions | None:
-        """Where the row groups start in one stream. None for a stream without positions, such as a dictionary."""
+        """The starts of the row groups in one stream. None for a stream without positions, such as a dictionary."""
         index = self.columns.get(column)
         return index.positions.streams.get(kind) if index is not None and index.unseekable is None else None
 
     def unseekable(self, columns: Iterable[int]) -> str | None:
-        """Why some of these columns cannot seek to row groups. None if all of them can."""
+        """The reason why one of these columns cannot seek to row groups. None if all of them can."""
         for column in columns:
             index = self.columns.get(column)
             if index is None:
@@ -164,11 +166,11 @@ def build_row_index(
     *,
     only_seek: bool = False,
 ) -> RowIndex:
-    """Decodes ROW_INDEX streams of some columns. ``buffers``: the bytes of these streams in the file, by column id.
+    """Decodes ROW_INDEX streams of some columns. ``buffers``: the stored bytes of these streams, by column id.
 
     If a stream is damaged, or does not have an entry for each row group of the stripe, the index is left out, and
-    ``untrusted`` has the reason. A column without a stream is left out without a reason. ``only_seek``: the statistics
-    are not needed, and are not checked.
+    ``untrusted`` has the reason. A column without a ROW_INDEX stream is left out, too, but ``untrusted`` has no reason
+    for it. ``only_seek``: whether only the positions are needed. The statistics are then not checked.
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)
@@ -215,8 +217,8 @@ def _stored(buffer: Buffer) -> int:
 
 
 def _group_bounds(rows: int, stride: int, groups: int) -> Int64s:
-    """The bounds of the row groups. Before the call, an index must have confirmed the number ``groups``. The size of
-    the array is then in proportion to the size of the file."""
+    """The bounds of the row groups. Before the call, the caller must have checked that a row index has ``groups``
+    entries. Otherwise a damaged file could cause a very large array."""
     return np.append(np.arange(groups, dtype=np.int64) * min(stride, rows), rows)
 
 
@@ -243,7 +245,7 @@ def _position_table(
 
 def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s, str | None]:
     """The positions as an array of shape (groups, width), and the reason why they cannot be used, or None. If the first
-    entry is empty, every stream begins at its start (ORC-569)."""
+    entry is empty, the first row group begins at the start of every stream (ORC-569)."""
     groups = len(bounds) - 1
     counts = np.diff(bounds)
     if groups and counts[0] == 0:

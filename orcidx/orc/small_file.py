@@ -81,7 +81,8 @@ def likeness_of(tail: FileTail) -> Likeness | None:
 
 @dataclass(slots=True)
 class SmallFile:
-    """``data``: the end of the file. ``size``: the bytes of the whole file. ``footer_bytes``: the Footer message."""
+    """``data``: the end of the file. ``size``: the size of the whole file in bytes. ``footer_bytes``: the Footer
+    message."""
 
     data: bytes | memoryview
     size: int
@@ -111,8 +112,9 @@ class SmallFile:
 def split_small(
     data: bytes, size: int, limits: MetadataLimits, kind_of: Callable[[Likeness], FileKind | None]
 ) -> SmallFile | None:
-    """The parts of a file whose last bytes are ``data``. None for every error, for a file with any unusual part, and
-    for an unknown ``Likeness``. ``size``: the size of the file in bytes."""
+    """Splits the tail of a file into its parts. ``data``: the last bytes of the file. ``size``: the size of the file in
+    bytes. ``kind_of``: returns None for an unknown ``Likeness``. Returns None in this case, for every error, and for a
+    file with any unusual part."""
     length = data[-1]
     if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
         return None

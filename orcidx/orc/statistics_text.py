@@ -1,4 +1,5 @@
-"""Statistics as text for an explanation: minimum, maximum and nulls of the units that led to the decision."""
+"""Statistics as text for the explanation of a scan. The text shows the minimum, the maximum and nulls of the units for
+which the decision was made."""
 
 from __future__ import annotations
 

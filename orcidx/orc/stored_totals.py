@@ -73,7 +73,7 @@ class Proved:
         return cls(made, np.array([value is not None for value in values], np.bool_))
 
     def of_units(self, units: Bools) -> npt.NDArray[Any]:
-        """The values of those of the ``units`` whose value is known."""
+        """The known values of the selected units. ``units``: a mask of the selected units."""
         return self.values[units & self.known]
 
 
@@ -129,7 +129,7 @@ def _stored(raw: RawStatistics, facts: FileFacts, options: ValueOptions, ends: b
 def _attained(
     raw: RawStatistics, column: StatisticsColumn, facts: FileFacts, options: ValueOptions
 ) -> tuple[Proved, Proved]:
-    """The least and the greatest value of each unit. They are known only where some row certainly has this value."""
+    """The least and the greatest value of each unit. Such a value is known only if some row certainly has it."""
     kind = raw.node.kind
     if not (
         kind in _INTEGERS
@@ -147,7 +147,8 @@ def _attained(
 
 
 def _values(bounds: Bounds, known: Bools) -> npt.NDArray[Any]:
-    """The bounds in the form in which values are compared. A zero is positive, and decimals are ``Decimal`` objects."""
+    """The bounds in the form in which values are compared. Negative zeros become positive, and decimals become
+    ``Decimal`` objects."""
     if isinstance(bounds, NumberBounds) and not bounds.scale:
         return bounds.values + 0.0 if bounds.values.dtype == np.float64 else bounds.values
     found = np.empty(len(known), object)

@@ -1,14 +1,15 @@
-"""Which streams a column has in a stripe, and how a row-index entry gives positions in them.
+"""Describes the streams that a column has in a stripe, and the positions in a row-index entry.
 
-A table (``kinds.LAYOUTS``) gives the value streams for each type and encoding, their order, and what each contains.
-PRESENT comes before all of them, if the stripe has one for the column (ORC-1130). A row-index entry is a flat list of
-numbers. It has the numbers of one stream after the other, in the order of the streams:
+The table ``kinds.LAYOUTS`` lists the value streams of each type and encoding, in their order, and the contents of each
+stream. If the stripe has a PRESENT stream for the column, this stream comes before the value streams (ORC-1130). A
+row-index entry is a flat list of numbers. It has the numbers of one stream after the other, in the order of the
+streams:
 
     bytes       uncompressed file: offset in the stream
                 compressed file: offset of the chunk's header, and offset in the decompressed chunk
-    byte RLE    the numbers of bytes, and the number of values of the run that were already read
-    int RLE     the same as for byte RLE
-    bits        the numbers of byte RLE, and the number of bits of the byte that were already read (0 to 8)
+    byte RLE    the same numbers as for ``bytes``, and then the number of values to skip in the run
+    int RLE     the same numbers as for byte RLE
+    bits        the same numbers as for byte RLE, and then the number of bits to skip in the byte (0 to 8)
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def stream_layout(column: OrcType, encoding: EncodingKind, *, decimal64: bool) -
 def position_offsets(
     layout: Sequence[StreamSpec], *, has_present: bool, compressed: bool
 ) -> dict[StreamKind, tuple[int, StreamSpec]]:
-    """The streams that have positions. For each of them: the index of its first number in a row-index entry, and its
-    ``StreamSpec``."""
+    """Returns two values for each stream that has positions: the index of the stream's first number in a row-index
+    entry, and the stream's ``StreamSpec``."""
     offsets: dict[StreamKind, tuple[int, StreamSpec]] = {}
     at = 0
     for spec in (PRESENT, *layout) if has_present else layout:
@@ -83,7 +84,7 @@ def position_offsets(
 
 
 def position_count(layout: Sequence[StreamSpec], *, has_present: bool, compressed: bool) -> int:
-    """How many numbers an entry of the row index has."""
+    """The length of an entry of the row index, as a count of numbers."""
     streams = position_offsets(layout, has_present=has_present, compressed=compressed).values()
     return sum(spec.shape.positions(compressed=compressed) for _, spec in streams)
 
@@ -95,8 +96,8 @@ class PositionIterator:
     __slots__ = ("_at", "_values")
 
     def __init__(self, values: Sequence[int] | None) -> None:
-        """If ``values`` is None, every stream begins at its start. An empty entry of the first row group means the
-        same. Java wrote such entries before ORC-569 and ORC-621."""
+        """If ``values`` is None, the row group begins at the start of every stream. An empty entry of the first row
+        group means the same. Java wrote such empty entries before ORC-569 and ORC-621."""
         self._values = values
         self._at = 0
 

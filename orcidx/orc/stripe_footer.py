@@ -99,8 +99,8 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
 
 
 def _locate(table: StreamTable, stripe: StripeInformation) -> None:
-    """Computes the offset of each stream by adding the lengths of the streams before it. Streams of unknown kinds, and
-    placeholders for encrypted streams, are added like other streams."""
+    """Computes the offset of each stream by adding the lengths of the streams before it. The lengths of streams of
+    unknown kinds, and of placeholders for encrypted streams, are added as well."""
     wrong = table.locate(stripe.offset, stripe.footer_offset, _KNOWN, _PLACEHOLDERS)
     if wrong is not None:
         number, at = wrong

@@ -43,10 +43,10 @@ def group_ranges(
 ) -> list[tuple[int, int]]:
     """Byte ranges of one stream that contain the wanted row groups. They are relative to the start of the stream.
 
-    ``positions``: None if the stream has no positions (dictionaries, or no row index). Then the whole stream is needed.
-    The offsets must be at most ``length``. The caller must have checked this. ``on_demand``: whether to leave out the
-    last chunk of a range, because only the header of the chunk gives its end. This is for storage where one more small
-    read takes little time. ``runs``: the result of ``group_runs(groups)``, if it is known.
+    ``positions``: None if the stream has no positions (dictionaries, or no row index). In this case the whole stream is
+    needed. The caller must have checked that no offset is larger than ``length``. ``on_demand``: whether to leave out
+    the last chunk of a range, because only the header of the chunk gives its end. It is set for storage where one more
+    small read takes little time. ``runs``: the result of ``group_runs(groups)``, if it is known.
     """
     runs = group_runs(groups) if runs is None else runs
     if length == 0 or not len(runs):
@@ -74,8 +74,8 @@ def group_ranges(
 
 
 def _ends(positions: StreamPositions, groups: Int64s, *, length: int, block_size: int, on_demand: bool) -> Int64s:
-    """For each of these groups, the offset at which the bytes of the previous group end. All offsets are computed at
-    once, because there may be thousands."""
+    """For each of these groups, the end of the bytes of the group before it, as an offset in the stream. All offsets
+    are computed at once, because there may be thousands of groups."""
     offsets = positions.offsets[groups]
     shares_run = positions.mid_run[groups]
     if positions.within is None:

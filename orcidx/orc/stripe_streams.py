@@ -1,9 +1,9 @@
 """Fetches the bytes of a stripe's streams according to a plan, and holds them in pieces.
 
-A ``PlannedStream`` has a list of the byte ranges of its stream that will be needed, and loads them piece by piece. At
-any time it holds at most one piece (``read_ahead`` bytes) and the previous piece, whatever the size of the stripe.
-``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many streams by one request. So a small
-stripe, or a few row groups of a large stripe, need only one round trip.
+A ``PlannedStream`` has a list of the byte ranges that will be needed from its stream, and loads these ranges piece by
+piece. At any time it holds at most one piece (``read_ahead`` bytes) and the previous piece, whatever the size of the
+stripe. ``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many streams by one request. So
+a small stripe, or a few row groups of a large stripe, need only one round trip.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class _Piece:
 
 
 class Ahead:
-    """Starts requests for the next pieces of a stripe's streams. At any time at most ``most`` requested bytes are not
-    used yet.
+    """Starts requests for the next pieces of a stripe's streams. At any time, at most ``most`` bytes are requested and
+    not used yet.
 
     ``start``: a function that requests a list of (offset, length) pairs and returns a future of the buffers.
     """
@@ -70,9 +70,10 @@ class PlannedStream:
     """One stream of a stripe as a source for a ``Window``. Offsets count from the start of the stream.
 
     ``framed``: the stream has compression chunks, and each planned range ends where a chunk begins. Bytes after the
-    range are then read one chunk at a time, and the chunk's header gives the length. In an uncompressed stream they are
-    read ``demand`` bytes at a time. ``read_into`` and ``local_file`` are both given for a local file. ``ahead`` is
-    given for any other storage. After a piece was read, ``ahead`` requests the next piece, before the piece is needed.
+    range are then read one chunk at a time, and the chunk's header gives the length. In an uncompressed stream, bytes
+    after the range are read ``demand`` bytes at a time. ``read_into`` and ``local_file`` are both given for a local
+    file. ``ahead`` is given for any other storage. After each read, ``ahead`` requests the next piece before that piece
+    is needed.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class PlannedStream:
             self.run.forbid()
 
     def first_piece(self) -> Range | None:
-        """The (start, stop) that a first request should fetch. None if the bytes are in memory or if nothing is
+        """The range (start, stop) that the first request should fetch. None if the bytes are in memory or if nothing is
         planned."""
         if not self._plan:
             return None
@@ -137,7 +138,7 @@ class PlannedStream:
         return self._offset + piece[0], piece[1] - piece[0]
 
     def put(self, start: int, data: object) -> None:
-        """Stores bytes of the stream that were fetched."""
+        """Stores fetched bytes of the stream. ``start``: their offset in the stream."""
         view = memoryview(data).cast("B")  # type: ignore[arg-type]
         self._pieces.append(_Piece(start, view))
         if self.run is not None:
@@ -153,10 +154,10 @@ class PlannedStream:
         return sum(len(piece.data) for piece in self._pieces) + (0 if self.run is None else self.run.held)
 
     def fetch(self, offset: int) -> memoryview:
-        """Contiguous bytes from ``offset``. At the end of the stream they are b"". Otherwise there is at least one
-        byte.
+        """Returns contiguous bytes from ``offset`` on. At the end of the stream, the result is b"". Otherwise it has at
+        least one byte.
 
-        They are valid until the next call.
+        The bytes are valid until the next call.
         """
         if offset >= self.length:
             if offset > self.length:
@@ -209,8 +210,8 @@ class PlannedStream:
             self._ahead.take(stop - start)
 
     def _from_room(self, offset: int, run: PieceRun, read_into: ReadInto) -> memoryview:
-        """The bytes from ``offset`` in the reused buffer. If the buffer does not have them, first reads a piece into
-        it. The buffer is reused because its memory is still in the processor's cache."""
+        """The bytes from ``offset`` in the reused buffer. If these bytes are not in the buffer, a piece is first read
+        into the buffer. The buffer is reused because its memory is still in the processor's cache."""
         if run.at <= offset < run.at + run.held:
             return self._room[offset - run.at : run.held]
         self._pieces.clear()
@@ -251,8 +252,8 @@ class PlannedStream:
         return min([end, *later])
 
     def _chunk_bytes(self, offset: int) -> int:
-        """The size of the chunk whose header is at ``offset``, including the header. The header has 3 bytes. They
-        contain a flag, and the length of the rest of the chunk times 2."""
+        """The size of the chunk whose header is at ``offset``, including the header. The header has 3 bytes, which
+        contain a flag and twice the length of the rest of the chunk."""
         if self.length - offset < CHUNK_HEADER:
             return CHUNK_HEADER
         header: Any = bytearray(CHUNK_HEADER)
@@ -296,7 +297,7 @@ class StripeBytes:
 
 
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
-    """The byte ranges of all streams that are fetched before decoding starts. All of them together take one round trip.
+    """The byte ranges to fetch from all streams before decoding starts. Together they take one round trip.
 
     Everything is fetched if it fits into ``budget`` bytes. Otherwise each stream gets an equal share of these bytes.
     """

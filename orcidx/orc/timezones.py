@@ -118,8 +118,8 @@ class Zone:
     @cached_property
     def shifts(self) -> tuple[int, ...]:
         """The possible differences, in seconds, between a local time in this table and in another table of the same
-        zone, for times from ``CALM_FROM`` to ``CALM_UNTIL``. They are all differences between two offsets that the zone
-        had in that time, and plus and minus one hour (decision 0020)."""
+        zone, for times from ``CALM_FROM`` to ``CALM_UNTIL``. They are the differences between any two offsets that the
+        zone had in that time, and also plus and minus one hour (decision 0020)."""
         if self.is_fixed:
             return (0,)
         first, last = np.searchsorted(self.transitions, [CALM_FROM, CALM_UNTIL], "right")
@@ -127,7 +127,7 @@ class Zone:
         return tuple(sorted({a - b for a in known for b in known} | {-3600, 0, 3600}))
 
     def offset_at(self, second: int) -> int:
-        """Seconds east of UTC at an instant before ``repeats_from``."""
+        """The offset from UTC at an instant before ``repeats_from``, in seconds east."""
         return int(self.offsets[int(np.searchsorted(self.transitions, second, "right"))])
 
     @cached_property
@@ -152,8 +152,8 @@ class Zone:
         return np.where((places == 0) & bool(len(self.transitions)), self.mean_time, self.offsets[places])
 
     def instants_of(self, walls: Int64s, near: Int64s) -> Int64s:
-        """The instants that have the local times ``walls``. ``near``: instants close to them, from which the search
-        starts.
+        """Converts the local times in ``walls`` to instants. ``near``: instants close to the results. The search starts
+        from these instants.
 
         For an hour that occurs twice or never, the result is that of ORC Java when it moves timestamps between zones
         (SerializationUtils.convertBetweenTimezones).
@@ -303,9 +303,9 @@ def _parse_block(name: str, data: bytes, start: int, counts: tuple[int, ...]) ->
 
 @dataclass(frozen=True)
 class _Rule:
-    """A POSIX TZ rule. ``switches``: two pairs, for the start and the end of daylight saving time. Each pair is a day
-    rule, and the seconds after midnight on the clock before the switch. ``switches`` is None if the zone has no
-    daylight saving time."""
+    """A POSIX TZ rule. ``switches``: two pairs, for the start and the end of daylight saving time. Each pair has a day
+    rule, and the time of the switch on that day. The time is in seconds after midnight, on the clock before the switch.
+    ``switches`` is None if the zone has no daylight saving time."""
 
     standard: int
     daylight: int

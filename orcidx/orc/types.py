@@ -244,8 +244,8 @@ _NOTHING_MORE = tuple(TypeRecord._field_defaults.values())
 
 def _build_children(records: Sequence[TypeRecord], parent: TypeRecord, names: Path, path: Path) -> list[OrcType]:
     """The children of a type. In a wide file, most columns have a kind and no other properties. Such a column is
-    created directly in this function. Before, a call and a comparison for each column took half of the time of opening
-    a file for the first time (decision 0055)."""
+    created directly in this function. Otherwise a call and a comparison for each column would take half of the time
+    that the first opening of a file takes (decision 0055)."""
     new, put = object.__new__, object.__setattr__
     plain: dict[int, TypeKind] = {}  # by the record's identity, because equal records are one object
     made = []

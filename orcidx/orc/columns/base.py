@@ -71,7 +71,8 @@ Claims = Tally
 
 
 class Limits:
-    """The limits of what one read may allocate. The readers of a stripe share them, and may run in several threads.
+    """Limits the memory that one read may allocate. The readers of a stripe share one object, and may run in several
+    threads.
 
     The bytes of every buffer are claimed before it is allocated. The claims of all columns are added up and compared
     with the limit. So no memory is allocated only because a number in the file requires it. Whether a batch is too
@@ -89,8 +90,8 @@ class Limits:
         self._kept = Held()
 
     def apart(self) -> Limits:
-        """Makes limits for readers that are at other rows than the other readers of the stripe. Both limits count the
-        held bytes together."""
+        """Makes limits for readers that are at other rows than the other readers of the stripe. The held bytes of both
+        objects are added up."""
         apart = Limits(self.batch_bytes, held_bytes=self.held_bytes)
         apart._kept = self._kept
         return apart
@@ -167,7 +168,7 @@ class StripeStreams(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Which of ``rows`` rows are valid. ``count``: the number of valid rows. ``bits``: an Arrow bitmap, or None if all
+    """The validity of ``rows`` rows. ``count``: the number of valid rows. ``bits``: an Arrow bitmap, or None if all
     rows are valid."""
 
     rows: int
@@ -228,8 +229,8 @@ class ColumnReader:
         self._pending += n
 
     def read(self, n: int, parent: Present | None = None) -> pa.Array:
-        """Reads the next ``n`` rows. ``parent``: which of these rows exist. A row does not exist if the struct around
-        it is null."""
+        """Reads the next ``n`` rows. ``parent``: the validity of these rows in the struct that contains the column.
+        Rows in which the struct is null have no value in the column."""
         try:
             if self._pending:
                 self._pay_skips()
@@ -241,8 +242,8 @@ class ColumnReader:
     def read_kept(self, n: int, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
         """Reads the ``count`` rows that ``mask`` keeps among the next ``n`` rows of a top-level column.
 
-        All rows are decoded and checked, and claim the same bytes as in ``read``. Readers that cannot select rows while
-        they decode use ``pick``, which selects the kept rows from an array of all rows.
+        All rows are decoded and checked, and the same number of bytes is claimed as in ``read``. Readers that cannot
+        select rows while they decode use ``pick``, which selects the kept rows from an array of all rows.
         """
         try:
             if self._pending:

@@ -68,7 +68,7 @@ class RootRows:
         return self._present.skip(n)
 
     def read(self, n: int) -> Present | None:
-        """Which of the next ``n`` rows exist. None if all of them exist."""
+        """Reads which of the next ``n`` rows exist. Returns None if all of them exist."""
         bits, view = allocate(bitmap_size(n))
         count = self._present.read_bits(view, 0, n)
         return None if count == n else Present(n, count, bits)

@@ -172,8 +172,8 @@ class Decimals(KeepsWhileDecoding):
         self._scales.skip(count)
 
     def narrow(self) -> None:
-        """Makes the reader decode values to 64 bits, which have room for 18 digits. The values still claim as many
-        bytes as with 128 bits."""
+        """Makes the reader decode values to 64 bits, which have room for 18 digits. The reader still claims as many
+        bytes as for 128 bits."""
         self.width = 8
         self.arrow_type = pa.decimal64(self._precision, self._scale)
 
