@@ -50,7 +50,7 @@ def parse_select(text: str) -> dict[str, str]:
         named = _NAMED.fullmatch(part)
         name, call = (named[2].strip('"`'), named[1]) if named else (part, part)
         if name in found:
-            raise InvalidQuery(f"two results are called {name!r}; give one of them another name with AS")
+            raise InvalidQuery(f"two results have the name {name!r}; give one of them another name with AS")
         found[name] = call
     return found
 

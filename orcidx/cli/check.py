@@ -38,7 +38,7 @@ def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, .
 
     files = list_files(sources, storage_options)
     if repair is not None and len(files) != 1:
-        raise InvalidQuery(f"--repair supports only one file, but {len(files)} are named")
+        raise InvalidQuery(f"--repair supports only one file, but {len(files)} files are given")
     wrong = 0
     done = FilesDone()
     for source in files:

@@ -55,7 +55,8 @@ def read_vectors(
     chosen = [(at, vector) for at, vector in vectors if at == offset]
     if not chosen:
         raise InvalidQuery(
-            f"no vector starts at {offset}; the vectors start at {', '.join(str(at) for at, _ in vectors)}"
+            f"no deletion vector starts at {offset}; the vectors of the file start at "
+            f"{', '.join(str(at) for at, _ in vectors)}"
         )
     return chosen
 
@@ -120,7 +121,7 @@ def apply(
     vectors = read_vectors(path, offset, length, storage_options)
     if len(vectors) != 1:
         starts = ", ".join(str(at) for at, _ in vectors[:20])
-        raise InvalidQuery(f"{path} has {len(vectors)} vectors; choose one with --offset: {starts}")
+        raise InvalidQuery(f"{path} has {len(vectors)} deletion vectors; choose one of them with --offset: {starts}")
     with open_from(datafile, storage_options) as f:
         scan = f.scan(
             parse_columns(query["columns"]),

@@ -47,7 +47,7 @@ def parse_types(pairs: tuple[str, ...]) -> dict[str, str]:
         try:
             parse_type(sql)
         except (InvalidQuery, Unsupported) as error:
-            raise InvalidQuery(f"{error.message}; give --types once for each column: --types {column}=INT") from None
+            raise InvalidQuery(f"{error.message}; give the type of each column, such as --types {column}=INT") from None
         found[column] = sql
     return found
 

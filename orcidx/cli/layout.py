@@ -99,7 +99,8 @@ def streams(
         reader = file.reader
         if stripe is not None and stripe >= len(reader.stripes):
             raise InvalidQuery(
-                f"there is no stripe {stripe}; the number of stripes is {len(reader.stripes)}", file=reader.name
+                f"there is no stripe {stripe}: the file has {len(reader.stripes)} stripes, numbered from 0",
+                file=reader.name,
             )
         paths = parse_columns(columns)
         wanted = None

@@ -99,6 +99,6 @@ def _key(text: str, kind: pa.DataType, column: str) -> Any:
     except (InvalidOperation, KeyError, ValueError):
         wanted = {Domain.BOOL: "true or false", Domain.BINARY: "hexadecimal digits"}.get(domain, "a number")
         raise InvalidQuery(
-            f"{text!r} cannot be a key of {column}, which has the type {kind}; give {wanted}", column=column
+            f"{text!r} is not a valid key of {column}, which has the type {kind}; give {wanted}", column=column
         ) from None
     return text

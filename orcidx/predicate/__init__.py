@@ -152,7 +152,7 @@ class Column(Values):
     def __getitem__(self, name: str) -> Column:
         """A field of a struct: ``col("user")["name"]``."""
         if not isinstance(name, str):
-            raise InvalidQuery(f"{self!r}[{name!r}]: the name of a struct's field must be a str")
+            raise InvalidQuery(f"{self!r}[{name!r}]: the name of a field of a struct must be a string")
         return col(*self._path, name)
 
     if not TYPE_CHECKING:  # hidden from type checkers, so that they report misspelt names
@@ -183,7 +183,7 @@ class Column(Values):
             A text or bytes object is given in place of several values.
         """
         if isinstance(values, (str, bytes)):
-            raise InvalidQuery(f"is_in takes a list of values, not the text {values!r}")
+            raise InvalidQuery(f"is_in needs a list of values, not the text {values!r}")
         return Leaf(self._path, Op.IN, tuple(values))
 
     isin = is_in
@@ -323,7 +323,7 @@ def col(*path: str) -> Column:
     col('price') > 5
     """
     if not path or not all(isinstance(name, str) and name for name in path):
-        raise InvalidQuery(f"the name of a column must be one or more non-empty str, not {path!r}")
+        raise InvalidQuery(f"the name of a column must be one or more non-empty strings, not {path!r}")
     return Column(path)
 
 

@@ -106,7 +106,7 @@ def _triple(item: tuple[Any, ...]) -> Leaf:
     op, negated = _DNF_OPS[key]
     if op is Op.IN:
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise InvalidQuery(f"{symbol!r} in {item!r} takes a list of values")
+            raise InvalidQuery(f"{symbol!r} in {item!r} needs a list of values")
         return Leaf(path, op, tuple(value), negated)
     return Leaf(path, op, (value, "\\") if op is Op.LIKE else (value,), negated)
 

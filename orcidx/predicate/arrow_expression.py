@@ -128,7 +128,8 @@ def expression_of_form(form: bytes) -> pc.Expression:
         level += (key == b"call") - (key == b"end")
         if not 0 <= level <= _DEEPEST_NESTING:
             raise InvalidQuery(
-                f"a call of the pyarrow Expression has no end, or calls nest deeper than {_DEEPEST_NESTING} levels"
+                f"a call in the pyarrow Expression has no end, or the calls are nested deeper than {_DEEPEST_NESTING} "
+                "levels"
             )
     restore = pc.scalar(True).__reduce__()[0]
     return restore(pa.py_buffer(form))

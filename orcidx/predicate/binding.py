@@ -266,7 +266,9 @@ class _Column:
     def bind(self) -> Bound:
         leaf, op = self.leaf, self.leaf.op
         if pa.types.is_union(self.type):  # The nulls of a union are those of its variants, and Arrow reports none.
-            raise InvalidQuery(f"{self._name} is a union, which predicates cannot test", column=self._name)
+            raise InvalidQuery(
+                f"{self._name} is a union, and conditions on unions are not supported", column=self._name
+            )
         if op is Op.EQ_NULL_SAFE and leaf.literals[0] is None:
             op = Op.IS_NULL
         if op is Op.IS_NULL:
@@ -274,7 +276,9 @@ class _Column:
         if self.domain is Domain.NULL:
             return Constant(op is Op.EQ_NULL_SAFE and leaf.negated)
         if self.domain is Domain.NESTED:
-            raise InvalidQuery(f"{self._name} is of type {self.type}, which only is_null can test", column=self._name)
+            raise InvalidQuery(
+                f"{self._name} has the type {self.type}, for which only is_null is supported", column=self._name
+            )
         if op is Op.IS_NAN:
             return self._is_nan()
         if op in _STRING_OPS:
@@ -306,7 +310,9 @@ class _Column:
             return self.make(Op.IS_NAN)
         if self.domain in (Domain.INT, Domain.DECIMAL):
             return self.always(False)
-        raise InvalidQuery(f"{self._name} is of type {self.type}, which has no NaN", column=self._name)
+        raise InvalidQuery(
+            f"{self._name} has the type {self.type}, which has no NaN; leave is_nan out", column=self._name
+        )
 
     def _compare(self, op: Op, point: Point) -> Bound:
         if op is Op.EQ:
@@ -395,7 +401,8 @@ class _Column:
     def _string(self, op: Op) -> Bound:
         if self.domain not in (Domain.STRING, Domain.BINARY):
             raise InvalidQuery(
-                f"{self._name} is of type {self.type}, but {op.value} needs a text or binary column", column=self._name
+                f"{self._name} has the type {self.type}, but {op.value} needs a text or binary column",
+                column=self._name,
             )
         if None in self.leaf.literals:
             return Constant(False)
@@ -463,7 +470,9 @@ def _field_index(name: str, parent: pa.StructType, case_sensitive: bool) -> int 
     )
     indexes = [i for i in range(parent.num_fields) if same(parent.field(i).name)]
     if len(indexes) > 1:
-        raise InvalidQuery(f"column {name!r} is ambiguous: {len(indexes)} fields have that name", column=name)
+        raise InvalidQuery(
+            f"the column name {name!r} is ambiguous, because {len(indexes)} fields have this name", column=name
+        )
     return indexes[0] if indexes else None
 
 

@@ -200,7 +200,7 @@ class Computed(Values):
         """Whether the value equals one of ``values``."""
         parts = [(Op.EQ, _value(self), _value(value)) for value in values]
         if not parts:
-            raise InvalidQuery("is_in of a computed value takes at least one value")
+            raise InvalidQuery("is_in of a computed value needs at least one value")
         return comparison_of(Comparisons(tuple(parts)), strict=is_strict(self))
 
     def between(self, low: object, high: object) -> External:

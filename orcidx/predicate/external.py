@@ -195,8 +195,8 @@ def _floored(array: pa.Array, kind: pa.DataType) -> pa.Array:
         except OverflowError:
             far = max((value for value in values if value is not None), key=abs) * unit // NANOS["s"]
             raise ValueOutOfRange(
-                f"a timestamp {far} seconds from 1970 does not fit {kind}, in which computed values and columns are "
-                "compared; compare the column with a constant"
+                f"a timestamp {far} seconds from 1970 does not fit {kind}, the type in which computed values and "
+                "columns are compared; compare the column with a constant"
             ) from None
     factor = unit // NANOS[array.type.unit]
     if factor <= 1:

@@ -258,7 +258,7 @@ class BoundLeaf(Node):
         return _objects(sorted(self.literals))
 
     def __invert__(self) -> BoundLeaf:
-        raise InvalidQuery("a bound leaf is not negated; negate the predicate before binding it")
+        raise InvalidQuery("a bound leaf cannot be negated; negate the predicate before binding it")
 
     def __hash__(self) -> int:
         return hash((self.path, self.op, self.negated, self.literals))

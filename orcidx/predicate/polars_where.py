@@ -41,7 +41,7 @@ def from_polars_expression(expression: PolarsExpression) -> Predicate:
     try:
         tree = json.loads(expression.meta.serialize(format="json"))
     except Exception as error:  # Polars raises its own exceptions, which are not imported here
-        raise InvalidQuery(f"the Polars expression {expression} cannot be read: {error}") from error
+        raise InvalidQuery(f"the Polars expression {expression} cannot be parsed: {error}") from error
     return _Whole(str(expression)).visit(tree, negated=False)
 
 
@@ -58,8 +58,8 @@ class _Whole(TreeTranslator):
             raise
         except Exception as error:
             raise InvalidQuery(
-                f"a part of the Polars expression {self._shown} is not understood; "
-                "orcidx.scan_polars(...).filter(...) takes every expression"
+                f"a part of the Polars expression {self._shown} is not supported; use "
+                "orcidx.scan_polars(...).filter(...), which supports every expression"
             ) from error
 
     def _binary(self, body: dict[str, Any], negated: bool) -> Any:
@@ -86,7 +86,8 @@ class _Whole(TreeTranslator):
         values = self.members(inputs)
         if None in values:
             raise InvalidQuery(
-                "is_in has a list with null, which versions of Polars evaluate differently; remove null from the list"
+                "is_in has a list with null. Versions of Polars evaluate such lists differently; remove null from "
+                "the list"
             )
         return Leaf(path_of(inputs[0]), Op.IN, tuple(values), negated)
 

@@ -64,7 +64,7 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
         raise InvalidQuery(_pointing(text, error.errors[0] if error.errors else {}, str(error))) from None
     except TokenError as error:
         why = "is a quote not closed?" if text.count("'") % 2 or text.count('"') % 2 else "a word is not part of SQL"
-        raise InvalidQuery(f"the SQL text does not parse: {why}\n  {text}") from error
+        raise InvalidQuery(f"the SQL text cannot be parsed: {why}\n  {text}") from error
     except RecursionError:
         raise InvalidQuery("the SQL text is nested too deeply") from None
 

@@ -151,6 +151,4 @@ class FileShortcuts:
             raise missing_attribute(f"an {type(self).__name__}", name, FILE)
 
         def __getitem__(self, key: object) -> Any:
-            raise TypeError(
-                f"an {type(self).__name__} is not subscriptable; call read(columns=[...]) instead of [{key!r:.80}]"
-            )
+            raise TypeError(f"an {type(self).__name__} does not support [{key!r:.80}]; call read(columns=[...])")

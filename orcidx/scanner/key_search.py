@@ -193,7 +193,7 @@ def search_keys(
 ) -> KeyAnswers:
     """Searches an open file for keys of a column. See ``OrcFile.may_contain``."""
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise InvalidQuery(f"keys is {keys!r:.100}: give a list of keys")
+        raise InvalidQuery(f"keys must be a list of keys, not {keys!r:.100}")
     path = column_path(column)
     with located(file=reader.name):
         nulls = _scan(reader, job, Leaf(path, Op.IS_NULL), options)

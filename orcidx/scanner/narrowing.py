@@ -133,7 +133,7 @@ class Narrowing(ABC):
         def __getitem__(self, key: object) -> Any:
             say = "limit(n), or row_range=(start, stop) of one file" if isinstance(key, slice) else "select(...)"
             shown = "start:stop" if isinstance(key, slice) else repr(key)[:80]
-            raise TypeError(f"a {type(self).__name__} has no [{shown}]; use {say}")
+            raise TypeError(f"a {type(self).__name__} does not support [{shown}]; use {say}")
 
 
 class RequestNarrowing(Narrowing):
@@ -155,7 +155,9 @@ class RequestNarrowing(Narrowing):
         added = [name for name in (request.row_numbers, request.file_path) if name is not None]
         kept = [name for name in names if name in added]
         if list(names[len(names) - len(kept) :]) != [name for name in added if name in kept]:
-            raise InvalidQuery(f"{' and '.join(map(repr, added))} must come last: name them after the other columns")
+            raise InvalidQuery(
+                f"{' and '.join(map(repr, added))} must be the last columns: name them after the other columns"
+            )
         scan = super()._selecting(names[: len(names) - len(kept)])
         left = {
             field: getattr(request, field) if getattr(request, field) in kept else None

@@ -313,7 +313,10 @@ class Scan(RequestNarrowing, ArrowStream):
             first stripe.
         """
         if self.top:
-            raise InvalidQuery("the first rows in an order come from stripes in any order: leave out top for stripes()")
+            raise InvalidQuery(
+                "stripes() does not support top, because the first rows in an order may come from any stripe: leave "
+                "top out"
+            )
         left = None if self.row_limit is None else RowsLeft(self.row_limit)
         with closing(self._files_of_stripes()) as files:
             for file in files:

@@ -150,7 +150,7 @@ def job_to_json(job: FileJob) -> dict[str, Any]:
     cannot be written as text."""
     if job.deleted is not None or not isinstance(job.selection, RowSelection | None):
         raise InvalidQuery(
-            "a selection cannot be written as JSON before the scan was cut into splits", file=job.source.name
+            "a selection cannot be written as JSON before the scan is cut into splits", file=job.source.name
         )
     return {
         "source": job.source.to_dict(),
@@ -201,7 +201,9 @@ def _numbers(values: Any, name: str) -> tuple[int, ...]:
         raise InvalidQuery(f"this is not the JSON of a split: {name} is {values!r:.100}, not a list of numbers")
     found = tuple(count_from_json(value, name) for value in values)
     if any(first >= second for first, second in pairwise(found)):
-        raise InvalidQuery(f"this is not the JSON of a split: {name} are not ascending: {values!r:.100}")
+        raise InvalidQuery(
+            f"this is not the JSON of a split: {name} is {values!r:.100}, which is not in ascending order"
+        )
     return found
 
 

@@ -39,10 +39,12 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
         column, direction, nulls = (*given, *("", "asc", "last")[len(given) :])[:3]
         known = isinstance(column, str) and direction in ("asc", "desc") and nulls in ("first", "last")
         if not known or len(given) > 3:
-            raise InvalidQuery(f'an entry of top is {entry!r}: give ("column", "asc" or "desc", "first" or "last")')
+            raise InvalidQuery(
+                f'an entry of top is {entry!r}, but must be like ("column", "asc" or "desc", "first" or "last")'
+            )
         keys.append(SortKey(column, direction == "desc", nulls == "first"))
     if not keys:
-        raise InvalidQuery("top names no column: name a column to sort by")
+        raise InvalidQuery("top contains no column: name a column to sort by")
     return tuple(keys)
 
 

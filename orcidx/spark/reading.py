@@ -192,12 +192,14 @@ def _by_engine(
             raise InvalidQuery("options= are only for Spark's reader, so they cannot be given with engine='orcidx'")
         by_spark = "options="
     if query.table is not None and (query.schema is not None or query.reader_options):
-        raise InvalidQuery(f"{query.table.name} is a table of the catalog, which has its own schema and options")
+        raise InvalidQuery(
+            f"{query.table.name} is a table of the catalog, which has its own schema and options; leave out schema= "
+            "and options="
+        )
     if query.table is not None and (own is not None or wanted == "orcidx"):
         raise InvalidQuery(
-            f"{own or 'the engine orcidx was chosen'}, which cannot read a table by its name; give the directory of "
-            "the "
-            f"table, {query.table.location!r}"
+            f"{own or 'the engine orcidx was chosen'}, but orcidx cannot read a table by its name; give the directory "
+            f"of the table, {query.table.location!r}"
         )
     if collated(query.schema):
         by_spark = "a collation in schema="
@@ -287,9 +289,8 @@ def _filtered_by_spark(
     shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
     if any(not isinstance(one, str) for one in shown or ()):
         raise InvalidQuery(
-            f"Spark computes a part of {text.text!r:.200}, but only orcidx reads single fields of structs: select "
-            "whole "
-            "columns, and select the fields from the DataFrame"
+            f"Spark computes a part of {text.text!r:.200}, but Spark cannot read single fields of structs here: "
+            "select whole columns, and select the fields from the DataFrame"
         )
     if text.last.of_files:
         raise Unsupported(
@@ -383,7 +384,8 @@ def _paths(path: Paths) -> Any:
     if isinstance(path, str):
         return path
     raise InvalidQuery(
-        f"path={path!r:.80} is not a path, a URL or a list of these, which tasks need to open the files themselves"
+        f"path={path!r:.80} is not a path, a URL or a list of these. Tasks need a path or URL to open the files "
+        "themselves"
     )
 
 

@@ -288,7 +288,7 @@ class _Answers:
         if all(one.startswith("/") for one in local):
             return local
         if any(one.startswith("/") for one in local):
-            raise Unsupported("the scan is in several file systems")
+            raise Unsupported("the files of the scan are in several file systems")
         files = SessionFiles(self._spark)
         return [hadoop_source(one, files) for one in names]
 

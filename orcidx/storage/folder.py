@@ -43,7 +43,7 @@ class Folder:
 
     def __init__(self, source: Source, *, made_of: Sequence[Source] = ()) -> None:
         if not source.in_store:
-            raise InvalidQuery(f"{source.name}: this is not a directory; give the path or URL of one")
+            raise InvalidQuery(f"{source.name}: this is not a directory; give the path or URL of a directory")
         self._source = alike(source, size=None, listed=None)
         self._made_of = tuple(made_of)
 
@@ -109,7 +109,8 @@ class Folder:
             if found is not None:
                 return found == data
         raise StorageError(
-            "the object appears and disappears; another job may be deleting files here", file=f"{self.name}/{name}"
+            "the object was created and deleted repeatedly; perhaps another job deletes files here",
+            file=f"{self.name}/{name}",
         )
 
     def read(self, name: str) -> bytes | None:

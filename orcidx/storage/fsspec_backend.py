@@ -72,10 +72,10 @@ def fsspec_backend(filesystem: AbstractFileSystem, path: str) -> Backend:
 
 def _fingerprint_of(info: dict[str, Any] | None, path: str) -> Fingerprint:
     if info is not None and info.get("type") == "directory":
-        raise IsADirectoryError(errno.EISDIR, "a directory, not a file", path)
+        raise IsADirectoryError(errno.EISDIR, "the path is a directory, but a file is expected", path)
     found = None if info is None else fingerprint_of_info(info)  # None: the file system does not implement this
     if found is None:
-        raise StorageError("the storage does not give the object's size")
+        raise StorageError("the storage does not report the object's size")
     return found
 
 
@@ -341,9 +341,9 @@ def filesystem_of(url: str, storage_options: Mapping[str, Any]) -> tuple[Abstrac
         if "libjvm" not in str(error) and "libhdfs" not in str(error):
             raise
         raise StorageError(
-            "HDFS is reached through Hadoop's own library, which was not found: set JAVA_HOME to a JDK, HADOOP_HOME to "
-            "Hadoop, ARROW_LIBHDFS_DIR to the folder of libhdfs.so, and CLASSPATH to what `hadoop classpath --glob` "
-            "prints; or read through WebHDFS, with a URL webhdfs://",
+            "HDFS is read through Hadoop's own library, which was not found. Set JAVA_HOME to a JDK, HADOOP_HOME to "
+            "Hadoop, ARROW_LIBHDFS_DIR to the folder of libhdfs.so, and CLASSPATH to the output of `hadoop classpath "
+            "--glob`. Or read through WebHDFS, with a URL webhdfs://",
             file=shown(url),
         ) from error
     return filesystem, path
@@ -395,7 +395,7 @@ class FsspecSink:
         options = {} if self._renames else {"block_size": part_bytes, "autocommit": False}
         self._file: Any = self._filesystem.open(self._place, "wb", **options)
         if self._file is None:
-            raise StorageError("the file system's open() returned None, not a file to write to", file=name)
+            raise StorageError("open() of the file system returned None instead of a file to write to", file=name)
         self._drop = when_dropped(self, _discard, self._filesystem, self._file, self._place if self._renames else None)
 
     def write(self, data: Buffer) -> None:

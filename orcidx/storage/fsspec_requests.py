@@ -79,13 +79,13 @@ class HttpBackend:
             total = _total_of(response.headers.get("Content-Range"))
             if response.status == 416:  # no bytes in this range: the object is empty or has become shorter
                 if total is None:
-                    raise StorageError("the server refuses the range and does not give the object's size")
+                    raise StorageError("the server rejected the range and did not report the object's size")
                 return StoreAnswer(b"", self._fingerprint(response, total))
             if response.status in (404, 410):
                 raise FileNotFoundError(errno.ENOENT, "no such object", self._url)
             response.raise_for_status()
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise StorageError("the server compresses the transfer, which range requests cannot use")
+                raise StorageError("the server compresses the transfer, but range requests need the stored bytes")
             if response.status != 206:
                 return await self._take_whole(response)
             start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
@@ -98,7 +98,8 @@ class HttpBackend:
         total = response.content_length
         if total is not None and total > _LARGEST_WHOLE:
             raise StorageError(
-                f"the server supports no range requests, and the object has {total} bytes; download it first"
+                f"the server does not support range requests, and the object has {total} bytes, too many for one "
+                "request; download it first"
             )
         data = await _read_body(response, _LARGEST_WHOLE if total is None else total)
         if total is not None and len(data) != total:
@@ -119,7 +120,7 @@ async def _read_body(response: Any, most: int, buffer: GapDiscardingBuffer | Non
     async for chunk in response.content.iter_any():
         have += len(chunk)
         if have > most:
-            raise StorageError(f"the server sends more than the {most} bytes that were asked for")
+            raise StorageError(f"the server sent more than the {most} bytes that were requested")
         if buffer is None:
             chunks.append(chunk)
         else:

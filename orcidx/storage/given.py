@@ -111,10 +111,14 @@ class FileObjectReader(ReaderAtHand):
             file.seek(0, os.SEEK_END)
             size = file.tell()
         except (OSError, ValueError, AttributeError) as error:
-            raise StorageError(f"the file object cannot seek ({error}); give its bytes instead", file=name) from error
+            raise StorageError(
+                f"the file object cannot seek ({error}); give the file's bytes instead", file=name
+            ) from error
         found: object = size
         if not isinstance(found, int) or found < 0:
-            raise StorageError(f"the file object's tell() gives {found!r:.40}; give its bytes instead", file=name)
+            raise StorageError(
+                f"tell() of the file object returned {found!r:.40}; give the file's bytes instead", file=name
+            )
         super().__init__(name, size, options)
 
     def _fetch(self, offset: int, length: int) -> memoryview:
@@ -126,10 +130,14 @@ class FileObjectReader(ReaderAtHand):
         except InvalidQuery:
             raise
         except (OSError, ValueError) as error:
-            raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
+            raise StorageError(
+                f"{length} bytes at offset {offset} could not be read: {error}", file=self.name, offset=offset
+            ) from error
         have = sum(map(len, chunks))
         if have != length:
-            raise StorageError(f"got {have} of {length} bytes at {offset}", file=self.name, offset=offset)
+            raise StorageError(
+                f"only {have} of {length} bytes at offset {offset} could be read", file=self.name, offset=offset
+            )
         return memoryview(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def _read_at(self, file: BinaryIO, offset: int, length: int) -> list[bytes]:
@@ -143,7 +151,10 @@ class FileObjectReader(ReaderAtHand):
             chunk: Any = file.read(length)
             if not isinstance(chunk, (bytes, bytearray, memoryview)):
                 kind = type(chunk).__name__
-                raise InvalidQuery(f"the file object reads {kind}, not bytes; open it as binary", file=self.name)
+                raise InvalidQuery(
+                    f"read() of the file object returned {kind} instead of bytes; open the file in binary mode",
+                    file=self.name,
+                )
             if not chunk:
                 break
             chunks.append(bytes(chunk))

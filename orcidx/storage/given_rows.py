@@ -25,13 +25,15 @@ def stream_of(data: object) -> pa.RecordBatchReader:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError) as error:
         if "non-struct type" in str(error):
-            raise InvalidQuery(f"a {name} is one column: give a table or data frame that contains it") from error
+            raise InvalidQuery(f"a {name} is a single column: give a table or data frame that contains it") from error
         hint = "; cast integers of 128 bits to decimals" if "_pl" in str(error) else ""
-        raise InvalidQuery(f"the {name} cannot be taken as Arrow data: {error}{hint}") from error
+        raise InvalidQuery(f"the {name} cannot be read as Arrow data: {error}{hint}") from error
 
 
 def _refuse_objects(frame: Any) -> None:
     """Raises an error for columns of Python objects. Polars exports such objects as their addresses in memory."""
     for column, kind in dict(getattr(frame, "schema", {})).items():
         if str(kind) == "Object":
-            raise InvalidQuery("Python objects have no Arrow type: cast the column", column=column)
+            raise InvalidQuery(
+                "the column has Python objects, for which Arrow has no type: cast the column", column=column
+            )

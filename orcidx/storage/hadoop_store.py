@@ -91,7 +91,9 @@ class TaskFiles:
         ways = _WAYS.get(self.token)
         if ways is None:
             raise StorageError(
-                "the settings of Spark's file systems are only sent to orcidx's own tasks", file=source.name
+                "this process does not have the settings of Spark's file systems, which only orcidx's own tasks "
+                "receive",
+                file=source.name,
             )
         return replace(ways.source(str(source.location)), name=source.name, size=source.size, listed=source.listed)
 
@@ -125,7 +127,7 @@ class Roads:
     def source(self, url: str) -> Source:
         road = self.of_top.get(top_of(url))
         if road is None:
-            raise StorageError("the settings of this bucket or server were not sent with the task", file=url)
+            raise StorageError("this task does not have the settings of the bucket or server of this URL", file=url)
         if road.problem is not None:
             raise Unsupported(road.problem, file=url)
         return road.source(url)

@@ -95,7 +95,7 @@ def names_in(directory: Source) -> list[str]:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         raise
     except OSError as error:
-        raise StorageError(f"reading the list of files: {error}", file=directory.name) from error
+        raise StorageError(f"the list of files cannot be read: {error}", file=directory.name) from error
 
 
 def _is_many(sources: Any) -> bool:
@@ -162,7 +162,7 @@ def _expand(source: Source) -> list[Source]:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             raise
         except OSError as error:  # a name that is too long, links in a circle, a disk that fails
-            raise StorageError(f"reading the list of files: {error}", file=source.name) from error
+            raise StorageError(f"the list of files cannot be read: {error}", file=source.name) from error
     with translating(source.name, what="the list of files", doing="reading"):
         store, path = store_class(source.kind).of(source)
         found = store.expand(source, path)

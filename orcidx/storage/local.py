@@ -76,7 +76,9 @@ class LocalReader(ReaderAtHand):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise StorageError("not a regular file; read it into bytes first", file=name)
+            raise StorageError(
+                "the path is not a regular file; read its contents into bytes, and give these bytes", file=name
+            )
         super().__init__(name, status.st_size, options)
         self._status = status
         self._opened = time.time_ns()
@@ -165,12 +167,16 @@ class LocalReader(ReaderAtHand):
         try:
             have = self._pread_into(fd, parts, offset, length)
         except OSError as error:
-            raise StorageError(f"reading {length} bytes at {offset}: {error}", file=self.name, offset=offset) from error
+            raise StorageError(
+                f"{length} bytes at offset {offset} could not be read: {error}", file=self.name, offset=offset
+            ) from error
         if self._fd is None:  # the file was closed meanwhile, and its descriptor may now belong to another file
             raise StorageError("the reader is closed", file=self.name)
         if have != length:
             self._verify()
-            raise StorageError(f"got {have} of {length} bytes at {offset}", file=self.name, offset=offset)
+            raise StorageError(
+                f"only {have} of {length} bytes at offset {offset} could be read", file=self.name, offset=offset
+            )
 
     def _pread_into(self, fd: int, parts: Sequence[memoryview], offset: int, length: int) -> int:
         """Fills ``parts``, which have ``length`` bytes together, or reads to the end of the file. Returns the number of
@@ -347,7 +353,7 @@ def local_source(name: str, path: str) -> Source:
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded:
-        raise InvalidQuery(f"{name!r:.200} is no path: it has a character that no file name can have")
+        raise InvalidQuery(f"{name!r:.200} is not a path, because no file name can have one of its characters")
     if path[:2] in ("~", "~/") and not os.path.lexists(path):
         path = os.path.expanduser(path)
     return Source(name, "path", path if _is_absolute(path) else os.path.abspath(path))

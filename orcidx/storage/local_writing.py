@@ -62,11 +62,11 @@ class Place(NamedTuple):
         except (OSError, ValueError) as error:  # a cycle of links, a name that is too long, a NUL in the path
             raise StorageError(f"cannot be written: {error}", file=name) from error
         if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "a directory, not a file", name)
+            raise IsADirectoryError(errno.EISDIR, "the path is a directory, but a file is expected", name)
         if not stat.S_ISREG(status.st_mode):
             raise StorageError(
-                "not a regular file but a pipe, a device or a socket, which a new file would replace; to write into "
-                'it, give the open file: open(path, "wb")',
+                "the path is not a regular file but a pipe, a device or a socket, and a new file would replace it. "
+                'To write into it, give the open file: open(path, "wb")',
                 file=name,
             )
         return cls(os.path.realpath(path) if os.path.islink(path) else path, status)
@@ -218,9 +218,7 @@ def _link(temporary: str, path: str) -> None:
     except OSError as error:
         if error.errno not in _WITHOUT_LINKS:
             raise
-        raise refused(
-            "this file system has no hard links, and orcidx knows no other way to create a file exclusively in it"
-        ) from error
+        raise refused("this file system has no hard links, so orcidx cannot create a file in it exclusively") from error
 
 
 def _replace_nothing(temporary: str, path: str) -> None:

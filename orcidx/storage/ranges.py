@@ -183,7 +183,9 @@ def merge_ranges(ranges: Sequence[Range], *, gap: int, size: int) -> list[Merged
     start = stop = 0
     for offset, length, index in sorted((offset, length, index) for index, (offset, length) in enumerate(ranges)):
         if offset < 0 or length < 0:
-            raise ValueError(f"a range of {length} bytes at {offset}: neither number can be negative")
+            raise ValueError(
+                f"a range of {length} bytes at offset {offset} is not valid, because neither number can be negative"
+            )
         if not length:
             continue
         end = offset + length

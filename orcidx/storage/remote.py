@@ -223,7 +223,9 @@ class RemoteReader:
         try:
             return self._open_backend().loop()
         except RuntimeError as error:  # the fsspec file system was created before a fork
-            raise StorageError(f"open the source again in this process: {error}", file=self.name) from error
+            raise StorageError(
+                f"the source cannot be read in this process: {error}; open it again in this process", file=self.name
+            ) from error
 
     async def _stat(self) -> None:
         self._learn(await self._attempt("its size", None, self._open_backend().stat, 0))
@@ -238,11 +240,13 @@ class RemoteReader:
         answer = await self._attempt(f"the last {length} bytes", None, once, length)
         data = memoryview(answer.data).cast("B").toreadonly() if len(answer.data) else memoryview(b"")
         if answer.fingerprint is None:
-            raise StorageError("the storage did not give the object's size", file=self.name)
+            raise StorageError("the storage did not report the object's size", file=self.name)
         self._learn(answer.fingerprint)
         size = answer.fingerprint.size
         if len(data) != min(length, size):
-            raise StorageError(f"got {len(data)} bytes instead of the last {min(length, size)}", file=self.name)
+            raise StorageError(
+                f"the storage returned {len(data)} bytes instead of the last {min(length, size)} bytes", file=self.name
+            )
         self.metrics.asked(1, len(data))
         self.metrics.fetched(size - len(data), len(data), time.perf_counter() - started)
         if len(data) > len(self.last.data):
@@ -365,7 +369,7 @@ def _with_bytes(answer: StoreAnswer) -> StoreAnswer:
     or text."""
     data: object = answer.data
     if data is None or isinstance(data, str):
-        raise StorageError(f"the storage answered with {'None' if data is None else 'text'}, not with bytes")
+        raise StorageError(f"the storage returned {'None' if data is None else 'text'} instead of bytes")
     return answer
 
 
@@ -377,7 +381,9 @@ def _run_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, A
         inside = False
     if inside:
         raise StorageError(
-            "a blocking read inside the storage's own event loop would wait forever; use await aread_ranges", file=name
+            "a blocking read cannot be used inside the storage's own event loop, because it would wait forever; use "
+            "await aread_ranges",
+            file=name,
         )
     task = start_on(loop, make)
     try:

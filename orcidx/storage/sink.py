@@ -60,7 +60,10 @@ def open_sink(
         return _FileObjectSink(where)
     source = describe_target(where, storage_options=storage_options, filesystem=filesystem)
     if not source.in_store:
-        raise InvalidQuery(f"{source.name}: a file is written to a path, a URL or an object with write()")
+        raise InvalidQuery(
+            f"{source.name}: this is not a target to which a file can be written; give a path, a URL or an object "
+            "with write()"
+        )
     with translating(source.name):
         if made_of and source.kind == "path":
             return LocalSink(source.name, source.location, mode=mode_of(made_of))
@@ -127,7 +130,9 @@ class _FileObjectSink:
             if written is None or written >= len(view):
                 return
             if written <= 0:
-                raise InvalidQuery(f"{self.name}: write() took no bytes; give a blocking file")
+                raise InvalidQuery(
+                    f"{self.name}: write() wrote no bytes, as in non-blocking files; give a blocking file"
+                )
             view = view[written:]
 
     def close(self) -> None:

@@ -65,7 +65,10 @@ def describe_source(
         return source
     if filesystem is not None:
         if storage_options:
-            raise InvalidQuery("give storage_options or a filesystem, not both: a filesystem has its options")
+            raise InvalidQuery(
+                "storage_options and filesystem are both given, but a filesystem has its own options; give only one "
+                "of them"
+            )
         return in_filesystem(text_of(source), filesystem)
     if isinstance(source, os.PathLike):
         return of_text(text_of(source), storage_options or {})
@@ -77,15 +80,15 @@ def describe_source(
         return Source("<bytes>", "bytes", source.getvalue())
     if hasattr(source, "read") and hasattr(source, "seek"):
         if isinstance(source, io.TextIOBase):
-            raise InvalidQuery("a text file; open it in binary mode")
+            raise InvalidQuery("the file is open in text mode; open it in binary mode")
         given = getattr(source, "name", None)
         return Source(given if isinstance(given, str) else f"<{type(source).__name__}>", "object", source)
     try:
         memoryview(source)
     except TypeError:
         raise TypeError(
-            f"{source!r:.100} is no source, but of type {type(source).__name__}: give a path, URL, bytes, "
-            "file object or (store, path)"
+            f"{source!r:.100}, of type {type(source).__name__}, cannot be read: give a path, URL, bytes, file object "
+            "or (store, path)"
         ) from None
     return Source("<bytes>", "bytes", source)
 
@@ -142,6 +145,6 @@ def open_reader(
 def text_of(source: object) -> str:
     """A path as text."""
     if not isinstance(source, (str, os.PathLike)):
-        raise TypeError(f"a path is wanted, not a {type(source).__name__}")
+        raise TypeError(f"a path must be text or os.PathLike, not a {type(source).__name__}")
     text = os.fspath(source)
     return os.fsdecode(text)

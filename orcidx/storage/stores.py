@@ -154,9 +154,14 @@ class Source:
         """
         location = store_class(self.kind).address(self.location, self.filesystem) if self.in_store else None
         if location is None:
-            raise InvalidQuery(f"{self.name}: only paths and URLs can be written as JSON")
+            raise InvalidQuery(
+                f"{self.name}: this source cannot be written as JSON; only paths and URLs can be written"
+            )
         if has_secrets(location):
-            raise InvalidQuery(f"{self.name}: a URL with a signature or password is not written as JSON; pickle it")
+            raise InvalidQuery(
+                f"{self.name}: a URL with a signature or a password cannot be written as JSON; pickle the source "
+                "instead"
+            )
         return {"name": self.name, "location": location, "root": self.root}
 
     @staticmethod
@@ -187,7 +192,9 @@ class Source:
 
     def __getstate__(self) -> dict[str, Any]:
         if self.kind in ("object", "reader"):
-            raise InvalidQuery(f"{self.name}: an open file cannot go to another process; give its path, URL or bytes")
+            raise InvalidQuery(
+                f"{self.name}: an open file cannot be sent to another process; give its path, URL or bytes"
+            )
         if self.kind not in AT_HAND and not self.ships_secrets:
             self._refuse_secrets()
         state = dict(self.__dict__)
@@ -203,9 +210,9 @@ class Source:
             found.append("the URL's signature or password")
         if found:
             raise InvalidQuery(
-                f"{self.name}: a pickle would hold what may be secret ({', '.join(found)[:200]}). Leave it out if "
-                "each machine has credentials of its own, in its environment for example; or permit it, by "
-                "storage_options=orcidx.with_secrets({...})"
+                f"{self.name}: the pickle would contain values that may be secret ({', '.join(found)[:200]}). If each "
+                "machine has its own credentials, for example in its environment, leave these values out. Otherwise "
+                "permit them with storage_options=orcidx.with_secrets({...})"
             )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -391,7 +398,9 @@ def in_filesystem(text: str, filesystem: object) -> Source:
     for store in _stores_of(filesystem):
         if (found := store.in_filesystem(text, filesystem)) is not None:
             return found
-    raise TypeError(f"not a file system: {type(filesystem).__name__}; give one of fsspec, pyarrow.fs or obstore")
+    raise TypeError(
+        f"a {type(filesystem).__name__} is not a file system; give a file system of fsspec, pyarrow.fs or obstore"
+    )
 
 
 def _stores_of(value: object) -> list[type[Store]]:

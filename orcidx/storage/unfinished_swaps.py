@@ -67,7 +67,8 @@ def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
         found = json.loads(data)
         if found["version"] != 1:
             raise StorageError(
-                f"this mark has version {found['version']!r}, which a later version of orcidx writes; update orcidx",
+                f"this mark has version {found['version']!r}, which only later versions of orcidx support; update "
+                "orcidx",
                 file=place,
             )
         swaps = [
@@ -80,8 +81,8 @@ def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
         return swaps, float(found.get("kept_until", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFile(
-            "this record of a rewrite that has not finished is damaged. The directory holds some rows twice: "
-            "call orcidx.spark.recover to finish the rewrite",
+            "this record of an unfinished rewrite is damaged, so the directory has some rows twice: call "
+            "orcidx.spark.recover to finish the rewrite",
             file=place,
         ) from error
 
@@ -119,8 +120,8 @@ def settled_listing(
             )
         return [one for one in found if one.path not in hidden]
     raise StorageError(
-        "the directory changes while it is listed: a file that a rewrite replaces is gone, and the new one does not "
-        "exist yet; try again, and call orcidx.spark.recover if the error stays",
+        "the directory changed while it was listed: a file that a rewrite replaces is gone, and the new file does "
+        "not exist yet. Try again, and call orcidx.spark.recover if the error occurs again",
         file=name,
     )
 

@@ -67,7 +67,7 @@ def test_types_are_asked_for_where_they_are_missing(orcidx_command):
     assert "f0" not in err
     code, _, err = orcidx_command("index", "show", source, "--types", "f0=INT,f1=STRING")
     assert code != 0
-    assert "give --types once for each column: --types f0=INT" in err
+    assert "give the type of each column, such as --types f0=INT" in err
 
 
 @pytest.mark.parametrize("sidecar", SIDECARS, ids=range(len(SIDECARS)))

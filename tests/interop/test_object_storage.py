@@ -177,7 +177,7 @@ def test_changed_object_is_noticed(describe: Describe, store: Any) -> None:
 
 def test_sources_pickle(describe: Describe) -> None:
     source = describe("data.orc")
-    with pytest.raises(InvalidQuery, match="a pickle would hold what may be secret"):
+    with pytest.raises(InvalidQuery, match="the pickle would contain values that may be secret"):
         pickle.dumps(source)
     let = describe_source(source, storage_options=orcidx.with_secrets())
     reader = pickle.loads(pickle.dumps(let)).open()

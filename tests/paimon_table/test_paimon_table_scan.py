@@ -136,7 +136,7 @@ def test_what_cannot_be_asked() -> None:
         ({"where": col("idd") == 1}, "did you mean 'id'"),
         ({"limit": -1}, "negative"),
         ({"top": ["id"]}, "say how many"),
-        ({"top": [], "limit": 1}, "names no column"),
+        ({"top": [], "limit": 1}, "contains no column"),
         ({"top": [("id", "down")], "limit": 1}, '"asc" or "desc"'),
         ({"top": [("id", "asc", "last", 1)], "limit": 1}, '"asc" or "desc"'),
         ({"top": [("nope", "asc")], "limit": 1}, "nope"),

@@ -85,7 +85,7 @@ def test_keys_are_converted_as_literals_of_where(stored: bytes) -> None:
     assert answers(stored, "gone", [None, 0, 7]) == [True, False, False]
     assert answers(stored, "id", []) == []
     for wrong in ("2", b"2", 2, None):
-        with pytest.raises(InvalidQuery, match="give a list of keys"):
+        with pytest.raises(InvalidQuery, match="keys must be a list of keys"):
             answers(stored, "id", wrong)
     with pytest.raises(InvalidQuery, match="cannot be compared"):
         answers(stored, "id", ["two"])

@@ -220,7 +220,7 @@ def test_every_way_to_read_has_the_order(files) -> None:
         ({"top": ["idd"], "limit": 1}, "did you mean 'id'"),
         ({"top": ["list"], "limit": 1}, "one value a row: 'list' is list<"),
         ({"top": [("id", "down")], "limit": 1}, '"asc" or "desc"'),
-        ({"top": [], "limit": 1}, "names no column"),
+        ({"top": [], "limit": 1}, "contains no column"),
         ({"top": 5, "limit": 1}, "top is 5"),
         ({"top": "id", "limit": 1}, r"give \['id'\]"),
         ({"top": [7], "limit": 1}, "an entry of top is 7"),

@@ -285,7 +285,7 @@ def test_a_spec_that_cannot_be_is_refused_at_once(spark: Any, tmp_path: Path, sp
 
 def test_what_is_no_plain_directory_is_refused(spark: Any, tmp_path: Path) -> None:
     orc.write_table(table(0, 10), tmp_path / "a.orc")
-    with pytest.raises(InvalidQuery, match="give its directory"):
+    with pytest.raises(InvalidQuery, match="give the path of its directory"):
         build_file_index(spark, tmp_path / "a.orc", SPEC)
     with pytest.raises(FileNotFoundError):
         build_file_index(spark, tmp_path / "nowhere", SPEC)

@@ -302,7 +302,7 @@ def test_rows_with_the_keys_of_a_frame(spark: Any, directory: Path, monkeypatch:
         ({"id": spark.range(1).selectExpr("int(id) x")}, "cast the keys"),
         ({"real": spark.range(1)}, "keys of type double"),
         ({"idd": spark.range(1)}, "no column"),
-        ({"id": whole}, "one column"),
+        ({"id": whole}, "single column"),
         ([1], "DataFrame with the keys"),
     ):
         with pytest.raises(InvalidQuery, match=text):

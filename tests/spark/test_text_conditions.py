@@ -155,7 +155,7 @@ def test_what_spark_computes_is_filtered_by_spark(spark: Any, files: Path) -> No
     frame = read(spark, files, where="upper(t) = 'A' OR id = 3", columns=["A"], limit=3, top=["id"])
     assert frame.columns == ["A"]
     assert "Spark computes a part" in str(why(frame))
-    with pytest.raises(InvalidQuery, match="only orcidx reads single fields of structs"):
+    with pytest.raises(InvalidQuery, match="cannot read single fields of structs"):
         read(spark, files, where="upper(t) = 'A'", columns=[["t"]])
     assert explain(spark, str(files), r"t = 'a\\b'").funnel[0].after == 1
 

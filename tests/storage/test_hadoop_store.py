@@ -126,7 +126,7 @@ def test_a_task_opens_by_its_way(tmp_path: object) -> None:
         source.open()
     install("a token of this test", Roads({"s3a://bucket": Memory()}))  # type: ignore[dict-item]
     assert bytes(source.open().read_ranges([(1, 3)])[0]) == b"yte"
-    with pytest.raises(StorageError, match="were not sent"):
+    with pytest.raises(StorageError, match="does not have the settings of the bucket"):
         hadoop_source("s3a://other/t", TaskFiles("a token of this test")).open()  # type: ignore[arg-type]
     install("a token of this test", Roads({"gs://bucket": NoRoad("gs")}))
     with pytest.raises(Unsupported, match="cannot read gs://"):

@@ -21,7 +21,7 @@ from orcidx.paimon import open_table
 from orcidx.storage import describe_source
 from orcidx.storage.secrets import secret_names, shown, with_secrets, without_secrets
 
-REFUSED = r"a pickle would hold what may be secret \(.*with_secrets"
+REFUSED = r"the pickle would contain values that may be secret \(.*with_secrets"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_signed_url_is_nowhere_shown() -> None:
         again = pickle.loads(pickle.dumps(orcidx.scan(url, storage_options=orcidx.with_secrets())))
         assert again.count_rows() == 10
         (split,) = scan.splits()
-        with pytest.raises(InvalidQuery, match="is not written as JSON") as caught:
+        with pytest.raises(InvalidQuery, match="cannot be written as JSON") as caught:
             split.to_json()
         assert "5ecre7" not in str(caught.value)
         missing = url.replace("a.orc", "nothing.orc")

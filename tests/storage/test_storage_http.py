@@ -208,7 +208,7 @@ def test_server_without_ranges(server: RangeServer) -> None:
 def test_large_object_without_ranges_is_refused(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orcidx.storage.fsspec_requests._LARGEST_WHOLE", 1 << 20)
     server.faults.append("whole")
-    with pytest.raises(StorageError, match="no range requests"):
+    with pytest.raises(StorageError, match="does not support range requests"):
         open_reader(f"{server.url}/data.orc").read_tail(10)
 
 

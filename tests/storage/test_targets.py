@@ -472,12 +472,12 @@ def test_answers_that_are_no_bytes(answer: object, said: str) -> None:
     orcidx.write_table(pa.table({"a": [1]}), "memory://answers/a.orc")
     unfinished = Answers()
     unfinished.answer = answer
-    with pytest.raises(StorageError, match=f"answered with {said}, not with bytes"):
+    with pytest.raises(StorageError, match=f"returned {said} instead of bytes"):
         orcidx.open("/answers/a.orc", filesystem=unfinished)
 
 
 def test_a_file_object_that_tells_no_size() -> None:
     file = io.BytesIO()
     file_like = type("Unfinished", (), {"seek": file.seek, "tell": lambda self: None, "read": file.read})()
-    with pytest.raises(StorageError, match=r"tell\(\) gives None"):
+    with pytest.raises(StorageError, match=r"tell\(\) of the file object returned None"):
         orcidx.open(file_like)

@@ -91,7 +91,7 @@ def test_a_listing_between_two_moments_is_made_again(directory, monkeypatch):
     """Without the new file, and without an old one: neither has all rows."""
     monkeypatch.setattr(unfinished_swaps, "_PAUSE_SECONDS", 0.0)
     os.unlink(directory / "a.orc")
-    with pytest.raises(StorageError, match="the directory changes while it is listed"):
+    with pytest.raises(StorageError, match="the directory changed while it was listed"):
         rows(directory)
     STEPS[1](directory)
     with pytest.warns(RuntimeWarning, match="1 files are left out"):

@@ -74,7 +74,9 @@ def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -
                 column=name,
             )
         if not hasattr(frame, "schema") or len(getattr(frame, "columns", ())) != 1:
-            raise InvalidQuery("where_in needs a DataFrame with one column, the keys: select this column", column=name)
+            raise InvalidQuery(
+                "where_in needs a DataFrame with a single column, which has the keys: select this column", column=name
+            )
         kind, own = field.dataType.jsonValue(), frame.schema.fields[0].dataType.jsonValue()
         if kind not in _TYPES or field.metadata:
             raise InvalidQuery(

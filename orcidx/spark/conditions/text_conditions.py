@@ -97,9 +97,8 @@ def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Pr
     found = condition.carried(schema)
     if not found.exact:
         raise InvalidQuery(
-            f"orcidx cannot convert all of {condition.text!r:.200} to its own predicates with Spark's meaning, so "
-            "nothing "
-            "is deleted: use only comparisons of columns with constants, or give a predicate of orcidx.col"
+            f"orcidx cannot convert all of {condition.text!r:.200} to predicates with the same meaning as in Spark, "
+            "so nothing is deleted: use only comparisons of columns with constants, or give a predicate of orcidx.col"
         )
     return found.where
 

@@ -260,7 +260,8 @@ class _Job:
         sources = list_sources(path, storage_options=storage_options)
         if any(source.root is None for source in sources):
             raise InvalidQuery(
-                "the path is a file; give its directory, in which the index is stored as well", file=_shown(path)
+                "the path is a file; give the path of its directory, in which the index is stored as well",
+                file=_shown(path),
             )
         if is_table(path, storage_options):
             raise Unsupported(

@@ -57,7 +57,7 @@ class Lease:
         """Raises ``StorageError`` if the lease has expired. After that time another call may have undone the job."""
         if time.time() >= self._until:
             raise StorageError(
-                "the lease of this rewrite could not be renewed and has ended; nothing was replaced. Start the "
+                "the lease of this rewrite could not be renewed and has ended, so nothing was replaced. Start the "
                 "rewrite again",
                 file=self._folder.name,
             )

@@ -105,9 +105,8 @@ def aggregate(
     assert isinstance(rows, Scan)
     if isinstance(condition, TextCondition) and not condition.last.exact:
         raise InvalidQuery(
-            f"orcidx cannot convert all of {condition.text!r:.200} to its own predicates with Spark's meaning: use "
-            "only "
-            "comparisons of columns with constants, or aggregate with Spark"
+            f"orcidx cannot convert all of {condition.text!r:.200} to predicates with the same meaning as in Spark: "
+            "use only comparisons of columns with constants, or aggregate with Spark"
         )
     options = rows.options.override(strings="string")
     request = replace(rows.request, columns=None, row_numbers=None, options=options)

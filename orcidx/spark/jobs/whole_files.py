@@ -112,9 +112,8 @@ def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileJobTask
     large = [row["path"] for row in rows if row["size"] > LARGEST_FILE]
     if large:
         raise Unsupported(
-            f"{len(large):,} files are larger than {LARGEST_FILE >> 20} MiB, the limit for files that Spark gives to "
-            "a task "
-            f"as a whole; {problem}",
+            f"{len(large):,} files are larger than {LARGEST_FILE >> 20} MiB, the largest size of a file that Spark "
+            f"can give to a task as a whole; {problem}",
             file=f"{base}/{large[0]}",
         )
     found = [_job(spark, some, task) for some in _batched(rows)]

@@ -118,12 +118,11 @@ def _begin_orc(query: Query) -> Plan:
     if query.snapshot_id is not None or query.jvm_zone is not None:
         raise InvalidQuery("snapshot_id and jvm_zone are only for Paimon tables, but this path has ORC files")
     if query.other_values is not None:
-        raise InvalidQuery(f"{query.other_values}: unset this setting, or leave out limit, top and engine")
+        raise InvalidQuery(f"{query.other_values}: reset this setting, or leave out limit, top and engine")
     if name := next(iter(with_defaults(query.schema)), None):
         raise InvalidQuery(
-            f"{name!r} has a DEFAULT, which Spark uses if a file lacks the column, but orcidx's tasks do not: leave "
-            "out "
-            "limit, top and engine, or the DEFAULT",
+            f"{name!r} has a DEFAULT. If a file lacks the column, Spark uses the DEFAULT, but orcidx's tasks do not: "
+            "leave out limit, top and engine, or the DEFAULT",
             column=name,
         )
     found = list_sources(query.reached, storage_options=with_secrets(query.storage_options))
@@ -304,7 +303,7 @@ def _narrowed(kind: Any, arrow: pa.DataType) -> Any:
 def _begin_paimon(query: Query, table: Table) -> Plan:
     for name in ("deletion_vector", "file_index", "schema"):
         if getattr(query, name) is not None:
-            raise InvalidQuery(f"{name}= is only for plain ORC files, because a Paimon table has its own")
+            raise InvalidQuery(f"{name}= is only for plain ORC files, but this is a Paimon table, which has its own")
     order = query.order(table.schema)
     asked = None if query.columns is None else [one if isinstance(one, str) else ".".join(one) for one in query.columns]
     options = query.scan_options.override(wall_clock_zone=None, char="stored")

@@ -56,5 +56,5 @@ def _given(port: int, password: bytes, length: int) -> bytes:
             head = answer.read(4)
             data = answer.read(length) if len(head) == 4 and int.from_bytes(head, "big") == length else b""
     if len(head) != 4 or len(data) != length:
-        raise ConnectionResetError(errno.ECONNRESET, "the JVM's answer has ended early")
+        raise ConnectionResetError(errno.ECONNRESET, "the response of the JVM ended early")
     return data

@@ -75,9 +75,7 @@ def add_rule(spark: SparkSession, answers: ScanAnswers) -> None:
     try:
         ensure_callback_server_started(gateway)
     except OSError as error:
-        raise Unsupported(
-            f"Spark cannot call Python back, because no port of this machine can be bound: {error}"
-        ) from None
+        raise Unsupported(f"Spark cannot call Python, because no port of this machine can be bound: {error}") from None
     rule = made(gateway, _RULE)
     rule.setAsked(_Callback(answers))
     _set_rules(spark, rule)

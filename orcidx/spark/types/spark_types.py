@@ -255,7 +255,7 @@ def _of_arrow(kind: pa.DataType, column: str) -> Json:
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
     if types.is_struct(kind):
         return struct_json([(field.name, _of_arrow(field.type, column)) for field in kind])
-    raise InvalidQuery(f"Spark has no type for Arrow's {kind}", column=column)
+    raise InvalidQuery(f"Spark has no type for Arrow's {kind}; cast the column", column=column)
 
 
 # ---------------------------------------------------------------------- sizes
