@@ -18,8 +18,8 @@ The meaning of ``where``:
 * Values are compared in the file's own precision, before any conversion of units.
 * A literal that cannot have the column's type raises ``InvalidQuery`` when the predicate is bound. A literal that is
   only outside the column's range is compared exactly.
-* If columns are compared with columns or computed with (``id = id + 0``, ``lower(city) = 'oslo'``), pyarrow evaluates
-  the comparison by its own rules; see ``computed``.
+* pyarrow evaluates comparisons of columns with columns (``id = parent``) and of computed values (``id = id + 0``,
+  ``lower(city) = 'oslo'``). It uses its own rules; see ``computed``.
 * A pyarrow Expression keeps pyarrow's meaning. For example, ``~is_in`` keeps nulls there, but SQL's NOT IN drops them.
 """
 
@@ -104,8 +104,8 @@ __all__ = [
 class Column(Values):
     """A column in a predicate under construction, made by ``col``. Comparing the column builds a predicate.
 
-    In a comparison, ``+ - * /``, ``abs()``, ``function("lower")`` and other columns are also allowed. pyarrow then
-    evaluates the comparison.
+    A column can also be compared with other columns, and with values that are computed from columns by ``+ - * /``,
+    ``abs()`` or ``function("lower")``. pyarrow evaluates such comparisons.
 
     Examples
     --------

@@ -105,9 +105,9 @@ def bind(
 
 @dataclass(frozen=True, eq=False)
 class BoundKeys:
-    """Keys of a column. ``leaf`` is an IN on the column. Its literals are the distinct values of the keys, in order. It
-    is None if no key has a value. ``places`` gives for each key the index of its value among the leaf's literals. For a
-    key without a value it has ``NO_VALUE``, ``NULL_KEY`` or ``NAN_KEY``."""
+    """Keys of a column. ``leaf`` is an IN on the column. Its literals are the distinct values of the keys, in order.
+    ``leaf`` is None if no key has a value. ``places`` gives for each key the index of its value among the leaf's
+    literals. For a key without a value, ``places`` has ``NO_VALUE``, ``NULL_KEY`` or ``NAN_KEY``."""
 
     path: Path
     type: pa.DataType
@@ -127,8 +127,8 @@ def bind_keys(
     """Converts keys as ``bind`` converts the literals of an IN, and raises the same errors. It also records which key
     became which literal.
 
-    A null key and a NaN key are also keys here and have places of their own. In a condition, they would be compared in
-    another way.
+    A null key and a NaN key are also keys here. ``places`` has ``NULL_KEY`` and ``NAN_KEY`` for them. In an IN, a null
+    never matches, and NaN matches only with ``nan="largest"``.
     """
     leaf = Leaf(path, Op.IN, tuple(keys))
     path, kind = resolve_column(path, schema, case_sensitive=case_sensitive)
@@ -330,8 +330,8 @@ class _Column:
         return point.exact or (self.domain is Domain.FLOAT and point.below == point.above)
 
     def _edge(self, op: Op, value: Any) -> Bound:
-        """A comparison by ``LE`` or ``GE``. In a domain without infinities, ``value`` may be an infinity, which is
-        beyond all values of the domain."""
+        """Makes a comparison by ``LE`` or ``GE``. In a domain without infinities, ``value`` may still be an infinity,
+        which is beyond all values of the domain."""
         if self.domain is not Domain.FLOAT and isinstance(value, float):
             return self.always((value > 0) is (op is Op.LE))
         return self.make(op, value)
@@ -435,8 +435,8 @@ def resolve_column(path: Sequence[str], schema: pa.Schema, *, case_sensitive: bo
 
 
 def _column_or_text(path: Sequence[str], schema: pa.Schema) -> Path:
-    """Like ``resolve_column``, for an operand that the caller may mean as a text. In SQL, double quotes are for names,
-    so the error explains how to write a text."""
+    """Like ``resolve_column``, for an operand that the caller may have meant as a text. In SQL, double quotes are for
+    names, so the error explains how to write a text."""
     try:
         return resolve_column(path, schema)[0]
     except InvalidQuery as error:

@@ -44,9 +44,9 @@ class Comparisons:
         return self._joined([COMPARISONS[op](left, right) for op, left, right in self.parts])
 
     def largest(self, schema: pa.Schema, *, tries: bool) -> pc.Expression | None:
-        """The condition in which NaN equals NaN and is above every number. None if no side has a floating type, because
-        the condition then has no NaN. ``tries`` says that a side contains TRY_CAST. Raises ``InvalidQuery`` if pyarrow
-        cannot evaluate a side."""
+        """The condition in which NaN equals NaN and is above every number. The result is None if no side has a floating
+        type, because the condition then has no NaN. ``tries`` says whether a side contains TRY_CAST. Raises
+        ``InvalidQuery`` if pyarrow cannot evaluate a side."""
         sides = [side for _, *both in self.parts for side in both]
         known = _floating(*_without_tried(sides, schema) if tries else (sides, schema))
         if not any(known):
@@ -60,8 +60,8 @@ class Comparisons:
 
 
 def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: bool, right_floats: bool) -> pc.Expression:
-    """A comparison in which NaN is above every number. Where a side is null, the added tests are null or do not change
-    the result, because NULL OR FALSE is NULL."""
+    """A comparison in which NaN is above every number. The added tests do not change the result where a side is null,
+    because NULL OR FALSE is NULL."""
     first, second = _is_nan(left, left_floats), _is_nan(right, right_floats)
     if op is Op.EQ:
         return (left == right) | (first & second)

@@ -35,8 +35,8 @@ _NOTHING = np.zeros(0, np.uint8)
 
 
 def match_wide(data: pa.Buffer, start: int, rows: int, low: int | None, high: int | None) -> BoolArray | None:
-    """For ``rows`` 128-bit integers from ``start`` on, whether each is in a closed range. An end that is None means
-    that the range has no end there."""
+    """Tests ``rows`` 128-bit integers of a buffer, from number ``start`` on. Returns for each of them whether it is in
+    a closed range. If an end is None, the range has no end there."""
     if not ENABLED:
         return None
     end = 1 << 127
@@ -80,7 +80,8 @@ def match_doubles(values: npt.NDArray[np.float64], low: float, high: float) -> B
 
 
 def match_texts(low: BoundLeaf, high: BoundLeaf, values: pa.Array) -> BoolArray | None:
-    """For each value of a binary array, whether both ends of a range are TRUE. The result at null rows is undefined."""
+    """For each value of a binary array, whether it satisfies both ends of a range. The result at null rows is
+    undefined."""
 
     def ask(offsets: Ints, content: Bytes, out: Bytes) -> bool:
         above, below = low.op is Op.GT, high.op is Op.LT

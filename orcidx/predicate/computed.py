@@ -158,7 +158,7 @@ class Values:
 
 
 class Computed(Values):
-    """A value computed from columns. Comparing it builds a predicate that pyarrow evaluates."""
+    """A value computed from columns. A comparison of this value makes a predicate that pyarrow evaluates."""
 
     __slots__ = ("_computed", "_strict")
 
@@ -241,19 +241,19 @@ def is_strict(operand: object) -> bool:
 
 
 def computed(op: Op, left: object, right: object) -> External:
-    """A comparison in which a side is a computed value, or both sides are columns."""
+    """Makes a comparison in which a side is a computed value, or both sides are columns."""
     strict = is_strict(left) and is_strict(right)
     return comparison_of(Comparisons(((op, _value(left), _value(right)),)), strict=strict)
 
 
 def comparison_of(comparisons: Comparisons, *, strict: bool) -> External:
-    """Makes a condition of comparisons. ``strict`` has the same meaning as in ``condition_of``."""
+    """Makes a condition from comparisons. ``strict`` has the same meaning as in ``condition_of``."""
     return replace(condition_of(comparisons.ieee(), strict=strict), comparisons=comparisons)
 
 
 def condition_of(expression: pc.Expression, *, strict: bool) -> External:
-    """A condition that pyarrow evaluates. ``strict`` says that the condition is null wherever one of its columns is
-    null. Nulls of the columns then rule out rows."""
+    """Makes a condition that pyarrow evaluates. ``strict`` says that the condition is null wherever one of its columns
+    is null. In this case, nulls of the columns rule out rows."""
     node = from_expression(expression)
     if not strict or node.columns is None:
         return node

@@ -1,9 +1,9 @@
 """Evaluates a bound predicate row by row, over Arrow arrays.
 
-SQL's three-valued logic applies: a row is kept if the predicate is TRUE for it. Negation is a part of the leaves, so a
-leaf only needs the results TRUE and not TRUE, and And and Or are plain ``&`` and ``|``. No comparison uses a type that
-would round. Integers, dates and times compare as integers, decimals as 128-bit integers, strings as unsigned bytes, and
-float32 as float64.
+SQL's three-valued logic applies: a row is kept if the predicate is TRUE for it. Negation is a part of the leaves.
+Therefore a leaf only needs the results TRUE and not TRUE, and And and Or are plain ``&`` and ``|``. No comparison uses
+a type that would round. Integers, dates and times compare as integers, decimals as 128-bit integers, strings as
+unsigned bytes, and float32 as float64.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def evaluate_predicate(
 
 
 def matching_values(leaf: BoundLeaf, values: pa.Array) -> BoolArray:
-    """For each value, whether the leaf (including its negation) is TRUE. No value may be null. The array must have the
-    column's type."""
+    """For each value, whether the leaf (including its negation) is TRUE. ``values`` must have the column's type, and
+    must not contain nulls."""
     matches = _matches(leaf, _decoded(values), DictionaryAnswers())
     return ~matches if leaf.negated else matches
 
@@ -92,7 +92,8 @@ class _Columns:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """The array without an extension type or run-end encoding, and without a dictionary whose entries contain nulls."""
+    """The array in a plain form. It has no extension type, no run-end encoding, and no dictionary whose entries contain
+    nulls."""
     if isinstance(array, pa.ExtensionArray):
         return _decoded(array.storage)
     if isinstance(array, pa.RunEndEncodedArray):
@@ -167,7 +168,7 @@ def _leaf_truth(leaf: BoundLeaf, columns: _Columns) -> BoolArray:
 
 
 def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> BoolArray:
-    """For each row, whether the leaf without its negation is TRUE. Values at null rows are undefined."""
+    """For each row, whether the leaf without its negation is TRUE. The result is undefined at null rows."""
     if isinstance(array, pa.DictionaryArray):
         entries = array.dictionary
         if not len(entries):
@@ -183,7 +184,7 @@ def _matches(leaf: BoundLeaf, array: pa.Array, answers: DictionaryAnswers) -> Bo
 
 
 def _bits(array: pa.BooleanArray) -> BoolArray:
-    """The values of a boolean array. Values at null rows are undefined."""
+    """The values of a boolean array. The values at null rows are undefined."""
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), np.bool_)
@@ -203,7 +204,7 @@ _DTYPES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], str]
 
 
 def _fixed(array: pa.Array) -> Any:
-    """The values of a fixed-width array as a NumPy view. Values at null rows are undefined."""
+    """The values of a fixed-width array as a NumPy view. The values at null rows are undefined."""
     dtype = _dtype_of(array.type)
     data = array.buffers()[1]
     if data is None or not len(array):
@@ -338,7 +339,7 @@ def _unscaled(value: int | decimal.Decimal, scale: int) -> tuple[int, bool]:
 
 
 def _match_wide(least: Any, most: Any, points: list[int] | None, low: int | None, high: int | None) -> BoolArray:
-    """Tests 128-bit integers, given as unsigned low words and signed high words."""
+    """Tests 128-bit integers. They are given as arrays of unsigned low words and signed high words."""
     if points is not None:
         return _wide_points(least, most, points)
     result = np.ones(len(least), np.bool_)
@@ -375,8 +376,8 @@ def _doubles(array: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def _closed(leaf: BoundLeaf) -> float:
-    """The end of the leaf's closed range. If no value can be beyond the literal, the end is NaN, which no value
-    satisfies."""
+    """The end of the leaf's closed range. If the type has no value beyond the literal, the end is NaN, and no value
+    matches."""
     end: float = leaf.literals[0]
     beyond = {Op.GT: math.inf, Op.LT: -math.inf}.get(leaf.op)
     if beyond is None:

@@ -1,5 +1,5 @@
-"""pyarrow Expressions as part of a predicate. orcidx evaluates an Expression itself if the result is the same as in
-pyarrow. Otherwise pyarrow evaluates it."""
+"""pyarrow Expressions as part of a predicate. If orcidx gives the same result as pyarrow, orcidx evaluates an
+Expression itself. Otherwise pyarrow evaluates it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _EXACT_FLOAT = 1 << 24
 
 
 class Relaxation:
-    """Makes a leaf TRUE wherever pyarrow's comparison is true. The two may differ, because pyarrow casts in some cases
-    in which orcidx compares exactly.
+    """Makes a leaf TRUE wherever pyarrow's comparison is true. The leaf and pyarrow's comparison may differ, because
+    pyarrow casts values in some cases in which orcidx compares them exactly.
 
     ``changed`` is set if a leaf has another meaning in pyarrow. In this case pyarrow must evaluate the condition.
     """
@@ -74,8 +74,8 @@ class Relaxation:
         return domain in (Domain.BOOL, Domain.BINARY, Domain.NULL)
 
     def _float(self, leaf: Leaf) -> Leaf | Constant:
-        """pyarrow's is_in casts its values to the column's type. There NaN equals NaN, but 0.0 and -0.0 are
-        different."""
+        """Relaxes a leaf on a float column. pyarrow's ``is_in`` casts its values to the column's type. In ``is_in``,
+        NaN equals NaN, but 0.0 and -0.0 are different."""
         known = all(
             value is None or (isinstance(value, (int, float)) and abs(value) <= _EXACT_FLOAT and value == int(value))
             for value in leaf.literals
@@ -85,8 +85,8 @@ class Relaxation:
         return leaf if leaf.op is Op.IN and not leaf.negated and known and without_nan else Constant(True)
 
     def _coarse_time(self, leaf: Leaf, kind: pa.DataType) -> Leaf | Constant:
-        """pyarrow sees a value floored to the column's unit, which is up to one unit below the value that orcidx
-        compares."""
+        """Relaxes a leaf on a column of timestamps. pyarrow floors each value to the column's unit. So pyarrow's value
+        is up to one unit below the value that orcidx compares."""
         slack = NANOS[kind.unit] - 1
         upward = leaf.op in (Op.LT, Op.LE) if not leaf.negated else leaf.op in (Op.GT, Op.GE)
         if (leaf.op in (Op.GT, Op.GE) and not leaf.negated) or (leaf.op in (Op.LT, Op.LE) and leaf.negated):
@@ -115,7 +115,8 @@ def _plain(leaf: Leaf, kinds: tuple[type, ...]) -> bool:
 def evaluate_expression(
     node: External, batch: pa.RecordBatch | pa.StructArray, schema: pa.Schema
 ) -> npt.NDArray[np.bool_]:
-    """For each row, whether the expression is true in pyarrow. It is computed on columns of the types in ``schema``.
+    """For each row, whether the expression is true in pyarrow. Before the evaluation, columns are converted to the
+    types in ``schema``.
 
     Raises ``InvalidQuery`` with pyarrow's message if pyarrow rejects the expression.
     """
@@ -144,7 +145,7 @@ def evaluate_expression(
 
 
 def _values(expression: pc.Expression, arrays: dict[str, pa.Array], rows: int) -> pa.Array:
-    """The values of the expression, which pyarrow computes over columns of ``rows`` rows."""
+    """Computes the values of the expression with pyarrow. The columns have ``rows`` rows."""
     from pyarrow import acero
 
     # A table without columns would have no rows. So a column of nulls is added.

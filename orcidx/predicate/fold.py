@@ -30,7 +30,8 @@ def fold(
 
     ``both`` and ``either`` get an iterator over the results of the children, from left to right, with at least one
     result. A result is computed when it is requested. A function that stops early (such as ``any``) skips the rest of
-    the tree. State that the function sets before its next request is visible to the next child.
+    the tree. If the function changes a variable before it requests the next result, the evaluation of the next child
+    uses the new value.
     """
     if isinstance(node, And):
         return both(fold(child, part, both=both, either=either) for child in node.children)
@@ -40,8 +41,8 @@ def fold(
 
 
 def rewritten(node: Predicate | Bound, part: Callable[[Any], Any]) -> Any:
-    """The predicate in which each part is replaced by the node that ``part`` returns. Returns None if ``part`` returns
-    None for any part."""
+    """The predicate in which each part is replaced by the node that ``part`` returns. If ``part`` returns None for any
+    part, the result is None."""
     return fold(node, part, both=_joined(all_of), either=_joined(any_of))
 
 

@@ -1,4 +1,4 @@
-"""SQL LIKE patterns: ``%`` matches any run of characters, ``_`` matches one character, and a pattern may have an escape
+"""SQL LIKE patterns. ``%`` matches any run of characters, and ``_`` matches one character. A pattern may have an escape
 character.
 
 Inside the package the escape character of a pattern is always backslash (``normalise_like`` converts it).
@@ -38,7 +38,7 @@ def normalise_like(pattern: bytes, escape: str, *, column: str) -> tuple[Op, byt
 
 
 def _tokens(pattern: bytes, mark: bytes, column: str) -> list[bytes]:
-    """Wildcards, and literal parts with backslash escapes. A run of ``%`` becomes one ``%``."""
+    """Splits a pattern into wildcards and literal parts with backslash escapes. A run of ``%`` becomes one ``%``."""
     tokens: list[bytes] = []
     i = 0
     while i < len(pattern):
@@ -60,7 +60,7 @@ def _tokens(pattern: bytes, mark: bytes, column: str) -> list[bytes]:
 
 
 def _split(pattern: bytes) -> list[tuple[bytes, bool]]:
-    """The bytes of a pattern with backslash escapes as pairs (byte, is wildcard)."""
+    """The bytes of a pattern with backslash escapes, as pairs (byte, whether the byte is a wildcard)."""
     pieces, i = [], 0
     while i < len(pattern):
         escaped = pattern[i : i + 1] == _ESCAPE
@@ -82,8 +82,8 @@ def like_prefix(pattern: bytes) -> bytes:
 
 
 def like_parts(pattern: bytes) -> list[bytes] | None:
-    """The bytes before, between and after the ``%`` of a normalised pattern. None if the pattern has a ``_`` or no
-    ``%``."""
+    """The bytes before, between and after the ``%`` of a normalised pattern. The result is None if the pattern has a
+    ``_`` or no ``%``."""
     parts = [b""]
     for byte, wild in _split(pattern):
         if wild and byte == _ONE:

@@ -103,8 +103,8 @@ def _hint(value: Any, kind: pa.DataType, domain: Domain) -> str:
 
 
 def _number(value: Any) -> Any:
-    """The literal as int, finite Decimal, or float (only NaN and ±inf). None if the literal is not a number. A bool is
-    not a number."""
+    """The literal as int, finite Decimal, or float (only NaN and ±inf). The result is None if the literal is not a
+    number. A bool is not a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -196,8 +196,8 @@ def _split(nanos: int, unit: int) -> Point:
 
 
 def _instant(value: Any) -> tuple[int, int, bool] | None:
-    """A time literal as (nanoseconds not above it, nanoseconds not below it, whether it has a zone). None for other
-    literals."""
+    """Returns three values for a time literal: the largest nanosecond not above it, the smallest nanosecond not below
+    it, and whether the literal has a zone. Returns None for other literals."""
     if isinstance(value, str):
         parsed = parse_time(value)
         return None if parsed is None else (parsed[0], parsed[0], parsed[1])
@@ -231,7 +231,8 @@ def _of_numpy(value: np.datetime64) -> tuple[int, int, bool]:
 
 
 def parse_time(text: str) -> tuple[int, bool] | None:
-    """ISO 8601 text as nanoseconds since 1970-01-01, and whether the text names a zone. None for other texts."""
+    """Converts ISO 8601 text to nanoseconds since 1970-01-01. Also returns whether the text names a zone. Returns None
+    for other texts."""
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The nodes of a predicate. They are frozen, hashable and picklable, and there is no node for NOT.
+"""The nodes of a predicate. They are frozen, hashable and picklable. There is no node for NOT.
 
 NOT is pushed down to the leaves when it is applied (De Morgan), and sets the flag ``negated`` of a leaf. An operator is
 never reversed, because ``NOT x < 5`` and ``x >= 5`` differ where ``x`` is NaN.
@@ -72,7 +72,8 @@ class Op(Enum):
 
 
 class Domain(Enum):
-    """The physical domain in which a bound leaf compares. The domain fixes the Python type of the literals."""
+    """The physical domain of the values that a bound leaf compares. The domain fixes the Python type of the
+    literals."""
 
     BOOL = "bool"
     INT = "int"
@@ -271,16 +272,18 @@ class BoundLeaf(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class External(Node):
-    """A pyarrow Expression with pyarrow's own meaning, and the predicates that are used to prune for it.
+    """A pyarrow Expression that keeps pyarrow's own meaning, and the predicates that are used to prune for this
+    Expression.
 
     ``may`` is TRUE wherever ``expression`` is true, and ``may_not`` is TRUE wherever it is false. Both may also be TRUE
-    elsewhere. ``carried`` says that they are TRUE nowhere else, if orcidx and pyarrow compare the column types in the
-    same way. Binding checks that condition. ``columns`` are the paths that the expression reads, or None if they are
-    not known. ``comparisons`` are the comparisons from which the expression was made, if it follows the option ``nan``.
-    If they are None, the expression has pyarrow's meaning with either value of the option. ``nested`` is for column
-    names with dots that mean fields of structs. It has the first name, path and type of each such field, which binding
-    finds. ``tries`` says that the expression contains TRY_CAST. Binding takes these casts out. ``tried`` has the casts
-    that were taken out, as columns of the expression.
+    elsewhere. ``carried`` says that ``may`` and ``may_not`` are TRUE nowhere else, if orcidx and pyarrow compare the
+    column types in the same way. Binding checks whether they do. ``columns`` are the paths that the expression reads,
+    or None if they are not known. ``comparisons`` are the comparisons from which the expression was made, if the
+    expression follows the option ``nan``. If ``comparisons`` is None, the expression has pyarrow's meaning with either
+    value of the option. ``nested`` is for column names with dots that mean fields of structs. For each such field, it
+    has the first name, the path and the type, which binding finds. ``tries`` says whether the expression contains
+    TRY_CAST. Binding takes these casts out of the expression. ``tried`` has the casts that were taken out, as columns
+    of the expression.
     """
 
     expression: Any

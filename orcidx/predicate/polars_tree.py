@@ -164,8 +164,8 @@ class _Pruning(TreeTranslator):
         return any_of(leaf, Leaf(path, Op.IS_NULL))
 
     def _leaf(self, path: tuple[str, ...], op: Op, literals: tuple[Any, ...], negated: bool) -> Leaf:
-        """A leaf, if Polars neither casts its literals nor floors the values of its column. Otherwise raises
-        ``_NotUnderstood``."""
+        """Translates a leaf. Raises ``_NotUnderstood`` if Polars casts the leaf's literals or floors the values of its
+        column."""
         kind = resolve_column(path, self.schema)[1]
         domain = domain_of(kind)
         if domain is Domain.TIMESTAMP and kind.unit != "ns":
@@ -183,7 +183,7 @@ def _is_natural(value: Any, kind: pa.DataType, domain: Domain) -> bool:
 
 
 def entry_of(node: Any) -> tuple[str, Any]:
-    """The only key of a node, and its value."""
+    """The only key of a node that is a dict, and the value of this key."""
     if not isinstance(node, dict) or len(node) != 1:
         raise _NotUnderstood
     return next(iter(node.items()))

@@ -1,4 +1,4 @@
-"""Polars expressions as ``where``. An expression is translated completely, or an error is raised.
+"""Accepts Polars expressions as ``where``. An expression is translated completely, or an error is raised.
 
 ``scan_polars`` may leave out parts that are not supported, because Polars filters the rows again. With ``where``, no
 engine filters the rows again, so every part must be supported.

@@ -32,7 +32,7 @@ class BothEnds(Node):
 
 
 def with_ranges(root: Bound) -> Bound:
-    """The tree with a BothEnds in place of two leaves, wherever an AND has both ends of a range."""
+    """The predicate's tree, in which a BothEnds replaces two leaves wherever an AND has both ends of a range."""
     if not ENABLED:
         return root
     found: Bound = fold(

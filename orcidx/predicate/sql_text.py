@@ -53,7 +53,8 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
     """Makes a predicate from an SQL condition. With ``dots_reach``, ``a.b`` is always a field, and never a column of
     that name, as in Spark.
 
-    Raises ``InvalidQuery`` that points at the part that does not parse or is not supported.
+    Raises ``InvalidQuery`` for text that does not parse or is not supported. The message points at that part of the
+    text.
     """
     if not text.strip():
         raise InvalidQuery("the SQL text of where is empty")
@@ -80,7 +81,7 @@ def _pointing(text: str, error: dict[str, Any], whole: str) -> str:
 
 
 def _in_words(description: str) -> str:
-    """The parser's message without the names of its classes."""
+    """The parser's message, without the names of the parser's classes."""
     if description.startswith("Required keyword"):
         return "something is missing here, such as a value or a column"
     if "Unexpected token" in description:
@@ -89,7 +90,8 @@ def _in_words(description: str) -> str:
 
 
 def _terms(node: Any) -> list[Any]:
-    """The terms of ``a OR b OR c ...``, or of AND. The parser nests them as deeply as there are terms."""
+    """The terms of ``a OR b OR c ...``, or of terms that are joined by AND. The parser nests such a condition one level
+    deeper for each term."""
     kind, terms = type(node), []
     while type(node) is kind:
         terms.append(node.expression)

@@ -31,7 +31,7 @@ _BINARY = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe)
 
 
 def _function_name(node: Any) -> str | None:
-    """The SQL name of a function of one value. None for any other node."""
+    """The SQL name of a function of one value. The result is None for any other node."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return name if name in FUNCTIONS and len(node.expressions) == 1 else None
@@ -51,7 +51,8 @@ def _is_whole(node: Any, others: list[str]) -> bool:
 
 
 def is_computed(node: exp.Expr) -> bool:
-    """Whether a part of the tree is a value computed from columns, not a column or a literal."""
+    """Whether a part of the tree is a value that is computed from columns. Columns and literals are not computed
+    values."""
     if isinstance(node, exp.Paren):
         return is_computed(node.this)
     if isinstance(node, (exp.Cast, exp.Neg)):
@@ -70,7 +71,7 @@ def value_of(
     literal: Callable[[Any], Any],
     refuse: Callable[..., Exception],
 ) -> Any:
-    """A column, a literal or a value computed from them, as an operand for ``computed``."""
+    """Makes an operand for ``computed`` from a column, a literal or a value that is computed from them."""
 
     def value(part: exp.Expr) -> Any:
         return value_of(part, column=column, literal=literal, refuse=refuse)

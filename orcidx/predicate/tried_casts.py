@@ -1,8 +1,8 @@
 """TRY_CAST: a cast that gives null if a value does not fit the type.
 
-pyarrow has no such function. In an Expression, TRY_CAST is a call of ``try_cast`` with the value and a null of the
-type. pyarrow builds, compares and pickles this call, but cannot evaluate it. So binding takes these calls out of the
-Expression (``taken_out``). The evaluation computes the calls first and adds their results as columns for the
+pyarrow has no such function. In an Expression, TRY_CAST is a call of ``try_cast`` with two arguments: the value, and a
+null of the type. pyarrow builds, compares and pickles this call, but cannot evaluate it. So binding takes these calls
+out of the Expression (``taken_out``). The evaluation computes the calls first and adds their results as columns for the
 Expression.
 """
 
@@ -30,7 +30,8 @@ the text is searched for and an error is created. Matching a pattern rejects suc
 
 @dataclass(frozen=True, eq=False)
 class TriedCast:
-    """A column ``name`` that contains ``value`` in another type, null if the value does not fit."""
+    """A column ``name`` with the values of ``value``, converted to another type. The column is null where a value does
+    not fit that type."""
 
     name: str
     value: pc.Expression
@@ -67,7 +68,7 @@ def taken_out(expression: pc.Expression, names: Collection[str]) -> tuple[pc.Exp
 
 
 def _expression(tokens: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> pc.Expression:
-    """The Expression of these nodes. Their literals are in the batch (see ``arrow_expression``)."""
+    """Restores an Expression from its nodes. The literals of the nodes are in ``batch`` (see ``arrow_expression``)."""
     batch = batch.replace_schema_metadata(pa.KeyValueMetadata(tokens))
     form = pa.BufferOutputStream()
     with pa.ipc.new_file(form, batch.schema) as file:
@@ -76,8 +77,8 @@ def _expression(tokens: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> pc.
 
 
 def values_that_fit(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values in another type. A value that does not fit becomes null. Raises pyarrow's error if no value of their
-    type can be converted."""
+    """Converts values to another type. A value that does not fit becomes null. Raises pyarrow's error if no value of
+    the original type can be converted."""
     text = values.type
     if pa.types.is_string(text) or pa.types.is_large_string(text):
         pattern = next((pattern for has, pattern in _POSSIBLE if has(kind)), None)
@@ -89,7 +90,7 @@ def values_that_fit(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _parts_that_fit(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:
-    """Casts each half separately if the whole array cannot be cast, down to single values."""
+    """Casts an array. If the whole array cannot be cast, each half is cast separately, down to single values."""
     try:
         return [values.cast(kind)]
     except pa.ArrowInvalid:
