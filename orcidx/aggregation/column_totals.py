@@ -91,7 +91,7 @@ class ColumnTotals:
             self.take_bounds(bounds["min"].as_py(), bounds["max"].as_py())
 
     def take_bounds(self, minimum: Comparable, maximum: Comparable) -> None:
-        """Adds the minimum and the maximum of some values without NaN."""
+        """Adds the minimum and the maximum of some values. None of these values is NaN."""
         if self.minimum is None or minimum < self.minimum:
             self.minimum = minimum
         if self.maximum is None or self.maximum < maximum:

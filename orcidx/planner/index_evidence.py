@@ -62,8 +62,8 @@ class IndexEvidence:
         self._rows = rows
 
     def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """See ``pruning.Evidence``. If the index is damaged, the rows are kept and a note is added. A strict index
-        raises an error."""
+        """See ``pruning.Evidence``. If the index is damaged, the rows are kept and a note is added. If the index is
+        strict, an error is raised instead."""
         if len(leaf.path) != 1:
             return None
         column = leaf.path[0]
@@ -100,7 +100,7 @@ class IndexEvidence:
 
 def index_evidence(index: Any, root: OrcType, rows: int, *, strict: bool = False) -> tuple[IndexEvidence, ...]:
     """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
-    Bytes and paths take their types from the file's own columns.
+    For bytes and paths, the types are those of the file's own columns.
 
     If the index is given as bytes or a path, its timestamp columns are not used. Their keys depend on the precision,
     which only the table's schema has. To use them, open the index with ``paimon.read_file_index`` and its types.
@@ -118,8 +118,9 @@ def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIn
 
 
 def opened_index(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> FileIndex | None:
-    """The indexes of an open file, in any form that ``index_evidence`` accepts. Returns None and adds a note if the
-    indexes are damaged, or belong to another version of the file. With ``strict``, damage is an error."""
+    """Opens the indexes of an open file, which may be given in any form that ``index_evidence`` accepts. Returns None
+    and adds a note if the indexes are damaged, or belong to another version of the file. With ``strict``, damage is an
+    error."""
     stored = isinstance(index, StoredIndex)
     if stored and index.tail is not None and index.tail != reader.tail.checksum:
         notes.append(Note("Paimon file index", "stale", "the file's tail differs from the tail that was indexed"))
@@ -149,7 +150,8 @@ _SQL = {
 
 
 def paimon_types(names: Iterable[str], columns: Iterable[OrcType]) -> dict[str, str]:
-    """Paimon's SQL types of the top-level columns of an ORC file, for columns with only one possible type."""
+    """Paimon's SQL types of the top-level columns of an ORC file. A column is left out if more than one type is
+    possible."""
     found = {}
     for name, child in zip(names, columns):
         if child.kind in _SQL:

@@ -45,7 +45,7 @@ class PrunedColumns:
         return data_without_evidence(self.reader, stripe, self.nodes)
 
     def dictionary_bytes(self, stripe: int, node: OrcType) -> int:
-        """Stored bytes of a column's dictionary. The result is 0 if the column has no dictionary."""
+        """The number of stored bytes of a column's dictionary. The result is 0 if the column has no dictionary."""
         if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
             return 0
         extents = self.reader.extents(stripe)

@@ -6,8 +6,8 @@ There are three numbers. *Without evidence* counts the data streams of the colum
 bytes of data may exceed the planned bytes by at most the following over-read:
 
 * For a local file: ``CHUNK_HEADER`` bytes for each chunk whose end is known only from its header. A stripe of up to
-  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read in one read if all of it is needed. In this case its
-  indexes are counted too, and so are the dictionaries that were read before.
+  ``SMALL_STRIPE`` bytes (``scanner.small_stripes``) is read at once if all of it is needed. In this case the bytes of
+  its indexes are counted, and also the bytes of the dictionaries that were read before.
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 

@@ -69,9 +69,9 @@ def map_columns(
     """Maps a file to the wanted schema, restricted to ``columns``. If ``wanted`` is None, the file's own schema is
     used.
 
-    ``constants`` has scalars by name, for columns with one value in the whole file. They replace a column of the file
-    with the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that cannot be widened
-    to the wanted type.
+    ``constants`` has scalars by name, for columns with one value in the whole file. A constant replaces a column of the
+    file with the same name. Raises ``InvalidQuery`` for a column that does not exist, and for a type that cannot be
+    widened to the wanted type.
     """
     constants = constants or {}
     if wanted is None:

@@ -279,7 +279,8 @@ class SchemaPlan:
 
     @cached_property
     def timestamps(self) -> tuple[tuple[OrcType, ...], ...]:
-        """The timestamps in each column of the predicate. Only statistics show whether they fit in 64 bits."""
+        """The timestamp columns at and below each column of the predicate. Only statistics show whether their values
+        fit in 64 bits."""
         kinds = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
         return tuple(tuple(node for node in column.walk() if node.kind in kinds) for _, column in self.predicate)
 

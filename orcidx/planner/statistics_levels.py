@@ -52,7 +52,7 @@ class StatisticsLevels:
 
     @property
     def tell_more_by_zone(self) -> bool:
-        """Whether the zone of a stripe's writer gives tighter bounds. It does for timestamps without a zone."""
+        """Whether the zone of a stripe's writer gives tighter bounds. This is true for timestamps without a zone."""
         return self.columns.options.row_index and any(
             node.kind is TypeKind.TIMESTAMP for node in self.columns.leaf_nodes.values()
         )

@@ -43,9 +43,9 @@ Path = tuple[str, ...]
 class StripeDecision:
     """The decision on one stripe.
 
-    ``rows`` has the rows that are left. ``index`` is the row index of the stripe, if it can be used to seek.
-    ``outcome`` is the result of the evidence, or None without a predicate. ``notes`` says which evidence had no result,
-    and why.
+    ``rows`` has the rows that the evidence does not rule out. ``index`` is the row index of the stripe, if it can be
+    used to seek. ``outcome`` is the result of the evidence, or None without a predicate. ``notes`` says which evidence
+    had no result, and why.
     """
 
     stripe: int

@@ -109,7 +109,7 @@ def expression_of_form(form: bytes) -> pc.Expression:
     """Restores an Expression from its pickled form. The form comes from another process, for example as part of a
     split.
 
-    Arrow checks neither the buffers nor the numbers of columns nor the nesting, so these are checked here first. Raises
+    Arrow checks neither the buffers, nor the column indexes, nor the nesting. So these are checked here first. Raises
     ``InvalidQuery`` or ``pa.ArrowException`` for a form that cannot be restored.
     """
     reader = pa.ipc.open_file(form)

@@ -66,7 +66,7 @@ class BoundPredicate:
         self, batch: pa.RecordBatch | pa.StructArray, answers: DictionaryAnswers | None = None
     ) -> npt.NDArray[np.bool_]:
         """Returns for which rows the predicate is TRUE, as a boolean array with one value per row. ``answers`` caches
-        results of this predicate for dictionaries of earlier batches, which may occur again.
+        results of this predicate for dictionaries, because a dictionary may occur in several batches.
 
         The batch must contain ``columns`` by name. A column may have another Arrow type of the same domain (another
         unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).

@@ -44,8 +44,8 @@ def evaluate_predicate(
     schema: pa.Schema,
     answers: DictionaryAnswers | None = None,
 ) -> BoolArray:
-    """For each row of a batch, whether a bound tree is TRUE. ``schema`` is the schema that the tree is bound to.
-    ``answers`` caches results of the tree's leaves for dictionaries of earlier batches."""
+    """For each row of a batch, whether a bound tree is TRUE. ``schema`` is the schema to which the tree is bound.
+    ``answers`` caches results of the tree's leaves for dictionaries. A dictionary may occur in several batches."""
     columns = _Columns(batch, schema, answers or DictionaryAnswers())
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 

@@ -32,7 +32,7 @@ def open_csv(
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]:
     """Returns the schema, the rows, and the columns that stay text although pyarrow would convert them to numbers.
 
-    ``given`` has the types of columns that the caller knows. ``open_file()`` opens the text again, because it is read
+    ``given`` has the column types that the caller knows. ``open_file()`` opens the text again, because it is read
     twice.
     """
     parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)

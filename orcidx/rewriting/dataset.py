@@ -119,7 +119,8 @@ def write_dataset(
         Size of a file in bytes, at least 64 KiB.
     mode : {"error", "append", "overwrite"}
         What to do if the directory already has ORC files. "error": the call raises an error. "append": the files stay.
-        "overwrite": the files are deleted after all new files are written, so a reader may see both in between.
+        "overwrite": the old files are deleted after all new files are written. In between, a reader may see both the
+        old and the new files.
     job : str, optional
         A name for the call. If a call is killed, the same call with the same rows completes the directory. If the job
         is already done, the rows are only compared. Without a name, each call writes all its rows, and deletes its

@@ -70,9 +70,8 @@ class DatasetJob:
 
     @staticmethod
     def open(folder: Folder, name: str | None, spec: str, mode: Mode = "error") -> DatasetJob:
-        """Reads the job from its manifest, or makes a new job. Raises ``InvalidQuery`` for a job that was started with
-        other options. Also raises it for a directory with files of other jobs, unless ``mode`` says what to do with
-        them."""
+        """Reads the job from its manifest, or makes a new job. Raises ``InvalidQuery`` if the job was started with
+        other options. Unless ``mode`` allows files of other jobs, also raises it if the directory has such files."""
         if mode not in get_args(Mode):
             raise InvalidQuery(f"mode must be one of {', '.join(get_args(Mode))}, not {mode!r}")
         own = f"unnamed {uuid.uuid4()}" if name is None else name

@@ -42,8 +42,8 @@ class _Number(str):
 def open_json(
     open_file: Callable[[], io.RawIOBase], given: Mapping[str, pa.DataType], name: str
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch], tuple[str, ...]]:
-    """Returns the schema, the rows, and the columns with numbers that stay text. ``given`` has the types of columns
-    that the caller knows. ``open_file()`` opens the text again, because it may be read twice."""
+    """Returns the schema, the rows, and the columns with numbers that stay text. ``given`` has the column types that
+    the caller knows. ``open_file()`` opens the text again, because it may be read twice."""
     shown = _shown(open_file)
     doubtful: set[Path] = set()
     if any(_has_double(field.type) for field in shown if field.name not in given):

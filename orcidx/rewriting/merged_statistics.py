@@ -1,8 +1,8 @@
 """Merges ColumnStatistics messages of several files without decoding a value.
 
 Only messages of the same writer are merged, because the writer determines the meaning of bounds and whether they are
-trusted. A typed part is written either with both bounds or not at all. If a part lacks one bound, ORC Java skips all
-data (decision 0041)."""
+trusted. The typed part of a message, such as ``intStatistics``, is written either with both bounds or not at all. If
+the typed part lacks one bound, ORC Java skips all data (decision 0041)."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def _binaries(parts: Sequence[Message]) -> bytes | None:
 
 
 def _timestamps(parts: Sequence[Message]) -> bytes | None:
-    """Bounds in UTC. Older bounds are in the local time of the writer. They are left out, because the file does not
-    name the zone."""
+    """Merges only the bounds in UTC. Bounds of the older kind are in the local time of the writer. They are left out,
+    because the file does not name the zone."""
     if not _have(parts, 3, 4):
         return None
     sides = []

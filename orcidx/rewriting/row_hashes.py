@@ -1,8 +1,8 @@
 """Hashes sets of rows independently of their order. With the hashes a rewrite verifies that no row was lost or changed.
 
-Each row is hashed to 64 bits from the bits of its values, and the hashes are added. NaNs with different bits have
-different hashes, and so do zeros with different signs. The bytes behind a null are ignored. The hashes detect faults,
-but they do not protect against forgery."""
+Each row is hashed to 64 bits. Its hash is computed from the bits of its values, and the hashes of all rows are added.
+NaNs with different bits have different hashes, and so do zeros with different signs. The bytes behind a null are
+ignored. The hashes detect faults, but they do not protect against forgery."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class InputFile(NamedTuple):
 
 
 class WriterFacts(NamedTuple):
-    """The facts that determine which statistics and bloom filters are trusted, and in which calendar days are stored.
+    """The facts that determine which statistics and bloom filters are trusted, and which calendar the stored days have.
     If files have the same facts, their stripes may be put into one file with their indexes."""
 
     identity: Identity
