@@ -40,8 +40,8 @@ StartStage = Callable[[str], AbstractContextManager[None]]
 class Fetch:
     """A request for bytes: (offset, length) pairs in the file. The result is a list of their buffers, in order.
 
-    ``what``: "footer", "index", "bloom" or "data". Decoding starts when data arrives. ``most``: the largest number of
-    requests to remote storage. None means that the storage decides.
+    ``what``: the kind of the bytes, which is "footer", "index", "bloom" or "data". Decoding starts when bytes of the
+    kind "data" arrive. ``most``: the largest number of requests to remote storage. None means that the storage decides.
     """
 
     ranges: tuple[tuple[int, int], ...]

@@ -209,14 +209,14 @@ def _float_hashes(literal: float) -> list[int] | None:
 def _timestamp_hashes(
     node: OrcType, literal: int, facts: FileFacts, options: ValueOptions, zone: Zone | None
 ) -> list[int] | None:
-    """The hashes of a timestamp. A value less than a second before the epoch is read as one second later. So two values
-    are searched for a literal near the epoch.
+    """The hashes of a timestamp. A value less than a second before the epoch is read as one second later. So for a
+    literal near the epoch, two values are looked up in the filters.
 
     The writer computed local times with its own time zone table, and orcidx reads them with another table. So orcidx
-    also searches for the values that another table may have given. For years in which tables may differ by any amount,
-    the filters are not used. Java rounds to milliseconds downwards. ORC C++ rounds towards zero if a value before 1970
-    comes from Arrow, because such a value has negative nanoseconds. So both milliseconds are searched in files of ORC
-    C++.
+    also looks up the values that another table may have given. For years in which tables may differ by any amount, the
+    filters are not used. Java rounds to milliseconds downwards. ORC C++ rounds towards zero if a value before 1970
+    comes from Arrow, because such a value has negative nanoseconds. So in files of ORC C++, both millisecond values are
+    looked up.
     """
     millis = literal // NANOS_PER_MILLI
     if node.kind is TypeKind.TIMESTAMP and (options.timezone is not None or zone is None):

@@ -300,8 +300,9 @@ def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBoun
 
     ``merged``: whether the unit is a stripe or file written before ORC-203. Such writers decoded bounds when they
     merged the bounds of row groups. A bound that could not be decoded was compared as U+FFFD with other bounds, and the
-    wrong bound may have been chosen. For a minimum this happens if the other bound has a byte above ASCII, for a
-    maximum if it has a character above U+FFFD. The remaining text may then belong to another row group.
+    wrong bound may have been chosen. For a minimum this happens if the other bound has a byte above ASCII. For a
+    maximum this happens if the other bound has a character above U+FFFD. The remaining text may then belong to another
+    row group.
     """
     if _REPLACEMENT not in bounds.buffer and _AFTER_REPLACEMENT not in bounds.buffer and not merged:
         return bounds
@@ -368,8 +369,8 @@ def _rounded(raw: RawStatistics, number: int, scale: int, *, upwards: bool) -> N
 
 
 def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zone: Zone | None) -> Pair:
-    """Bounds in nanoseconds of local time or of UTC, depending on the column. Presto and Trino store only milliseconds,
-    and round to them.
+    """Bounds in nanoseconds of local time or of UTC, depending on the column. Presto and Trino write bounds
+    that are rounded to milliseconds.
 
     A value less than a second before the epoch is read as one second later, because writers round seconds towards zero.
     The epoch is an instant, so its local time depends on the zone. So maxima near the epoch are raised by a second. The

@@ -64,7 +64,8 @@ def _gregorian_label(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _march_days(year: Int64s, month: Int64s, day: Int64s) -> tuple[Int64s, Int64s]:
-    """The years since the year -4800, counted from March, and the number of the day without leap days."""
+    """Returns the number of years since the year -4800, and a day number that does not count leap days yet. A year
+    begins in March."""
     early = (14 - month) // 12
     years = year + 4800 - early
     return years, day + (153 * (month + 12 * early - 3) + 2) // 5 + 365 * years - EPOCH_JULIAN_DAY

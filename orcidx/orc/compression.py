@@ -147,8 +147,8 @@ def read_framed(
 
 
 class _Kept(threading.local):
-    """Memory for one block in each thread. It is reused for all footers. New memory for each footer would have to be
-    cleared, although most of it is never used."""
+    """Each thread keeps memory for one block, and reuses this memory for all footers. New memory for each footer would
+    have to be cleared, although most of it would never be used."""
 
     room = memoryview(b"")
 

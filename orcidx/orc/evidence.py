@@ -68,8 +68,8 @@ _DOMAINS: dict[TypeKind, tuple[Domain, ...]] = {
 
 
 def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether the leaf compares values in the same way as the column's indexes. Both must use the same domain and the
-    same time zone, and must compare CHAR without trailing spaces.
+    """Whether the leaf compares values in the same way as the column's indexes. Both must have values of the same
+    ``Domain`` and use the same time zone, and must compare CHAR without trailing spaces.
 
     A schema that the caller gives may change the type of the column. The indexes then show only which values are null.
     """

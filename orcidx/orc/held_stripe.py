@@ -1,4 +1,5 @@
-"""A stripe in memory, for column readers. It has no pieces, plans or row indexes."""
+"""A stripe whose bytes are all in memory, as a source for column readers. Unlike ``OpenStripe``, it needs no plans and
+no row index."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class HeldStripe:
         self._block_size = facts.block_size
 
     def has(self, column: int, kind: StreamKind) -> bool:
-        """Whether the stripe has the stream. An empty stream counts as well."""
+        """Whether the stripe has the stream, even if the stream is empty."""
         return (column, kind) in self._footer.streams
 
     def encoding(self, column: int) -> ColumnEncoding:

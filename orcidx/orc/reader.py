@@ -230,8 +230,8 @@ class OpenStripe:
 
     @property
     def needs_no_gil(self) -> bool:
-        """Whether decoding needs neither Python's lock (GIL) nor a request. The bytes are then in memory, and the codec
-        is written in C."""
+        """Whether decoding needs neither Python's lock (GIL) nor a request. This is the case if the bytes are in memory
+        or in a local file, and if the codec is written in C."""
         at_hand = self._held is not None or getattr(self.reader.storage, "local_file", None) is not None
         return at_hand and (self._codec is None or self._codec.native is not None)
 
@@ -239,7 +239,7 @@ class OpenStripe:
         return self.footer.encodings[column]
 
     def has(self, column: int, kind: StreamKind) -> bool:
-        """Whether the stripe has the stream. An empty stream counts as well."""
+        """Whether the stripe has the stream, even if the stream is empty."""
         return (column, kind) in self._extents
 
     def window(self, column: int, kind: StreamKind) -> Window:

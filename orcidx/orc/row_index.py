@@ -229,7 +229,8 @@ def _position_table(
     table: StreamTable,
     positions: tuple[Int64s, Int64s],
 ) -> tuple[PositionTable, str | None]:
-    """The positions of a column, and the reason why they cannot be used, or None. ``table``: the stripe's streams."""
+    """Returns the positions of a column, and the reason why they cannot be used. The reason is None if they can be
+    used. ``table``: the stripe's streams."""
     layout = stream_layout(node, encoding.kind, decimal64=facts.decimal64)
     present = (node.id, StreamKind.PRESENT) in table
     width = position_count(layout, has_present=present, compressed=facts.compressed)
@@ -244,8 +245,9 @@ def _position_table(
 
 
 def _position_matrix(bounds: Int64s, values: Int64s, width: int) -> tuple[Int64s, str | None]:
-    """The positions as an array of shape (groups, width), and the reason why they cannot be used, or None. If the first
-    entry is empty, the first row group begins at the start of every stream (ORC-569)."""
+    """Returns the positions as an array of shape (groups, width), and the reason why they cannot be used. The reason is
+    None if they can be used. If the first entry is empty, the first row group begins at the start of every stream
+    (ORC-569)."""
     groups = len(bounds) - 1
     counts = np.diff(bounds)
     if groups and counts[0] == 0:

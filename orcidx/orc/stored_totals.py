@@ -62,12 +62,12 @@ class Proved:
 
     @classmethod
     def nothing(cls, units: int) -> Proved:
-        """Makes values that are not known for any unit."""
+        """Makes an object in which no unit has a known value."""
         return cls(np.zeros(units, np.int64), np.zeros(units, np.bool_))
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Proved:
-        """Makes values from Python values. None stands for a unit whose value is not known."""
+        """Makes an object from Python values, one for each unit. None stands for a unit whose value is not known."""
         made = np.empty(len(values), object)
         made[:] = values
         return cls(made, np.array([value is not None for value in values], np.bool_))

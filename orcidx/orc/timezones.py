@@ -132,8 +132,8 @@ class Zone:
 
     @cached_property
     def hints(self) -> npt.NDArray[np.int32]:
-        """Element ``i`` is the number of transitions at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``. The
-        elements reach to the last transition."""
+        """Element ``i`` is the number of transitions at or before ``HINTS_FROM`` plus ``i`` times ``HINT_SECONDS``.
+        There are elements up to the time of the last transition."""
         last = max(HINTS_FROM, int(self.transitions[-1])) if len(self.transitions) else HINTS_FROM
         grid = np.arange(HINTS_FROM, last + HINT_SECONDS + 1, HINT_SECONDS)
         return np.searchsorted(self.transitions, grid, "right").astype(np.int32)
@@ -312,7 +312,7 @@ class _Rule:
     switches: tuple[tuple[str, int], tuple[str, int]] | None
 
     def lay_out(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
-        """The transitions as pairs (instant, offset from then on), in ascending order."""
+        """The transitions as pairs of an instant and the offset from this instant on, in ascending order."""
         if self.switches is None:
             return [(_seconds(first_year, 1, 1) - DAY_SECONDS, self.standard)]
         (begin, begin_time), (end, end_time) = self.switches

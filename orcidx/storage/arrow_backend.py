@@ -99,7 +99,8 @@ class ArrowBackend(ThreadBackend):
 
 @contextmanager
 def _translated(path: str) -> Iterator[None]:
-    """Raises an exception of the right type for an error that can be classified only by its text."""
+    """Some errors of pyarrow can be classified only by their text. For such an error, raises ``PermissionError`` or
+    ``ConnectionError``."""
     try:
         yield
     except OSError as error:

@@ -143,8 +143,8 @@ def _named(error: OSError, name: str) -> OSError:
 def translated_error(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
-    """The error to raise for ``error``. It is the same error if its type is public, otherwise a ``StorageError`` that
-    names the range."""
+    """The error to raise for ``error``. If the type of ``error`` is public, ``error`` itself is returned. Otherwise the
+    result is a ``StorageError`` that names the range."""
     if isinstance(error, (OrcidxError, Warning)):  # a warning filter of the caller may turn warnings into errors
         return error
     if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):

@@ -19,7 +19,7 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "crea
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What distinguishes one version of an object from another, as far as the storage reports it.
+    """Identifies one version of an object, by the properties that the storage reports.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Fingerprint:
         """Whether both may be the same version.
 
         Whether both may be the same version. Both must have the same size. If both etags are known, they must be equal.
-        If not, and if both mtimes are known, the mtimes must be equal.
+        If an etag is not known, but both mtimes are known, the mtimes must be equal.
 
         Some storages give times to the nanosecond, others only to the second (HTTP dates). If one of the times has no
         fraction of a second, only the whole seconds are compared.

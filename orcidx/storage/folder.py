@@ -75,8 +75,8 @@ class Folder:
 
         The call is exclusive. If it returns True, it created the object, and no other call for this name returns True
         in any process. It raises ``Unsupported`` if the storage cannot guarantee this (see ``writers``). With
-        ``single_writer`` the caller guarantees it, and the call checks for the name before it writes. ``made_of`` has
-        the same meaning as in ``open_sink``.
+        ``single_writer``, the caller guarantees that no other process creates the object, and the call checks for the
+        name before it writes. ``made_of`` has the same meaning as in ``open_sink``.
 
         After an error the object may or may not exist. The result False may also mean that this call created the object
         itself. This happens if a response is lost, because storage libraries then send the request again. ``publish``

@@ -43,7 +43,7 @@ class S3Road:
 
     @property
     def problem(self) -> str | None:
-        """Why tasks cannot use this library. None if they can."""
+        """The reason why tasks cannot use this library. None if they can use it."""
         if installed("s3fs") or installed("obstore"):
             return None
         return "neither s3fs nor obstore is installed: python -m pip install s3fs, on the executors as well"
@@ -93,8 +93,8 @@ class S3Road:
 
 @dataclass(frozen=True)
 class HdfsRoad:
-    """Reads from a namenode or a nameservice. ``web``: host and port of WebHDFS, None if it cannot be used. ``why``:
-    why WebHDFS cannot be used. ``user``: the user's name for simple authentication."""
+    """Reads from a namenode or a nameservice. ``web``: host and port of WebHDFS. None if WebHDFS cannot be used.
+    ``why``: the reason why WebHDFS cannot be used. ``user``: the user's name for simple authentication."""
 
     authority: str
     user: str
@@ -119,8 +119,8 @@ class HdfsRoad:
 
     @cached_property
     def _filesystem(self) -> Any:
-        """If the environment names Hadoop's library, that library is tried first, because it supports Kerberos and
-        nameservices."""
+        """The file system of the namenode. If the environment names Hadoop's library, that library is tried first,
+        because it supports Kerberos and nameservices."""
         lost: OSError | None = None
         if self._has_library:
             from pyarrow.fs import HadoopFileSystem

@@ -9,9 +9,9 @@ The table says how ``create`` is made exclusive:
 
 ============  ==========================================================================================================
 ``hdfs://``   a rename in the namenode, which raises an error if the new name exists
-``s3a://``    a PUT with ``If-None-Match: *``. The file system sends it if it has the option
-              ``fs.option.create.conditional.overwrite`` (Hadoop 3.4.2). Otherwise the library that tasks use sends it
-              (s3fs, obstore).
+``s3a://``    a PUT with ``If-None-Match: *``. Hadoop's file system sends the PUT if this file system has the option
+              ``fs.option.create.conditional.overwrite`` (Hadoop 3.4.2). Otherwise the PUT is sent by s3fs or obstore,
+              as in tasks.
 others        ``create`` raises an error, because these file systems check for the name and then write
 ============  ==========================================================================================================
 """
@@ -113,7 +113,8 @@ class Road(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """Why the process cannot read the files, and which setting is missing. None if this process finds no reason."""
+        """The reason why the process cannot read the files, and the setting that is missing. None if this process finds
+        no reason."""
 
     def source(self, url: str) -> Source: ...
 
@@ -160,8 +161,8 @@ def hadoop_source(url: str, files: Files, *, name: str | None = None) -> Source:
 
 
 class HadoopBackend(ThreadBackend):
-    """One file, read by blocking calls to the JVM. ``size``: the size in bytes, if it is known and the version is not
-    needed. The tail is then read without a request for the status."""
+    """One file, read by blocking calls to the JVM. ``size``: the size of the file in bytes, if it is known and if the
+    version of the file is not needed. The tail is then read without a request for the file's status."""
 
     def __init__(self, files: Files, url: str, *, size: int | None = None) -> None:
         self._files = files

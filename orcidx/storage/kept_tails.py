@@ -1,9 +1,9 @@
-"""The last bytes of files, stored together in objects beside the files. With them no file needs a request of its own to
-be opened.
+"""The last bytes of files, which are stored together in objects beside the files. With these objects, a file can be
+opened without a request for its own tail.
 
 The files of a scan are opened in order. So the tails of the next files are fetched together with the first tail. The
-first fetch takes a few tails, and each later fetch takes ``MOST_AT_ONCE`` bytes of tails. Adjacent tails in an object
-are fetched by one request."""
+first fetch takes at most ``FIRST_BYTES`` bytes of tails, and each later fetch takes at most ``MOST_AT_ONCE`` bytes.
+Adjacent tails in an object are fetched by one request."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class KeptTail:
 
 class SharedTails:
     """Several tails that are fetched together when the first of them is needed. ``before``: the group with the tails of
-    the previous files. Its bytes are kept during the fetch, because several files are opened at a time. The bytes of
-    the group before it are freed."""
+    the previous files. The bytes of ``before`` are kept during the fetch, because several files are opened at a time.
+    The bytes of the group that precedes ``before`` are freed."""
 
     def __init__(self, tails: Sequence[KeptTail], before: SharedTails | None = None) -> None:
         self._tails = tails
@@ -105,8 +105,8 @@ class _Fetch:
 
 
 def share(tails: Sequence[KeptTail | None]) -> list[KeptTail | None]:
-    """The tails of files in the order in which they are opened, each with its group of tails that are fetched
-    together."""
+    """Assigns the tails to groups that are fetched together. ``tails``: the tails of files in the order in which the
+    files are opened. None stands for a file without a stored tail. The result has the same order."""
     shared: list[KeptTail | None] = [None] * len(tails)
     together: SharedTails | None = None
     for members in _parts(tails):
@@ -117,7 +117,7 @@ def share(tails: Sequence[KeptTail | None]) -> list[KeptTail | None]:
 
 
 def _parts(tails: Sequence[KeptTail | None]) -> Iterator[list[tuple[int, KeptTail]]]:
-    """The tails that exist, with the numbers of their files. They are split into groups of limited size."""
+    """Yields groups of limited size. A group has the tails that are not None, each with its position in ``tails``."""
     members: list[tuple[int, KeptTail]] = []
     size, most = 0, FIRST_BYTES
     for number, tail in enumerate(tails):

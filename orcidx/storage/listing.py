@@ -2,8 +2,8 @@
 order.
 
 Directories are listed recursively and sorted by path. Names that Spark hides are skipped: names that begin with "." or
-"_" (but not ``_key=value``), and incomplete copies. Empty files are kept. Files that an unfinished rewrite has already
-replaced are left out, with a warning (``unfinished_swaps``)."""
+"_" (but not ``_key=value``), and names that end with "._COPYING_", which Hadoop gives to incomplete copies. Empty files
+are kept. Files that an unfinished rewrite has already replaced are left out, with a warning (``unfinished_swaps``)."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def is_hidden(name: str) -> bool:
 
 
 def is_visible(path: str, base: str, pattern: str = "") -> bool:
-    """Whether the part of the path below ``base`` has no hidden names. If a name in the pattern begins with "." or "_",
-    names that begin with the same character are not hidden."""
+    """Whether all names in the path below ``base`` are visible. If a name in the pattern begins with "." or "_", names
+    that begin with the same character are not hidden."""
     spelled = {part[0] for part in pattern.removeprefix(base).split("/") if part[:1] in ("_", ".")}
     below = path.removeprefix(base).strip("/")
     return not any(is_hidden(part) and part[0] not in spelled for part in below.split("/"))

@@ -89,8 +89,8 @@ class LocalReader(ReaderAtHand):
 
     @cached_property
     def identity(self) -> tuple[Any, ...] | None:
-        """Device, inode, size and times. ``None`` if the file was changed a moment ago, because after another change
-        all of these might be equal."""
+        """Device, inode, size and times. ``None`` if the file was changed a moment ago, because another change in the
+        same moment might leave all of these values equal."""
         status = self._status
         # The times of a file advance in steps of some milliseconds, and on some file systems in steps of one or two
         # seconds.
@@ -386,7 +386,8 @@ def _local_file(path: str) -> Found:
 
 
 def _matches(pattern: str) -> tuple[list[Found], list[str]]:
-    """The files that match a glob, and the marks of unfinished swaps in their directories."""
+    """Returns two lists: the files that match a glob, and the paths of the files that record unfinished replacements
+    (``unfinished_swaps``) in the same directories."""
     found: dict[str, Found] = {}  # ** matches directories as well as the files in them
     marks: set[str] = set()
     for match in glob.iglob(pattern, recursive=True, include_hidden=True):
@@ -399,7 +400,8 @@ def _matches(pattern: str) -> tuple[list[Found], list[str]]:
 
 
 def _walk(root: str) -> tuple[list[Found], list[str]]:
-    """The files below a directory, and the marks of unfinished swaps."""
+    """Returns two lists: the files below a directory, and the paths of the files that record unfinished replacements
+    (``unfinished_swaps``)."""
     found: list[Found] = []
     marks: list[str] = []
     seen: set[tuple[int, int]] = set()

@@ -51,8 +51,8 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, path: str, name: str) -> Place:
-        """Raises ``IsADirectoryError`` for a directory, and ``StorageError`` for anything else that is not a regular
-        file."""
+        """The place for the target ``path``. Raises ``IsADirectoryError`` for a directory, and ``StorageError`` for
+        anything else that is not a regular file. ``name``: the target's name in messages."""
         try:
             status = os.stat(path)
         except FileNotFoundError:
@@ -73,10 +73,10 @@ class Place(NamedTuple):
 
 
 def shared_mode(paths: Iterable[str]) -> int:
-    """The mode of a new file with data of several files. A right is set only if all of these files have it. Its owner
-    may always read and write it. A path where no file exists has no effect.
+    """The mode of a new file with data of several files. A right is set only if all of these files have it. The owner
+    of the new file may always read and write it. Paths without a file are ignored.
 
-    No execute bit is set, because a copy of rows is not a program.
+    No execute bit is set, because the new file contains data and not a program.
     """
     mode = _NEW_FILE_MODE
     for path in paths:
@@ -88,8 +88,8 @@ def shared_mode(paths: Iterable[str]) -> int:
 
 
 def open_temporary(place: Place, temporary: str, mode: int) -> int:
-    """Opens a new file and returns its descriptor. A file that will replace another one is private until it gets the
-    other file's mode."""
+    """Opens a new file and returns its descriptor. If the new file will replace another file, only its owner can read
+    it until it gets the mode of the other file."""
     first = mode if place.replaced is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     return os.open(temporary, flags, first)

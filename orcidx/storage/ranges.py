@@ -1,4 +1,4 @@
-"""What all range readers share: the protocol, the metrics, and merging of ranges.
+"""The parts that all range readers share: the protocol, the metrics, and merging of ranges.
 
 A range is ``(offset, length)`` in bytes from the start of the object. Buffers are read-only ``memoryview``s of bytes.
 Several buffers may be slices of one merged buffer, which is freed with the last of its slices.
@@ -141,8 +141,8 @@ class RangeReader(Protocol):
 
 @dataclass(frozen=True)
 class MergedRange:
-    """One fetch of ``length`` bytes at ``offset``. ``parts``: for each requested range in it, the number of the range,
-    its start within the fetch, and its length."""
+    """One fetch of ``length`` bytes at ``offset``. ``parts``: for each requested range in the fetch, the index of the
+    range, its start within the fetch, and its length."""
 
     offset: int
     length: int
@@ -262,8 +262,8 @@ TAKEN_AT_ONCE = 1 << 18
 
 
 class GapDiscardingBuffer:
-    """Keeps some parts of a response as its bytes arrive, and drops the other bytes. So only needed bytes take memory.
-    ``stretches``: pairs (start, length) within the request, in order."""
+    """Keeps the needed parts of a response when its bytes arrive, and drops the other bytes. So only needed bytes take
+    memory. ``stretches``: the needed parts, as pairs (start, length) within the request, in order."""
 
     def __init__(self, stretches: Sequence[Range]) -> None:
         self._stretches = [(start, start + length, memoryview(bytearray(length))) for start, length in stretches]
@@ -286,7 +286,7 @@ class GapDiscardingBuffer:
 
     @property
     def kept(self) -> list[memoryview]:
-        """The bytes of the stretches. Must be called after all bytes have arrived."""
+        """The bytes of the ``stretches``. Must be called only after all bytes have arrived."""
         return [kept.toreadonly() for _, _, kept in self._stretches]
 
 

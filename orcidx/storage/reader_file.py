@@ -93,7 +93,7 @@ class ReaderFile(io.RawIOBase):
         Returns
         -------
         bytes
-            Fewer than ``size`` only at the end of the object.
+            The bytes from the current position. There are fewer than ``size`` bytes only at the end of the object.
 
         Raises
         ------

@@ -134,8 +134,8 @@ _NOTHING = memoryview(b"")
 
 @dataclass
 class LastBytes:
-    """The last bytes of an object that were already read. ``data`` begins at offset ``start``. ``kept`` is called at
-    the first read of the tail. It may return a stored copy of the tail of the expected version."""
+    """The part at the end of an object that was already read. ``data`` begins at offset ``start``. ``kept`` is called
+    at the first read of the tail. It may return a stored copy of the tail of the expected version."""
 
     start: int = 0
     data: memoryview = _NOTHING
@@ -271,9 +271,9 @@ class RemoteReader:
         return out
 
     def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
-        """The requests that fetch these ranges. Some backends cannot drop the unneeded bytes of a request while they
-        arrive. Then the whole request is in memory, and may have only half the limit, because the request of the next
-        stripe may be running as well."""
+        """The requests that fetch these ranges. Some backends cannot drop the unneeded bytes of a request when these
+        bytes arrive. Such a backend holds all bytes of the request in memory. Its requests may have only half of the
+        limit, because the request of the next stripe may be running as well."""
         if not self._joins:
             return [JoinedFetch((fetch,)) for fetch in merged]
         few = join_fetches(
@@ -357,7 +357,7 @@ class RemoteReader:
             attempt += 1
 
     def _learn(self, seen: Fingerprint) -> None:
-        """Keeps the first fingerprint. Every later fingerprint is compared with it."""
+        """Keeps the fingerprint of the first response. Every later fingerprint is compared with the first one."""
         if self._fingerprint is None:
             self._fingerprint = seen
         elif not self._fingerprint.matches(seen):
@@ -365,8 +365,8 @@ class RemoteReader:
 
 
 def _with_bytes(answer: StoreAnswer) -> StoreAnswer:
-    """Returns the answer. Raises an error if the data is not bytes. Some incomplete file systems of fsspec return None
-    or text."""
+    """Returns ``answer``, or raises an error if its data is not bytes. Some incomplete file systems of fsspec return
+    None or text."""
     data: object = answer.data
     if data is None or isinstance(data, str):
         raise StorageError(f"the storage returned {'None' if data is None else 'text'} instead of bytes")

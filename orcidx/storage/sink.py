@@ -5,8 +5,8 @@
     other fsspec      a hidden temporary file that is moved at the end
     file object       only ``write`` is called, never seek, read or close; data that was written before an error stays
 
-``close`` publishes the object. After ``abort`` nothing is left. If a sink is garbage-collected before ``close``,
-nothing is left either.
+``close`` publishes the object. ``abort`` discards all data, except data that was written to a file object. A sink that
+is garbage-collected before ``close`` does the same.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def open_sink(
 
 
 def sources_of(data: object) -> list[Source]:
-    """The files from which the rows of ``data`` come, if it is a scan, a scan of a table, or an open file."""
+    """The files from which the rows of ``data`` come. They are known if ``data`` is a scan, a scan of a table, or an
+    open file. Otherwise the list is empty."""
     jobs, plan, own = getattr(data, "jobs", None), getattr(data, "plan", None), getattr(data, "source", None)
     if not jobs and plan is None:  # for example Arrow's tables and batches
         return [own] if isinstance(own, Source) else []

@@ -1,9 +1,9 @@
-"""``Source`` says where the bytes of one object are. ``Store`` is the interface of a kind of storage. ``STORES`` lists
-all stores.
+"""``Source`` describes where the bytes of one object are. ``Store`` is the interface of a kind of storage. ``STORES``
+lists all stores.
 
-A store is one module, whose ``STORE`` is a class with the methods of ``Store``. Code that all stores share is in other
-modules: ``sources`` interprets the caller's arguments, and ``listing`` and ``folder`` list and write objects. ``sink``
-writes an object from start to end, and ``remote`` reads all storage that needs requests."""
+Each store is one module. The module has a class ``STORE`` with the methods of ``Store``. Code that all stores share is
+in other modules: ``sources`` interprets the caller's arguments, and ``listing`` and ``folder`` list and write objects.
+``sink`` writes an object from start to end, and ``remote`` reads all storage that needs requests."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Source:
         options : ReadOptions, optional
             How requests are made: their size, number and retries.
         expected : Fingerprint, optional
-            The version that was seen before, for example with a footer or a split. To open a remote
-            object, no request is sent. The first response is compared with this version.
+            The version that was seen before, for example with a footer or a split. A remote object is
+            opened without a request, and the first response is compared with this version.
 
         Returns
         -------
@@ -241,8 +241,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Upload:
-    """An unfinished upload in parts. It has a path, an id, and the time when it began (in ns; None if not known). Its
-    parts are stored, and cost money, until the upload is completed or aborted."""
+    """An unfinished upload in parts. It has a path, an id, and the time when it began (in ns; None if not known). The
+    storage keeps the uploaded parts, which cost money, until the upload is completed or aborted."""
 
     path: str
     id: str
@@ -250,7 +250,8 @@ class Upload:
 
 
 class Sink(Protocol):
-    """One object that is written from start to end. ``close`` publishes the object. After ``abort`` nothing is left.
+    """One object that is written from start to end. ``close`` publishes the object. ``abort`` discards all data that
+    was written.
 
     ``name``: the path or URL, for messages.
     """
@@ -281,7 +282,8 @@ class Store(Protocol):
 
     @staticmethod
     def address(location: str, filesystem: object) -> str | None:
-        """The path or URL with which any process can open a source of this store. None if there is none."""
+        """The path or URL with which any process can open a source of this store. None if there is no such path or
+        URL."""
 
     @staticmethod
     def of(source: Source) -> tuple[Store, str]:

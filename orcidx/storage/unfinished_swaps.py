@@ -1,16 +1,17 @@
-"""Finds unfinished swaps of files. The files that other files have already replaced are removed from a listing.
+"""Finds unfinished swaps. A swap replaces files of a directory with a new file that has the same rows. If the new file
+exists, the old files are removed from a listing.
 
-A job that replaces files of a directory with a new file first writes a mark into that directory,
-``_orcidx_swap-….json``. Readers do not take the mark for data. The job then gives the new file its name, deletes the
-old files, and at the end deletes the mark:
+A job that makes a swap first writes a mark into the directory. A mark is a JSON file with the name
+``_orcidx_swap-….json``, which readers do not take for data. The job then gives the new file its name, deletes the old
+files, and at the end deletes the mark. A mark contains:
 
     {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}], "kept_until"}
 
 If the mark has ``kept_until`` (seconds since 1970), the old files are kept until then, for readers that still use them.
 
 A reader may list the directory before the swap has ended, or after the job was killed. If the new file already has its
-name, the reader leaves out the old files that it replaces. Readers without this rule, such as Spark's own, read the
-rows of both."""
+name, the reader leaves out the old files that the new file replaces. Readers without this rule, such as Spark's own,
+read the rows of the old files and of the new file."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ second, because the swap of a file is a rename and a few deletions."""
 
 @dataclass(frozen=True)
 class Swap:
-    """One swap. The file ``final`` has the rows of the files ``replaced``. ``replaced`` has their names in the
-    directory of the mark, and their versions."""
+    """One swap. ``final``: the name of the new file. ``replaced``: the versions of the old files, by name. The names
+    are relative to the directory of the mark."""
 
     final: str
     replaced: Mapping[str, Fingerprint]
@@ -62,7 +63,7 @@ def mark_of(swaps: Sequence[Swap], kept_until: float | None = None) -> bytes:
 
 
 def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
-    """The swaps of a mark, and the time until which the replaced files are intentionally kept."""
+    """The swaps that a mark lists, and the time until which the replaced files are intentionally kept."""
     try:
         found = json.loads(data)
         if found["version"] != 1:
@@ -97,9 +98,9 @@ def settled_listing(
     """The files of a listing, without the files that a swap has replaced. Warns if there are replaced files that are
     not kept intentionally.
 
-    ``list_once()`` returns files and the paths of marks. It is called again if a swap has changed the directory
-    meanwhile. ``exists`` tells whether a new file exists. It is for listings of a pattern, because the name of the new
-    file may not match the pattern. Raises ``CorruptFile`` for a damaged mark.
+    ``list_once()`` lists the directory, and returns files and the paths of marks. It is called again if a swap has
+    changed the directory since the last call. ``exists`` tells whether a new file exists. It is needed for the listing
+    of a pattern, because the name of the new file may not match the pattern. Raises ``CorruptFile`` for a damaged mark.
     """
     for _ in range(_MOST_LISTINGS):
         found, marks = list_once()
@@ -132,7 +133,7 @@ def _replaced(
     read: Callable[[str], bytes],
     exists: Callable[[str], bool] | None,
 ) -> tuple[set[str], int]:
-    """The paths of replaced files, and the number of these files that are not kept intentionally."""
+    """The paths of replaced files, and how many of these files are not kept intentionally."""
     hidden: set[str] = set()
     kept: set[str] = set()
     for mark in marks:
