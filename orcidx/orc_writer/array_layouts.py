@@ -1,9 +1,9 @@
-"""Handles Arrow's layouts that share or repeat values. Computes the bytes that their rows take when they are written,
-and expands the layouts inside other arrays.
+"""Handles Arrow's layouts that share or repeat values: views, dictionaries and runs. Computes how many bytes the rows
+of such arrays take when they are written. Expands such layouts inside other arrays.
 
-Views, dictionaries and runs represent more bytes than they contain. A slice of an array in such a layout keeps the
-buffers of the whole array. So ``written_bytes`` measures arrays by their expanded size, which is the size that the
-encoders get.
+The values of views, dictionaries and runs can have more bytes than their buffers. A slice of an array in such a layout
+keeps the buffers of the whole array. So ``written_bytes`` measures arrays by their expanded size, which is the size
+that the encoders get.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _storage(type_: Any) -> Any:
 
 def hides_values(type_: pa.DataType) -> bool:
     """Whether a list or struct contains view arrays or run-end encoded arrays. pyarrow's ``filter`` and ``take`` do not
-    support these inside nested types."""
+    support such arrays inside nested types."""
     type_ = _storage(type_)
     if not pa.types.is_nested(type_) or pa.types.is_run_end_encoded(type_):
         return False
@@ -147,7 +147,7 @@ _FIXED: dict[int, int] = {
 
 
 def written_bytes(array: pa.Array) -> int:
-    """The bytes of the rows of an array after views, dictionaries and runs are expanded."""
+    """The number of bytes that the rows of an array take after views, dictionaries and runs are expanded."""
     kind, types = array.type, pa.types
     rows = len(array)
     if not rows:
@@ -182,7 +182,8 @@ def written_bytes(array: pa.Array) -> int:
 
 
 def _longest(values: Any) -> int:
-    """The bytes of the longest text or binary, or an upper bound. For other types, the mean bytes of a value."""
+    """The number of bytes of the longest text or binary value, or an upper bound of it. For other types, the mean
+    number of bytes of a value."""
     if not len(values):
         return 0
     kind = values.type

@@ -113,7 +113,7 @@ def _describe(field: pa.Field, path: tuple[str, ...], options: WriteOptions) -> 
 
 
 def _attributes(metadata: Any) -> dict[str, str]:
-    """Field metadata that is text, without the entries in which other formats store their own descriptions."""
+    """The field metadata that is text. Entries in which other formats store their own descriptions are left out."""
     found = {}
     for key, value in metadata.items():
         try:

@@ -2,9 +2,9 @@
 
     "ORC" · stripes · Metadata · Footer · PostScript · its length (1 byte)
 
-``FileLayout`` handles stripes, but no rows and no columns. The same code appends newly encoded stripes, and stripes
-from another file, whose streams are copied or recompressed. For a stripe from another file, the caller must ensure that
-its codec, types and calendar are those of this file.
+``FileLayout`` handles stripes, but no rows and no columns. The same code appends newly encoded stripes and stripes from
+other files. The streams of a stripe from another file are copied or recompressed. The caller must ensure that the
+codec, types and calendar of such a stripe are those of this file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _ENCODED_LENGTH = {TypeKind.CHAR, TypeKind.VARCHAR}
 
 @dataclass(frozen=True)
 class Identity:
-    """The writer that computed the file's statistics. ``calendar``: 1 hybrid, 2 proleptic, 0 not given."""
+    """The writer that computed the file's statistics. ``calendar``: 1 means hybrid, 2 means proleptic, and 0 means that
+    no calendar is given."""
 
     writer: int = int(WriterKind.CPP)
     writer_version: int = 6
@@ -68,7 +69,7 @@ many bytes."""
 
 @dataclass(frozen=True)
 class StreamData:
-    """One stream as it is stored in the file: chunked and compressed."""
+    """One stream in its stored form, which is cut into chunks and compressed."""
 
     column: int
     kind: int
@@ -222,8 +223,8 @@ def _numbers(stripe: StripeInformation) -> tuple[int, ...]:
 def stripe_footer(
     streams: Sequence[tuple[int, int, int]], encodings: Sequence[ColumnEncoding], timezone: str | None
 ) -> bytes:
-    """A StripeFooter. ``streams``: (kind, column id, length). ``encodings``: the encodings of all columns. The root
-    column is included, because C++ requires it."""
+    """A StripeFooter. ``streams``: a tuple (kind, column id, length) for each stream. ``encodings``: the encodings of
+    all columns. The root column is included, because C++ requires it."""
     parts = [blob(1, uint(1, kind) + uint(2, column) + uint(3, length)) for kind, column, length in streams]
     for encoding in encodings:
         message = uint(1, encoding.kind)

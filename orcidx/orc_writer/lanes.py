@@ -115,8 +115,8 @@ def _follow(lane: ColumnWriter, writer: ColumnWriter) -> None:
 
 
 def compress_waiting(streams: Sequence[OutStream], pool: Pool, threads: int) -> None:
-    """Takes streams to which encoded bytes were added without compression. Compresses their full chunks in several
-    threads, and ends the chunks."""
+    """Compresses the full chunks of several streams in several threads, and ends these chunks. The chunks contain
+    encoded bytes that were added to the streams without compression."""
     counts = [(stream, stream.waiting_chunks()) for stream in streams]
     waiting = [(stream, number) for stream, count in counts for number in range(count)]
     for probes in (True, False):

@@ -24,9 +24,9 @@ class WriterMemory:
     """A limit in bytes that several writers share, for example the writers of many partitions. Pass the same object as
     ``max_memory=`` to each writer.
 
-    If the open stripes of these writers hold more bytes, the largest stripes are ended and written until the bytes are
-    within the limit. Several threads can use the object. A writer that another thread is using ends its stripe itself,
-    after its current slice. A pickled copy counts its bytes separately.
+    If the open stripes of these writers hold more bytes than the limit, the largest stripes are ended and written until
+    the bytes are within the limit. Several threads can use the object. A writer that another thread is using ends its
+    stripe itself, after its current slice. A pickled copy counts its bytes separately.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ lists_options(WriteOptions, stay_as_they_are=True)(WriteOptions.override)
 
 
 class EncodingOptionsByName(TypedDict, total=False):
-    """The fields of ``WriteOptions`` that are not also named parameters of a function."""
+    """The fields of ``WriteOptions``, except those that some function has as its own named parameters."""
 
     compression: str
     compression_level: int | None

@@ -1,5 +1,5 @@
-"""Column statistics of row groups, stripes and the file. They are merged upwards, and are written so that no reader
-prunes wrongly.
+"""Column statistics of row groups, stripes and the file. Statistics of row groups are merged into those of their
+stripe, and statistics of stripes into those of the file. They are written so that no reader prunes wrongly.
 
 Some rules have reasons outside the specification (decision 0041 has the table):
 
@@ -37,9 +37,9 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """The known facts about a column in some rows. ``values`` depends on the type. It is the number of true values for
-    booleans, and (least, greatest) in their unit for timestamps. For most other types it is (least, greatest, sum). It
-    is None if there is no value."""
+    """The known facts about a column in some rows. ``values`` depends on the type. For booleans, it is the number of
+    true values. For timestamps, it is (least, greatest) in the unit of the timestamps. For most other types it is
+    (least, greatest, sum). It is None if there is no value."""
 
     count: int
     has_null: bool

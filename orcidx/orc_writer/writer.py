@@ -34,8 +34,8 @@ __all__ = ["OrcWriter", "WriteResult", "write_table"]
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What was written: the ``bytes`` of the file, its ``stripes`` as in the footer, and the ``statistics`` of each
-    column by dotted path. If several columns have the same path, the statistics of the last one are given.
+    """What was written: the ``bytes`` of the file, its ``stripes`` as the footer lists them, and the ``statistics`` of
+    each column by dotted path. If several columns have the same path, the statistics of the last one are given.
 
     Examples
     --------
@@ -217,7 +217,7 @@ class OrcWriter:
                 self._memory.note(self, held)
 
     def _write_slice(self, rows: pa.RecordBatch) -> int:
-        """Encodes rows. Returns the bytes that the open stripe then has in memory."""
+        """Encodes rows. Returns how many bytes of memory the open stripe takes afterwards."""
         self._stripes.write(rows, self._rows)
         self._rows += rows.num_rows
         held = self._stripes.held

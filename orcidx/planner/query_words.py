@@ -47,7 +47,7 @@ def asked_row_range(rows: object) -> tuple[int, int]:
 
 
 def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
-    """Numbers of stripes. Raises ``InvalidQuery`` for a stripe that the file does not have."""
+    """Checks and returns numbers of stripes. Raises ``InvalidQuery`` for a stripe that the file does not have."""
     if isinstance(stripes, str) or not isinstance(stripes, Iterable):
         raise InvalidQuery(f"stripes is {stripes!r}; give a list of stripe numbers")
     numbers = tuple(_whole(number, "a number in stripes") for number in stripes)
@@ -66,8 +66,9 @@ def asked_name(given: object, usual: str, what: str) -> str | None:
 
 
 def asked_columns(columns: object, *, case_sensitive: bool = True) -> tuple[str | tuple[str, ...], ...] | None:
-    """Columns by name, dotted path or sequence of names. None means all columns. Raises ``InvalidQuery`` for other
-    values, and for a column that is named twice, because two columns with the same name could not be distinguished."""
+    """Checks and returns columns. A column may be given by name or dotted path, or several columns by a sequence of
+    names. None means all columns. Raises ``InvalidQuery`` for other values, and for a column that is named twice,
+    because two columns with the same name could not be distinguished."""
     if columns is None:
         return None
     if isinstance(columns, str):

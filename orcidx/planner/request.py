@@ -47,8 +47,9 @@ them anyway. Reading the columns twice, half of the rows each time, would take 1
 @dataclass(frozen=True)
 class ScanRequest:
     """The request of a scan for all files; see ``OrcFile.scan``. ``limit`` is the maximum number of rows to read.
-    ``for_table`` says that the rows are for one table, so its chunks need not be small. ``tests_each`` says that the
-    predicate is evaluated for each returned row, even if statistics or indexes prove that the row matches."""
+    ``for_table`` says that all rows go into one table. The chunks of such a table need not be small. ``tests_each``
+    says that the predicate is evaluated for each returned row, even if statistics or indexes prove that the row
+    matches."""
 
     columns: tuple[str | tuple[str, ...], ...] | None = None
     where: Predicate | None = None
@@ -117,7 +118,7 @@ class ScanRequest:
 
 @dataclass(frozen=True)
 class FileJob:
-    """One file of a scan, and the facts that are known about it beforehand.
+    """One file of a scan, and the information about this file that is available before it is opened.
 
     ``stripes`` has the numbers of the only stripes to read. ``row_range`` is (start, stop) in rows of the file.
     ``selection`` has the only rows to read (see ``as_selection``). ``deleted`` has rows that are never returned.
@@ -240,8 +241,8 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
 
 def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
     """The rows of a file that the caller wants, before any predicate is evaluated. They are the rows of the job's
-    selection, range and stripes, without deleted rows. ``stripe_bounds`` has the first row of each stripe, then the
-    number of rows. Without a predicate the limit is applied too, so later rows are not fetched."""
+    selection, range and stripes, without deleted rows. ``stripe_bounds`` has the first row of each stripe and, at the
+    end, the number of rows of the file. Without a predicate the limit is applied too, so later rows are not fetched."""
     rows = int(stripe_bounds[-1])
     wanted = RowSelection.all(rows)
     if job.selection is not None:

@@ -39,7 +39,8 @@ _MATCH, _SKIP, _EMIT_NULL, _INCONCLUSIVE = range(4)
 
 
 def from_expression(expression: pc.Expression) -> External:
-    """Makes an ``External`` node, which has pyarrow's own meaning, and a predicate that prunes for it."""
+    """Makes an ``External`` node from a pyarrow Expression. The node keeps pyarrow's meaning, and has predicates that
+    are used to prune."""
     try:
         root = _read(expression)
     except (pa.ArrowException, InvalidQuery, LookupError, ValueError):

@@ -68,8 +68,8 @@ class BoundPredicate:
         """Returns for which rows the predicate is TRUE, as a boolean array with one value per row. ``answers`` caches
         results of this predicate for dictionaries, because a dictionary may occur in several batches.
 
-        The batch must contain ``columns`` by name. A column may have another Arrow type of the same domain (another
-        unit, dictionary, view, large offsets, timestamps as decimal128(38, 0) of nanoseconds).
+        The batch must contain ``columns`` by name. A column may have another Arrow type of the same domain: another
+        unit, a dictionary, a view, large offsets, or timestamps as decimal128(38, 0) of nanoseconds.
         """
         return evaluate_predicate(self._tested, batch, self.schema, answers)
 
@@ -92,9 +92,9 @@ def bind(
 ) -> BoundPredicate:
     """Binds a predicate to a schema.
 
-    ``char_lengths`` gives n of the CHAR(n) columns, whose trailing spaces are ignored. Raises ``InvalidQuery`` for an
-    unknown or ambiguous column (the error names the nearest column), for a literal that cannot have the column's type,
-    and for an operator that the type does not support.
+    ``char_lengths`` has the length n of each CHAR(n) column. Trailing spaces of these columns are ignored. Raises
+    ``InvalidQuery`` in three cases: a column is unknown or ambiguous, a literal cannot have the column's type, or the
+    type does not support the operator. For an unknown column, the error names the nearest column.
     """
     if nan not in ("ieee", "largest"):
         raise InvalidQuery(f"nan={nan!r} is not supported; use 'ieee' or 'largest'")

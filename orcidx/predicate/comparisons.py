@@ -73,8 +73,8 @@ def _largest(op: Op, left: pc.Expression, right: pc.Expression, left_floats: boo
 
 
 def _is_nan(side: pc.Expression, floats: bool) -> pc.Expression:
-    """Whether a side is NaN. The result is null where the side is null. pyarrow has no such test for types without NaN,
-    so for these the test is made from a null test."""
+    """Whether a side is NaN. The result is null where the side is null. pyarrow has no such test for types without NaN.
+    For these types, the test is made from a null test."""
     if floats:
         return pc.Expression._call("is_nan", [side])
     return ~side.is_valid() & pc.scalar(pa.scalar(None, pa.bool_()))

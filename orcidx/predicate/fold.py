@@ -55,7 +55,7 @@ def _joined(join: Callable[..., Any]) -> Callable[[Iterator[Any]], Any]:
 
 
 def parts(node: Predicate | Bound | None) -> Iterator[Part]:
-    """The leaves, Constants and Externals, from left to right; empty for None."""
+    """The leaves, Constants and Externals, from left to right. The result is empty for None."""
     if isinstance(node, And | Or):
         for child in node.children:
             yield from parts(child)

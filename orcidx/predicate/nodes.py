@@ -114,7 +114,8 @@ class Node:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Constant(Node):
-    """A predicate that reads no column: True, False, or None for SQL's NULL. NULL selects no row, negated or not."""
+    """A predicate that reads no column: True, False, or None for SQL's NULL. NULL selects no row, and its negation
+    selects no row either."""
 
     value: bool | None
 

@@ -89,8 +89,8 @@ class _Answer:
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows that a node of the tree leaves, their number in each group, and the results that ruled out the other
-    rows."""
+    """The rows that a node of the predicate's tree does not rule out, the number of these rows in each group, and the
+    results that ruled out the other rows."""
 
     left: RowSelection
     counts: Int64s

@@ -34,8 +34,8 @@ partitions, and only a few rows of each."""
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """``path`` is relative to the directory. ``partition`` has the values as text, by column. ``written`` says whether
-    this call wrote the file."""
+    """``path`` is relative to the directory. ``partition`` has the partition values as text, by column name.
+    ``written`` says whether this call wrote the file."""
 
     path: str
     partition: Mapping[str, str | None] = field(hash=False)
@@ -149,9 +149,9 @@ def write_dataset(
     Raises
     ------
     InvalidQuery
-        For partition columns that do not exist or whose type cannot be a directory name, for an empty string in such a
-        column, for existing files (``mode="error"``), and for rows that differ from the rows of the job. Other errors
-        are those of ``write_table``.
+        For a partition column that does not exist, whose type cannot be a directory name, or that has an empty string.
+        For existing files if ``mode`` is "error". For rows that differ from the rows of the job. Other errors are those
+        of ``write_table``.
 
     Examples
     --------
@@ -218,8 +218,8 @@ def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None
 
 @dataclass
 class _Partition:
-    """One directory, with its waiting rows and its open file. It also has the finished files of an earlier call whose
-    rows were not seen yet."""
+    """One directory, with its waiting rows and its open file. If an earlier call finished files in this directory, it
+    also has those files whose rows were not seen again yet."""
 
     key: PartitionKey
     folder: str

@@ -150,7 +150,7 @@ class DatasetJob:
             self.folder.delete(name)
 
     def drop(self) -> None:
-        """Deletes the files of a job that cannot be resumed, after an error. Errors during deletion are ignored,
+        """After an error, deletes the files of a job that cannot be resumed. Errors during deletion are ignored,
         because the first error is raised."""
         if not self.resumes and not self.done:
             for one in self.files:

@@ -45,7 +45,7 @@ class LookupCost:
     most: int
 
     def by(self, column: str) -> float:
-        """The bytes that a lookup by a column reads."""
+        """The number of bytes that a lookup by this column reads."""
         return min(self.row_group * self.depths[column], self.most)
 
 

@@ -45,7 +45,8 @@ class _Ranks:
         return _Ranks(edges, prefix, bits)
 
     def rank(self, column: pa.Array) -> npt.NDArray[np.uint64]:
-        """For each value, the share of sampled rows below it, scaled to all bits."""
+        """For each value, the share of sampled rows that have a smaller value. The share is scaled to the range of a
+        rank."""
         valid = np.asarray(column.is_valid())
         ranks = np.full(len(column), (1 << self.bits) - 1, np.uint64)
         places = np.searchsorted(self.edges, _sortable(column.drop_null(), self.prefix), side="left")
