@@ -1,7 +1,9 @@
-"""Bit slices: numbers that are stored as one bitmap per bit, and comparisons with them.
+"""Bit slices: the integers of a column, stored as one bitmap per bit. This module also compares these integers with
+others.
 
-Slice ``b`` has the rows whose number has bit ``b``. The existence bitmap has the rows that have a number. A comparison
-reads each slice once (O'Neil and Quass, "Improved query performance with variant indexes", 1997).
+Each row has at most one integer. Slice ``b`` has the rows whose integer has bit ``b`` set. The existence bitmap has the
+rows that have an integer. A comparison reads each slice once (O'Neil and Quass, "Improved query performance with
+variant indexes", 1997).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ __all__ = ["BitSlices", "smallest", "without_smallest"]
 
 
 class BitSlices:
-    """A number from 0 to ``2 ** count - 1`` for each row of ``existence``. ``load(first, stop)`` returns the slices
+    """An integer from 0 to ``2 ** count - 1`` for each row of ``existence``. ``load(first, stop)`` returns the slices
     ``first`` to ``stop - 1``, lowest first. Loaded slices are kept, so each slice is loaded once."""
 
     def __init__(self, existence: BitMap, count: int, load: Callable[[int, int], Sequence[BitMap]]) -> None:
@@ -47,18 +49,19 @@ class BitSlices:
         return rows
 
     def any_of(self, numbers: Sequence[int]) -> BitMap:
-        """The rows whose number is one of ``numbers``, which must ascend."""
+        """The rows whose integer is one of ``numbers``. ``numbers`` must ascend."""
         inside = [number for number in numbers if 0 <= number < 1 << self.count]
         if len(inside) == 1:
             return self.equal(inside[0])
         return self._among(inside, self.existence, self.count) if inside else BitMap()
 
     def _among(self, numbers: Sequence[int], rows: BitMap, bits: int) -> BitMap:
-        """The rows of ``rows`` whose number is one of ``numbers``. The numbers differ only in their lowest ``bits``
+        """The rows of ``rows`` whose integer is one of ``numbers``. These integers differ only in their lowest ``bits``
         bits.
 
-        Each slice splits the numbers and the rows by one bit, from the highest bit to the lowest. So a slice is used
-        once for each prefix of the numbers' bits, and not once for each number."""
+        Each slice splits the integers and the rows by one bit, from the highest bit to the lowest. Integers with the
+        same higher bits share these steps. So a slice is used once for each distinct prefix of bits, and not once for
+        each integer."""
         if len(numbers) == 1 << bits or not rows:
             return rows.copy()
         bit = bits - 1
@@ -72,7 +75,7 @@ class BitSlices:
         return found
 
     def above(self, number: int) -> BitMap:
-        """The rows whose number is larger than ``number``."""
+        """The rows whose integer is larger than ``number``."""
         if number < 0:
             return self.existence.copy()
         # All bits of ``number`` below its lowest 0 bit are 1. So slices below this bit cannot make a row's number
@@ -90,14 +93,15 @@ class BitSlices:
         return rows
 
     def below(self, number: int) -> BitMap:
-        """The rows whose number is smaller than ``number``."""
+        """The rows whose integer is smaller than ``number``."""
         return self.existence - self.above(number - 1)
 
     def top(self, k: int, candidates: BitMap, *, largest: bool, strict: bool) -> BitMap:
-        """The ``k`` candidates with the largest (or smallest) numbers.
+        """The ``k`` candidates with the largest (or smallest) integers.
 
-        ``candidates`` is a subset of ``existence``. Several rows may have the same number as the last of the ``k``
-        rows. If ``strict``, only the rows with the highest row numbers are kept. Otherwise all of these rows are kept.
+        ``candidates`` is a subset of ``existence``. Several rows may have the same integer as the last of the ``k``
+        rows. If ``strict``, at most ``k`` rows are returned, and the rows with the highest row numbers are preferred.
+        Otherwise all rows with this integer are returned.
         """
         if k <= 0:
             return BitMap()

@@ -73,15 +73,15 @@ class Contents:
 
 @dataclass(frozen=True)
 class Entries:
-    """Keys with the positions of their bitmaps. ``offsets[i]`` counts from the first bitmap. If it is negative, it
-    means a single row, as in the module's docstring. A length of -1 means that the length is unknown."""
+    """Keys with the positions of their bitmaps. ``offsets[i]`` counts from the first bitmap. A negative offset means a
+    single row, as in the module's docstring. A length of -1 means that the length is unknown."""
 
     keys: Keys
     offsets: Sequence[int]
     lengths: Sequence[int]
 
     def find(self, key: Key) -> tuple[int, int] | None:
-        """The offset and the length of the bitmap of a key. The keys must ascend."""
+        """The offset and the length of the bitmap of a key. The keys of these entries must ascend."""
         at = bisect_left(self.keys, key)
         if at == len(self.keys) or self.keys[at] != key:
             return None
@@ -93,7 +93,7 @@ class Entries:
 
 def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.Struct) -> tuple[Entries, int]:
     """Reads ``count`` entries. Returns the entries and the position of their end. An entry is a value and an offset. If
-    ``fields`` has two numbers, a length follows."""
+    the layout ``fields`` has two integers, the second integer is the length of the bitmap."""
     size = kind.width + fields.size
     if count < 0 or count > len(data) // max(size, INT.size + fields.size if not kind.width else 1):
         raise CorruptFile(f"{count} entries do not fit into {len(data)} bytes")
@@ -130,7 +130,7 @@ class _Layout:
         raise NotImplementedError
 
     def null_place(self) -> tuple[int, int] | None:
-        """Offset and length of the bitmap of nulls."""
+        """The offset and the length of the bitmap of nulls."""
         raise NotImplementedError
 
     def with_length(self, offset: int, length: int) -> tuple[int, int]:
@@ -294,7 +294,7 @@ class _Values:
     sizes: npt.NDArray[np.int64]
 
     def places(self, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The offset and length of each key's bitmap, if the first bitmap is at the offset ``first``."""
+        """The offset and the length of each key's bitmap. ``first`` is the offset of the first bitmap."""
         if first + len(self.stored) > LARGEST_INT:
             raise ValueOutOfRange("the bitmaps take more than 2 GiB, the limit of a bitmap index")
         lengths = np.full(len(self.single), NOT_STORED, np.int64)

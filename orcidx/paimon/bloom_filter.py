@@ -1,4 +1,5 @@
-"""Bloom filter, which can prove that a value does not occur. This module reads, writes, builds and evaluates it.
+"""The bloom filter index. A bloom filter can prove that a column does not have a value. This module reads, writes,
+builds and evaluates bloom filters.
 
     hash functions   i32 big-endian, k
     bits             bit i is bit i % 8, least significant first, of byte i / 8
@@ -9,7 +10,7 @@ for every NaN. TIMESTAMP is in milliseconds up to precision 3, and in microsecon
 
 h1 is the lower half of the hash and h2 the upper half, both as 32-bit integers. Hash function i = 1 .. k computes h1 +
 i * h2 in wrapping 32-bit arithmetic. A negative result is complemented. The result modulo the number of bits is the
-number of a bit.
+position of a bit in the filter.
 
 The size is computed as in Java, from the expected number of distinct values (``items``) and the wanted rate of false
 positives (``fpp``). It is -items * ln(fpp) / ln(2)^2 bits. Then 1 to 8 bits are added, so that the filter ends at a

@@ -1,7 +1,7 @@
 """``Body``: the bytes of one index, which are fetched in ranges when they are needed.
 
-An index inside a file on object storage is read by few requests. The first read fetches a whole small body, or the
-beginning of a large body. Everything else is fetched range by range.
+Few requests are needed to read an index inside a file on object storage. The first read fetches a whole small body, or
+the beginning of a large body. Everything else is fetched range by range.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Body:
         return cls(None, 0, len(view), front=view)
 
     def part(self, start: int, length: int) -> Body:
-        """Returns a part of this body as another ``Body``. If this body ends early, the part is cut off at its end."""
+        """Returns a part of this body as another ``Body``. If the part is longer than the rest of this body, the part
+        ends where this body ends."""
         front = self._front
         if front is not None and (self._source is None or start + length <= len(front)):
             return Body(None, 0, length, front=front[start : start + length])
@@ -83,7 +84,7 @@ class Body:
         return self.read_many([(offset, length)])[0]
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Several ranges, read by one request to the source."""
+        """The bytes of several ranges. They are read with one request to the source."""
         for offset, length in ranges:
             self.check(offset, length)
         ahead = [] if self._front is not None else [(0, self._ahead())]
@@ -111,9 +112,9 @@ class Body:
         return layout.unpack(self.read(offset, layout.size))
 
     def parse_growing(self, offset: int, parse: Callable[[memoryview], Any], *, guess: int) -> Any:
-        """Runs ``parse`` on the first ``guess`` bytes from ``offset``. If ``parse`` raises ``CorruptFile`` because it
-        has too few bytes, it runs again on twice as many bytes. This is repeated until ``parse`` succeeds or the body
-        ends."""
+        """Runs ``parse`` on the first ``guess`` bytes from ``offset``. If ``parse`` raises ``CorruptFile`` because the
+        bytes are too few, ``parse`` runs again on twice as many bytes. This is repeated until ``parse`` succeeds or the
+        body ends."""
         self.check(offset, 0)
         while True:
             rest = self.available - offset
@@ -139,8 +140,8 @@ class Body:
 
 
 def rows_of(data: memoryview, rows: int, what: str) -> BitMap:
-    """Reads the bitmap that fills ``data``. Raises ``CorruptFile`` for damage, and for rows that are not below
-    ``rows``."""
+    """Reads the bitmap that fills ``data``. Raises ``CorruptFile`` if the bitmap is damaged or has a row that is not
+    below ``rows``."""
     bitmap, end = read_bitmap(data, 0)
     if end != len(data):
         raise CorruptFile(f"{what}: the bitmap ends after {end} of its {len(data)} bytes")
@@ -155,10 +156,10 @@ def checked_rows(bitmap: BitMap, rows: int, what: str) -> BitMap:
 
 
 def is_within(bitmap: BitMap, existence: BitMap, rows: int) -> bool:
-    """Whether all rows of the bitmap are in ``existence``. Most often ``existence`` is a run of all ``rows`` rows.
+    """Whether all rows of the bitmap are in ``existence``. Usually ``existence`` contains all ``rows`` rows.
 
-    For such a run this function takes almost no time. The expression ``bitmap <= existence`` would test each bit, which
-    takes 4 ms for 10 million rows.
+    If ``existence`` contains all rows, this function takes almost no time. The expression ``bitmap <= existence`` would
+    test each bit, which takes 4 ms for 10 million rows.
     """
     if len(existence) == rows:
         return not bitmap or bitmap.max() < rows

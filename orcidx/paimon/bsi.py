@@ -54,8 +54,8 @@ _ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "
 
 @dataclass(frozen=True)
 class BsiPart:
-    """The non-negative numbers of some rows. ``smallest`` is subtracted from each number before it is stored in the
-    slices. The slice of the lowest bit comes first."""
+    """A part of a BSI: one non-negative number for each of its rows. ``smallest`` is subtracted from each number before
+    the number is stored in the slices. The slice of the lowest bit comes first."""
 
     smallest: int
     largest: int
@@ -176,7 +176,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
 
 
 class _Side:
-    """A part of the index. It compares the numbers of the part with a value."""
+    """One part of the index. Its methods compare the numbers of the part with a value."""
 
     def __init__(self, part: BsiPart | None) -> None:
         self.smallest = part.smallest if part else 0

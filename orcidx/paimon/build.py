@@ -42,7 +42,8 @@ _BY_ARROW = {
 
 
 def plain_spec(spec: object) -> dict[str, dict[str, dict[str, Any]]]:
-    """Converts a spec, or a table's options, to plain dictionaries. Raises ``InvalidQuery`` for any other value."""
+    """Converts a spec or the options of a table to plain dictionaries. Raises ``InvalidQuery`` if ``spec`` has another
+    form."""
     given = spec.spec if isinstance(spec, FileIndexOptions) else spec
     wanted = 'spec must map kinds of indexes to columns with their options: {"bloom-filter": {"id": {}}}'
     if not isinstance(given, Mapping):
@@ -138,7 +139,8 @@ class FileIndexBuilder:
 
 
 def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
-    """The column and the key of ``m[key]``. A column with exactly this name has priority."""
+    """Splits ``m[key]`` into the column ``m`` and the key. If ``names`` has a column ``m[key]``, this column is
+    returned without a key."""
     if column in names or not column.endswith("]") or "[" not in column:
         return column, None
     name, _, key = column[:-1].partition("[")
@@ -148,7 +150,7 @@ def split_map_key(column: str, names: Iterable[str]) -> tuple[str, str | None]:
 def build_from_arrow(
     source: OneSource, spec: Spec | FileIndexOptions, *, types: Mapping[str, str | DataType] | None = None
 ) -> FileIndex | None:
-    """Builds the file index of Arrow data. None if ``source`` is not Arrow data. See ``build_file_index``."""
+    """Builds the file index of Arrow data. Returns None if ``source`` is not Arrow data. See ``build_file_index``."""
     arrow = _batches_of(source)
     if arrow is None:
         return None
@@ -160,13 +162,13 @@ def build_from_arrow(
 
 
 def columns_of(spec: Spec | FileIndexOptions) -> list[str]:
-    """The columns of a data file that a spec needs. For the key of a map it is the column of the map."""
+    """The columns of a data file that a spec needs. For a key of a map, the needed column is the map."""
     wanted = plain_spec(spec)
     return list(dict.fromkeys(split_map_key(column, ())[0] for of_kind in wanted.values() for column in of_kind))
 
 
 def _batches_of(source: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:
-    """The schema and the batches of Arrow data. None for anything else."""
+    """Returns the schema and the batches of Arrow data. Returns None for any other value."""
     if isinstance(source, pa.RecordBatch):
         return source.schema, iter([source])
     if isinstance(source, pa.Table):

@@ -59,7 +59,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Container:
-    """The entries in file order, and the redundant bytes at the end of the head."""
+    """The contents of a container: its entries in file order, and the redundant bytes at the end of its head."""
 
     entries: tuple[Entry, ...]
     redundant: bytes = NO_REDUNDANT_BYTES
@@ -126,11 +126,12 @@ class _Head:
 
 
 def read_container(body: Body) -> Container:
-    """Reads the head. Payloads are read when they are used, so a truncated payload is found only then.
+    """Reads the head of a container. A payload is read when its index is used. A truncated payload is found only at
+    that time.
 
-    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a valid head. Also raises it if
-    payloads overlap. Otherwise thousands of entries could name the same payload of some kilobytes, which would be read
-    once for each entry.
+    Raises ``CorruptFile`` for anything that is not a file index of version 1 with a valid head. Overlapping payloads
+    are also an error. If they were allowed, thousands of entries could name the same payload of some kilobytes, and the
+    payload would be read once for each entry.
     """
     if body.length < HEAD.size:
         raise CorruptFile(f"a file index cannot have only {body.length} bytes")

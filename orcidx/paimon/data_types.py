@@ -132,8 +132,8 @@ class DataType:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The Arrow type that can hold every value. Times of day are in ms. Timestamps are in s, ms, us or ns, by
-        precision.
+        """The Arrow type that can hold every value. Times of day are in ms. The unit of timestamps is s, ms, us or ns,
+        depending on the precision.
 
         Raises ``Unsupported`` for VARIANT and BLOB.
         """
@@ -162,13 +162,13 @@ def arrow_field_of(field: DataField) -> pa.Field:
 
 
 def parse_type(text: str | Mapping[str, Any]) -> DataType:
-    """Parses a type from its SQL text or its JSON object. Raises ``InvalidQuery`` with the part that is not
-    understood."""
+    """Parses a type from its SQL text or its JSON object. Raises ``InvalidQuery`` for an invalid type. The message
+    names the invalid part."""
     return _from_json(text, _DEEPEST_NESTING)
 
 
 class NestedTooDeep(InvalidQuery):
-    """Raised for a type that is nested deeper than orcidx supports. The innermost type does not matter."""
+    """Raised for a type that is nested deeper than orcidx supports."""
 
     def __init__(self) -> None:
         super().__init__(f"type is nested more than {_DEEPEST_NESTING} levels deep")
@@ -200,7 +200,7 @@ def _field_from_json(value: Any, depth: int) -> DataField:
 
 
 def parse_field(value: object) -> DataField:
-    """Parses a field from its JSON object {"id", "name", "type"}. Raises ``InvalidQuery``."""
+    """Parses a field from its JSON object {"id", "name", "type"}. Raises ``InvalidQuery`` for an invalid object."""
     return _field_from_json(value, _DEEPEST_NESTING)
 
 

@@ -1,7 +1,8 @@
-"""Deletion vectors, which say which rows of a data file are deleted. This module reads, writes and combines vectors of
-32 bits, of 64 bits and of Iceberg.
+"""A deletion vector lists the deleted rows of a data file. This module reads, writes and combines vectors of 32 bits,
+of 64 bits and of Iceberg.
 
-An index file is one version byte (1) and then the entries, one after the other. A file may have both kinds:
+An index file starts with one version byte (1). The entries follow without gaps. A file may have 32-bit and 64-bit
+entries:
 
     size   i32 big-endian       bytes of magic and bitmap
     magic  4 bytes              32-bit: 1581511376 big-endian; 64-bit: 1681511377 little-endian
@@ -10,8 +11,8 @@ An index file is one version byte (1) and then the entries, one after the other.
                                         the key is the upper half of the positions
     crc    i32 big-endian       CRC-32 of magic and bitmap
 
-A manifest gives (offset, length) of an entry. The offset is that of the size field. The length is the size value for a
-32-bit vector, and the size of the whole entry (size + 8) for a 64-bit vector. A Puffin blob of type
+A manifest has the offset and the length of an entry. The offset is the position of the size field. The length is the
+size value for a 32-bit vector, and the size of the whole entry (size + 8) for a 64-bit vector. A Puffin blob of type
 ``deletion-vector-v1`` (Iceberg) has the bytes of a 64-bit entry. Any damage raises ``CorruptFile``, because deleted
 rows would be returned if a damaged vector were ignored.
 """
@@ -68,7 +69,8 @@ _SMALLEST_KEYED = _KEY.size + len(EMPTY_BITMAP)
 class DeletionVector:
     """Positions of deleted rows, counted from 0 over the whole data file. Immutable, hashable and picklable.
 
-    ``&`` and ``|`` return a 64-bit vector if one side is a 64-bit vector. Equality also compares the kind.
+    ``&`` and ``|`` return a 64-bit vector if at least one operand is a 64-bit vector. Vectors of different kinds are
+    never equal.
 
     Parameters
     ----------
@@ -434,7 +436,8 @@ def write_deletion_vectors(
 def encode_deletion_vectors(
     vectors: Mapping[str, DeletionVector], *, bitmap64: bool | None = None, target_size: int | None = None
 ) -> list[tuple[bytes, dict[str, Range]]]:
-    """The files that ``write_deletion_vectors`` writes, each with the ranges of its vectors."""
+    """Returns the bytes of each file that ``write_deletion_vectors`` writes, together with the ranges of the vectors in
+    the file."""
     files: list[tuple[list[bytes], dict[str, Range]]] = []
     end = 0
     for data_file, given in vectors.items():
@@ -586,8 +589,8 @@ def _read_blob(data: memoryview, blob: DeletionBlob) -> DeletionVector:
 
 @contextmanager
 def _shifted(base: int) -> Iterator[None]:
-    """A context manager for reading a part of some bytes that starts at ``base``. If an error is raised, its offset in
-    the part is converted to an offset in all the bytes."""
+    """A context manager for reading the part of a buffer that starts at ``base``. The offset in a raised error counts
+    from the start of this part. It is converted to an offset from the start of the buffer."""
     try:
         yield
     except CorruptFile as error:

@@ -33,7 +33,7 @@ _READ_AT_ONCE = 1 << 20
 
 
 class OtherRows(CorruptFile):
-    """Raised for an index whose number of rows is not that of the data file."""
+    """Raised if an index and its data file have different numbers of rows."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FileIndex:
     """The indexes of one data file, made by ``read_file_index`` and ``build_file_index``.
 
     ``notes``: the indexes that were not used so far because they are damaged or cannot be trusted. ``close()`` (or
-    ``with``) closes the source. The parts that were read can still be used.
+    ``with``) closes the source. The parts of the index that were already read can still be used.
 
     Examples
     --------
@@ -273,7 +273,7 @@ class FileIndex:
         selection: object = None,
         strict: bool = True,
     ) -> Verdict:
-        """The rows of the first ``k`` values of a column, in an order.
+        """Returns the rows with the first ``k`` values of a column, in a sort order.
 
         Parameters
         ----------
@@ -294,8 +294,8 @@ class FileIndex:
         Returns
         -------
         Verdict
-            The verdict is exact if ``strict`` is True and the column has a range-bitmap. Without a range-bitmap it
-            contains all rows of the selection.
+            The verdict is exact if ``strict`` is True and the column has a range-bitmap. Without a range-bitmap, the
+            verdict contains all rows of the selection.
 
         Raises
         ------
@@ -362,7 +362,8 @@ class FileIndex:
 
 
 def file_index_of(indexes: Iterable[tuple[str, str, Index | None]], types: Mapping[str, str | DataType]) -> FileIndex:
-    """Makes a file index from (column, kind, index), in this order. An index of None is EMPTY."""
+    """Makes a file index from tuples (column, kind, index), in the given order. If ``index`` is None, the index is
+    EMPTY."""
     entries = [
         Entry(column, kind, None if index is None else Body.of(index.to_bytes())) for column, kind, index in indexes
     ]
@@ -384,8 +385,8 @@ def read_file_index(
 ) -> FileIndex:
     """Opens the file index of one data file.
 
-    A small file is read completely. This takes one request if ``source`` is a ``Source`` that knows its size. For a
-    large file only the head is read at first. The other parts are read when they are needed.
+    A small file is read completely. This takes one request if ``source`` is a ``Source`` that knows its size. Of a
+    large file, only the head is read at first. The other parts are read when they are needed.
 
     Parameters
     ----------

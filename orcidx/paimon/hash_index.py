@@ -216,8 +216,8 @@ class BucketAssigner:
         Raises
         ------
         InvalidQuery
-            A new key needs a new bucket, but none is left. If ``max_buckets`` is given and a bucket exists, the key
-            goes to an existing bucket instead.
+            A new key needs a new bucket, but no bucket is left. This is no error if ``max_buckets`` is given and a
+            bucket exists. The key then goes to an existing bucket.
         """
         known = self._bucket_of
         out = []

@@ -74,7 +74,7 @@ class Index(ABC):
 
     @abstractmethod
     def answer(self, question: Question) -> Verdict:
-        """The rows whose key satisfies the question. The classes of questions are in ``questions``.
+        """Returns the rows whose key satisfies the question. The module ``questions`` has the classes of questions.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Index(ABC):
         return verdict
 
     def test(self, leaf: BoundLeaf) -> Verdict:
-        """The most exact verdict that the index gives for a bound leaf.
+        """Returns the most exact verdict that the index gives for a bound leaf.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Index(ABC):
     def top_k(
         self, k: int, *, descending: bool, nulls_first: bool, selection: object = None, strict: bool = True
     ) -> BitMap:
-        """The rows of the first ``k`` values in an order. Only a range-bitmap supports this.
+        """Returns the rows with the first ``k`` values in a sort order. Only a range-bitmap supports this method.
 
         Parameters
         ----------
@@ -246,9 +246,10 @@ class BodyIndex(Index):
 
 
 class EmptyIndex(Index):
-    """An index without payload. The data file has no row, or no row that has the map's key. So the column has no value.
+    """An index without payload. Its column has no value: the data file has no rows, or the indexed key of a map occurs
+    in no row.
 
-    It excludes rows only for conditions for which Paimon's reader also excludes them.
+    An EMPTY index excludes rows only for those conditions for which Paimon's reader excludes them, too.
     """
 
     _SKIPPING = frozenset({Op.EQ, Op.EQ_NULL_SAFE, Op.IN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})

@@ -1,5 +1,5 @@
-"""Totals of rows from the indexes of one column. Counts, sums, minima, maxima and groups are exact. The data is not
-read.
+"""Computes totals of rows from the indexes of one column. Counts, sums, minima, maxima and groups are exact. The data
+file is not read.
 
     bitmap        a bitmap for each value: groups, counts, sums, minima, maxima and quantiles
     bsi           bit slices of the numbers themselves: counts, sums, minima, maxima and quantiles. A sum is the sum
@@ -48,7 +48,7 @@ zones."""
 
 @dataclass(frozen=True)
 class Ends:
-    """The smallest and the greatest of some values. None if there is no value except NaN."""
+    """The smallest and the greatest of some values. Both are None if there is no value, or no value except NaN."""
 
     minimum: Any
     maximum: Any
@@ -58,9 +58,9 @@ class Ends:
 class IndexTotals(ABC):
     """Totals from an index for any selection of rows. A selection is a bitmap, or None for all rows.
 
-    ``totals_of`` creates these objects. It also reads and checks all bytes that they need. ``adds_up``: whether there
-    are sums. ``has_ends``: whether there are minima, maxima and the order of values. ``has_groups``: whether there are
-    values with their rows.
+    ``totals_of`` creates these objects. It also reads and checks all bytes that they need. ``adds_up``: whether the
+    index gives sums. ``has_ends``: whether the index gives minima, maxima and the order of values. ``has_groups``:
+    whether the index gives each value with its rows.
     """
 
     adds_up = False
@@ -72,7 +72,7 @@ class IndexTotals(ABC):
         """The rows that are not null."""
 
     def count(self, rows: BitMap | None) -> int:
-        """How many of the rows are not null."""
+        """The number of rows that are not null."""
         return len(self.present()) if rows is None else self.present().intersection_cardinality(rows)
 
     def total(self, rows: BitMap | None) -> int:
@@ -92,12 +92,13 @@ class IndexTotals(ABC):
         raise NotImplementedError
 
     def groups(self) -> list[tuple[Any, BitMap]]:
-        """Each value with its rows. The value of null rows is None."""
+        """Each value with the rows that have it. For null rows the value is None."""
         raise NotImplementedError
 
 
 def totals_of(index: Index) -> IndexTotals | None:
-    """The totals that an index proves. None if the kind of the index or the type of its column does not allow totals.
+    """Returns the totals that an index proves. Returns None if the kind of the index or the type of its column does not
+    allow totals.
 
     Raises ``CorruptFile`` for damage, and ``Unsupported`` for more than ``MOST_VALUES`` values.
     """
@@ -239,7 +240,8 @@ class _BsiTotals(IndexTotals):
 
 
 class _BsiOrder:
-    """Numbers in ascending order: first the negative numbers, from the largest absolute value down, then the others."""
+    """The numbers of a BSI in ascending order. The negative numbers come first, from the largest absolute value to the
+    smallest."""
 
     nans = 0
 
@@ -284,7 +286,7 @@ class _Numbers:
         return self.smallest * count + sum(number << bit for bit, number in enumerate(counts))
 
     def among(self, rows: BitMap | None) -> BitMap:
-        """The rows of ``rows`` whose number has this sign."""
+        """The rows of ``rows`` whose number is in this part, which has only numbers of one sign."""
         return self.existence if rows is None else self.existence & rows
 
     def ends(self, rows: BitMap | None) -> tuple[int, int] | None:
@@ -296,7 +298,7 @@ class _Numbers:
 
 
 def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
-    """The greatest number of some rows, from bit slices. There must be at least one row."""
+    """The greatest of the integers that bit slices store for the given rows. There must be at least one row."""
     largest = 0
     for bit in reversed(range(len(slices))):
         with_it = rows & slices[bit]
@@ -307,7 +309,8 @@ def _largest(rows: BitMap, slices: Sequence[BitMap]) -> int:
 
 
 def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
-    """The smallest and the greatest number of some rows, from bit slices. There must be at least one row."""
+    """The smallest and the greatest of the integers that bit slices store for the given rows. There must be at least
+    one row."""
     low = high = rows
     smallest = largest = 0
     for bit in reversed(range(len(slices))):

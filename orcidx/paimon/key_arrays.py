@@ -29,7 +29,8 @@ _SAFE_PRECISION = 6  # of timestamps; above it keys lose digits, and readers tak
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows by key. ``keys`` ascend. The rows of ``keys[i]`` are ``rows[starts[i]:starts[i + 1]]``, and also ascend."""
+    """The rows of each key. ``keys`` ascend. The rows of ``keys[i]`` are ``rows[starts[i]:starts[i + 1]]``, in
+    ascending order."""
 
     keys: Keys
     rows: Rows
@@ -104,8 +105,8 @@ class KeyColumn:
         return self.values if isinstance(self.values, Encoded) else _encode(self.present_values)
 
     def compact(self) -> KeyColumn:
-        """Returns the same column in less memory, if many values are equal. The result has each value once, and one or
-        two bytes for each row. Otherwise returns this column."""
+        """If many values are equal, returns the same column in a form that takes less memory. This form has each value
+        once, and one or two bytes for each row. If few values are equal, returns this column."""
         encoded = self._as_encoded()
         if 2 * len(encoded.dictionary) > len(encoded.codes):
             return self
@@ -198,7 +199,8 @@ def key_column(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> KeyCol
 
 
 def map_values(array: pa.Array, key: str) -> pa.Array:
-    """The value of one key in each row of a map column. Null if the map is null or does not have the key."""
+    """The value of one key in each row of a map column. The value is null if the map is null or does not have the
+    key."""
     if isinstance(array, pa.ChunkedArray):
         return pa.chunked_array([map_values(chunk, key) for chunk in array.chunks], array.type.item_type)
     if not pa.types.is_map(array.type):
@@ -306,7 +308,7 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
 
 
 def _wide_timestamps(array: pa.Array, per_second: int) -> Any:
-    """Timestamps that are decimals of nanoseconds, because their nanoseconds do not fit int64."""
+    """Converts timestamps that are stored as decimals of nanoseconds, because their nanoseconds do not fit int64."""
     nanos_per_key = 1_000_000_000 // per_second
     keys = [int(value) // nanos_per_key if value is not None else 0 for value in array.to_pylist()]
     if any(not -(1 << 63) <= key < 1 << 63 for key in keys):

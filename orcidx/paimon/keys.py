@@ -54,7 +54,7 @@ def ordered_bits(bits: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int6
 
 
 def integers(data: memoryview) -> list[int]:
-    """All i32 values of a buffer, read at once.
+    """Reads all i32 values of a buffer at once.
 
     ``struct.iter_unpack`` would still refer to the buffer when its loop raises an error. If the error is kept, it forms
     a reference cycle with its frames. CPython 3.11 crashes when it collects such a cycle with this memoryview

@@ -1,4 +1,5 @@
-"""Finds the value at a position of the ascending order of an index's values, from bit slices or from counts."""
+"""Finds the value at a given position, if the values of an index are sorted in ascending order. The values come from
+bit slices or from counts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["CountedOrder", "SliceOrder"]
 
 
 class SliceOrder:
-    """The numbers of some rows, from bit slices. ``least`` is added to each number."""
+    """The numbers of some rows in ascending order. The number of a row is its integer in the bit slices, plus
+    ``least``."""
 
     def __init__(self, rows: BitMap, slices: Sequence[BitMap], least: int = 0) -> None:
         self._rows = rows
@@ -38,7 +40,7 @@ class SliceOrder:
         return self._least + number
 
     def counts(self) -> Iterator[tuple[int, int]]:
-        """Each number, and how many rows have it."""
+        """Each number, with the number of rows that have it."""
         rows = np.array(self._rows.to_array(), np.uint32)
         numbers = np.zeros(len(rows), np.uint64)
         for bit, one in enumerate(self._slices):

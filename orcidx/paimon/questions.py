@@ -1,5 +1,5 @@
-"""Questions, which are the simple conditions on keys that an index can evaluate. This module also translates a leaf of
-a predicate into questions.
+"""Defines questions: simple conditions on keys that an index can evaluate. This module also translates a leaf of a
+predicate into questions.
 
 Every index evaluates the same few kinds of questions. So the modules of the formats do not need to know operators and
 literals. A leaf is translated into a union of questions. ``exact`` means that the union has exactly the rows for which
@@ -24,15 +24,15 @@ __all__ = ["Alternatives", "NullTest", "Points", "Question", "Span", "questions_
 
 @dataclass(frozen=True)
 class NullTest:
-    """Rows that are null, or rows that are not null if ``negated``."""
+    """Selects the rows that are null. If ``negated``, selects the rows that are not null."""
 
     negated: bool = False
 
 
 @dataclass(frozen=True)
 class Points:
-    """Rows whose key is one of ``keys``. If ``negated``, rows that have another key and are not null. ``keys`` must
-    ascend without duplicates."""
+    """Selects the rows whose key is one of ``keys``. If ``negated``, selects the rows that are not null and whose key
+    is not in ``keys``. ``keys`` must ascend without duplicates."""
 
     keys: tuple[Key, ...]
     negated: bool = False
@@ -40,8 +40,8 @@ class Points:
 
 @dataclass(frozen=True)
 class Span:
-    """Rows whose key is between ``low`` and ``high``. If ``low`` or ``high`` is None, there is no bound on that
-    side."""
+    """Selects the rows whose key is between ``low`` and ``high``. If ``low`` or ``high`` is None, there is no bound on
+    that side."""
 
     low: Key | None = None
     high: Key | None = None
@@ -80,8 +80,8 @@ _BEYOND_EVERY_KEY = 1 << 140  # above the absolute value of every key
 
 
 def questions_of(leaf: BoundLeaf, key_type: KeyType) -> Alternatives | None:
-    """Translates a bound leaf into questions for an index whose keys have the type ``key_type``. None if this is not
-    possible."""
+    """Translates a bound leaf into questions for an index whose keys have the type ``key_type``. Returns None if the
+    leaf cannot be translated."""
     if leaf.op is Op.IS_NULL:
         return Alternatives((NullTest(leaf.negated),))
     if key_type.data_type.root not in _ROOTS.get(leaf.domain, ()):
@@ -227,7 +227,7 @@ class _Translator:
         return Alternatives((Span(None, high, high_open=open_end and hits),))
 
     def _unordered(self) -> Alternatives:
-        """The key of NaN, if NaN is not ordered above every number. Otherwise no key."""
+        """Returns the key of NaN if NaN is not ordered above every number. Otherwise returns no key."""
         return Alternatives((Points((self.kind.nan,)),) if self.kind.floating and self.leaf.nan == "ieee" else ())
 
     def _prefix(self, prefix: bytes, *, exact: bool) -> Alternatives | None:

@@ -65,8 +65,8 @@ _LIMITED = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a body: ascending ``keys``, and bit slices with the code of the key of each row that is not
-    null."""
+    """The contents of a body. ``keys`` ascend. For each row that is not null, the bit slices store the code of the
+    row's key."""
 
     rows: int
     keys: tuple[Key, ...]
@@ -266,7 +266,7 @@ class RangeBitmapIndex(BodyIndex):
         return self.numbers.any_of(codes) if codes else BitMap()
 
     def _span(self, span: Span) -> BitMap:
-        """The rows of a span. Codes ascend with the keys, so the codes of a span are a range."""
+        """The rows whose key is in ``span``. Codes ascend with the keys, so these keys have consecutive codes."""
         first, stop = 0, self.cardinality
         above = span.low is not None and span.low > self.largest
         if above or (span.high is not None and span.high < self.smallest):
@@ -290,10 +290,10 @@ class RangeBitmapIndex(BodyIndex):
         """The rows of ``selection`` that have the first ``k`` values in the order. ``selection`` is a ``BitMap``, a
         ``RowSelection``, or None for all rows.
 
-        If ``strict``, only this column decides the order. If several rows are equal to the last row, the rows with the
-        highest row numbers are kept. For nulls, the rows with the lowest row numbers are kept. Without ``strict`` all
-        equal rows are kept, and the caller compares them by the next column. If the column has no values, all rows of
-        the selection are returned.
+        If ``strict``, only this column decides the order. Several rows may have the same value as the last of the ``k``
+        rows. Of these rows, those with the highest row numbers are kept. If this value is null, those with the lowest
+        row numbers are kept. Without ``strict``, all of these rows are kept, and the caller compares them by the next
+        column. If the column has no values, all rows of the selection are returned.
         """
         if k < 0:
             raise InvalidQuery(f"k must not be negative, but is {k}")

@@ -111,8 +111,8 @@ class Dictionary:
         return chunks
 
     def _read_fixed_chunks(self, headers: memoryview, offsets: list[int]) -> list[Chunk] | None:
-        """Reads all headers at once, if they have the layout that Java writes. None if they have another layout, or if
-        a header is damaged."""
+        """Reads all headers at once, if they have the layout that Java writes. Returns None if they have another
+        layout, or if a header is damaged."""
         header = np.dtype([("version", "u1"), ("first", self._kind.dtype), ("rest", ">i4", CHUNK.size // INT.size)])
         count = len(offsets)
         if len(headers) != count * header.itemsize or offsets != list(range(0, len(headers), header.itemsize)):
@@ -175,8 +175,8 @@ class Dictionary:
         return keys
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """The code of a key, and True. If the key is not stored, the code of the next larger key, and False. If there
-        is no larger key, this code is the cardinality."""
+        """Returns the code of a key, and True. If the key is not stored, returns the code of the next larger key, and
+        False. If there is no larger key, the returned code is the cardinality."""
         return self.find_many([key])[0]
 
     def find_many(self, keys: Sequence[Key]) -> list[tuple[int, bool]]:

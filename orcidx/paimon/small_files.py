@@ -1,4 +1,5 @@
-"""Reads files whole or by one request: snapshots, schemas, manifests, index files."""
+"""Reads small files of a table, such as snapshots, schemas, manifests and index files. One function reads a whole file.
+Another function reads a part of a file."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Computes totals of the rows of files in one pass. Totals are taken from statistics where these prove them. All other
-rows are decoded.
+"""Computes totals of the rows of files in one pass. If statistics prove the totals of some rows, these rows are not
+read. All other rows that can match are decoded.
 
 A unit is a file, a stripe or a row group. A unit in which all rows match is not read if ``orc.stored_totals`` proves
-all wanted totals. A unit in which no row can match is skipped. If the Paimon indexes of a file prove the totals of the
-rows that certainly match, these rows are not read either. All other rows are decoded as in any scan, but only the
-columns of the aggregates and of the condition are read.
+all wanted totals. A unit in which no row can match is skipped. The Paimon indexes of a file may also prove the totals
+of the rows that certainly match. These rows are then not read either. The remaining rows are decoded as in any scan,
+but only the columns of the aggregates and of the condition are read.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def asked_of_indexes(
     plan: AggregatePlan,
     metrics: ScanMetrics,
 ) -> KnownTotals:
-    """The totals from the indexes that are stored beside the files, and the files without such totals."""
+    """Returns the totals that the indexes beside the data files give, and the jobs of the files for which these indexes
+    give no totals."""
     if indexes is None:
         return KnownTotals(jobs)
     with metrics.stage("open"):
@@ -100,8 +101,8 @@ def asked_of_indexes(
 def _known_totals(
     indexes: FileIndexes, jobs: Sequence[FileJob], request: ScanRequest, plan: AggregatePlan
 ) -> KnownTotals:
-    """The totals from the catalog. The columns of ``by`` must be constants of the files. For other groups the catalog
-    gives no totals."""
+    """Returns the totals that the catalog of the indexes gives. The catalog gives totals only if every column of ``by``
+    is constant in each file."""
     constants = jobs[0].constants if jobs else {}
     names = plan.paths.items()
     whole = all(path[0] != request.file_path for _, path in names)
@@ -203,7 +204,7 @@ def add_files(
 
 
 def _asked(request: ScanRequest, plan: AggregatePlan) -> ScanRequest:
-    """The request, with the columns of the plan."""
+    """Returns the request with the columns of the plan in place of its own columns."""
     return replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
 
 
@@ -222,7 +223,7 @@ _ACID = (
 
 
 def _refuse_acid_directories(jobs: Sequence[FileJob]) -> None:
-    """Raises ``Unsupported`` if a listed directory contains files of Hive's transactions."""
+    """Raises ``Unsupported`` if a listed directory contains the files of a transactional (ACID) table of Hive."""
     for job in jobs:
         source = job.source
         if source.root is not None and source.name.count("delta_") + source.name.count("base_"):
@@ -244,7 +245,8 @@ def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa
 
 
 class _FileTotals:
-    """Adds the totals of one file. Each part of the file is added to ``units`` in the cheapest way."""
+    """Adds the totals of one file to ``units``. The file, a stripe or a row group is read only if its totals are not
+    known without reading it."""
 
     def __init__(self, units: UnitTotals, file: OpenFile) -> None:
         self.units = units
@@ -272,7 +274,7 @@ class _FileTotals:
             self._take_indexed(indexed, reduce(or_, matching))
 
     def _indexed(self) -> IndexedGroups | None:
-        """The wanted totals, if constants and the file's indexes prove all of them. Otherwise None."""
+        """Returns the wanted totals if constants and the file's indexes prove all of them. Otherwise returns None."""
         if self.scan.file_index is None and (self.units.plan.totalled or self.units.key is None):
             return None
         plan, notes = self.units.plan, self.units.origins.notes
@@ -287,8 +289,9 @@ class _FileTotals:
             self.units.origins.rows[indexed.origin] += indexed.add(rows, self.units.totals, constants)
 
     def add_stripe(self, stripe: int, *, by_index: bool) -> RowSelection:
-        """Adds the totals of a stripe, except the rows whose totals the file's indexes can give. Returns these rows,
-        with their numbers in the file."""
+        """Adds the totals of a stripe. If statistics prove the totals of the whole stripe, nothing is read. Otherwise,
+        with ``by_index``, the rows that certainly match are left out, because the file's indexes give their totals.
+        Returns the rows that were left out, as a selection of the rows of the file."""
         decision = run_value(self.scan.decide(stripe), self.file.storage)
         rows = decision.rows
         file_rows = self.scan.reader.tail.footer.rows
@@ -312,8 +315,8 @@ class _FileTotals:
         return stripe_statistics(self.scan.reader.tail, node, stripes=[stripe])
 
     def _take_groups(self, decision: StripeDecision) -> RowSelection | None:
-        """Adds the row groups in which all rows match and whose totals are proved. Returns their rows. None if there
-        are no such row groups."""
+        """Adds the totals of row groups in which all rows match, if statistics prove these totals. Returns the rows of
+        these row groups. Returns None if there are no such row groups."""
         rows = decision.rows
         if self.units.key is None or rows.must.is_empty:
             return None
@@ -351,8 +354,9 @@ class _FileTotals:
 
 
 class _RangeTotals:
-    """Adds the totals of one file over a range of numbers. The totals of whole stripes and row groups are added from
-    statistics. Only the rows at the two ends of the range are read."""
+    """Adds the totals of the rows of one file whose values are in a range of numbers. If all rows of a stripe or row
+    group are in the range, its totals are taken from statistics. In a sorted file, only the rows at the two ends of the
+    range are read."""
 
     def __init__(self, file: _FileTotals, ranges: RangeUnits) -> None:
         self.file = file
@@ -361,7 +365,7 @@ class _RangeTotals:
         self.reader = file.scan.reader
 
     def add(self) -> bool:
-        """Adds the file. If its statistics are damaged, adds nothing and returns False."""
+        """Adds the totals of the file. If its statistics are damaged, adds nothing and returns False."""
         masks = _unless_damaged(self.ranges.stripes)
         if masks is None:
             return False
@@ -377,8 +381,8 @@ class _RangeTotals:
         return True
 
     def _add_groups(self, stripe: int) -> bool:
-        """Adds a stripe that is partly in the range. If its row index cannot be used, adds nothing and returns
-        False."""
+        """Adds the totals of a stripe that is only partly in the range. If the row index of the stripe cannot be used,
+        adds nothing and returns False."""
         index = self.ranges.index(stripe)
         masks = None if index is None else _unless_damaged(partial(self.ranges.groups, index))
         if index is None or masks is None:
@@ -404,8 +408,8 @@ def _statistics_of(index: RowIndex) -> Callable[[OrcType], RawStatistics]:
 
 
 def _unless_damaged(ask: Callable[[], T | None]) -> T | None:
-    """The result of the function ``ask``. None if the statistics are damaged. The data itself may still be
-    undamaged."""
+    """Returns the result of the function ``ask``. Returns None if ``ask`` finds damaged statistics, because the data
+    itself may still be undamaged."""
     try:
         return ask()
     except (CorruptFile, Unsupported):

@@ -1,5 +1,5 @@
 """Decodes dictionary-encoded string columns of a predicate as codes. The predicate is evaluated once for each
-dictionary entry. Strings are made only for the surviving rows.
+dictionary entry. Strings are made only for the matching rows.
 
 Some tests set ``ENABLED`` to False. The columns are then decoded as strings, with the same results.
 """
@@ -33,10 +33,10 @@ takes longer than evaluating it on the rows."""
 def coded_columns(
     stripe: OpenStripe, columns: Sequence[OrcType], options: ReadOptions, where: BoundPredicate | None, rows: int
 ) -> frozenset[int]:
-    """Ids of the predicate's columns that are read as codes. ``rows``: the number of wanted rows of the stripe.
+    """The ids of the predicate's columns that are read as codes. ``rows``: the number of wanted rows of the stripe.
 
     The result is empty if the scan returns dictionaries anyway. It is also empty if pyarrow evaluates a part of the
-    predicate, because that part is bound to the type of the strings.
+    predicate, because pyarrow expects strings there, not codes.
     """
     if not ENABLED or where is None or options.strings == "dictionary":
         return frozenset()
@@ -53,8 +53,8 @@ def _pays(stripe: OpenStripe, column: int, rows: int) -> bool:
 def spelled_out(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], coded: frozenset[int], batch_bytes: int
 ) -> list[pa.Array | None]:
-    """The arrays of columns. The codes of the columns in ``coded`` are replaced by strings. An array of None stays
-    None.
+    """Returns the arrays of the columns. In the columns of ``coded``, codes are replaced by strings. If an array is
+    None, its result is None.
 
     Raises ``BatchTooLarge`` if the strings of an array of several rows take more than ``batch_bytes``.
     """

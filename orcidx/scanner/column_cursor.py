@@ -1,5 +1,5 @@
-"""``ColumnCursor``: the reader of one column, and the reader's current row. With cursors, columns are read
-independently."""
+"""``ColumnCursor``: the reader of one column, and the reader's current row. Each column has its own cursor, so columns
+are read independently."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ that the reader needs next."""
 class ColumnCursor:
     """Reads one column from any row. The limits of ``stripe`` must be for this column alone. Not thread-safe.
 
-    ``windows``: the windows on the column's streams. ``bounds``: the first rows of the row groups, then the number of
-    rows of the stripe.
+    ``windows``: the ``Window`` objects that read the column's streams. ``bounds``: the numbers of the first rows of all
+    row groups, followed by the number of rows of the stripe.
     """
 
     __slots__ = ("_bounds", "_reader", "_row", "_stripe", "_windows")
@@ -97,8 +97,8 @@ class ColumnCursor:
                 window.ahead = None
 
     def lose_place(self) -> None:
-        """Makes the next read seek. This is needed after a read that failed halfway, and if rows were read but not
-        used."""
+        """Makes the next read start with a seek. This is needed after a read that failed halfway. It is also needed if
+        rows were read but not used."""
         self._row = None
 
     def read(self, start: int, rows: int, batch_bytes: int | None, claims: Claims) -> pa.Array:

@@ -47,7 +47,7 @@ MANY_ROWS = 1 << 15
 class ColumnGroup:
     """Reads some columns of a stripe: ``seek`` goes to a row, ``read`` reads the next rows.
 
-    ``bounds``: the first rows of the row groups, then the number of rows of the stripe.
+    ``bounds``: the numbers of the first rows of all row groups, followed by the number of rows of the stripe.
     """
 
     def __init__(
@@ -84,15 +84,15 @@ class ColumnGroup:
                     self.cursors.append(ColumnCursor(reader, source, windows, bounds))
 
     def narrow(self, decimals: Collection[int]) -> None:
-        """From now on decodes these columns in 64 bits. ``decimals``: ids of decimal columns of at most 18 digits."""
+        """Makes later reads decode some decimal columns in 64 bits. ``decimals``: ids of these columns. They must have
+        at most 18 digits."""
         for column, reader in zip(self.columns, self._readers):
             if column.id in decimals and isinstance(reader, Decimals):
                 reader.narrow()
 
     @property
     def row_bytes(self) -> float | None:
-        """The number of bytes that a row of all columns takes in Arrow. None if the number does not follow from the
-        types."""
+        """The number of bytes of one row of all columns in Arrow. None if the types do not determine this number."""
         sizes = [row_bytes(column) for column in self.columns]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 

@@ -1,17 +1,18 @@
-"""``DecodeAhead``: decodes the columns of a stripe span by span in several threads.
+"""``DecodeAhead``: decodes the columns of a stripe in several threads. The rows are decoded in spans. A span is a range
+of consecutive rows.
 
 While the caller waits for a span or uses it, threads decode the following spans. There is one task for each column of
 each span. The tasks of a column run one after the other, but columns do not wait for each other. Decoding ahead never
-changes the result, because spans are planned only from the rows before them (``stripe_reader``). If a task fails, or if
-the columns of a span are too large together, everything that was decoded ahead is dropped. The caller's thread then
-reads the columns of this span one after the other.
+changes the result, because the size of a span depends only on the rows before the span (``stripe_reader``). If a task
+fails, or if the columns of a span are too large together, everything that was decoded ahead is dropped. The caller's
+thread then reads the columns of the failed span one after the other.
 
 Decoding of columns that are not in the predicate starts as soon as their surviving rows are known (``begin``). These
 columns have priority over later spans of the predicate's columns, which are not needed yet.
 
 If there are fewer columns than threads, the threads without a column first decompress the next chunks of the columns
-(``orc/chunks_ahead``). These threads start to decode a span only when no chunk is left to decompress. That means that
-the caller is slower than these threads.
+(``orc/chunks_ahead``). These threads start to decode a span only when no chunk is left to decompress. This happens only
+if the caller is slower than these threads.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ Columns = Sequence[ColumnCursor]
 
 @dataclass(eq=False)
 class _Span:
-    """Rows that are decoded now or later. ``reserved``: the maximum number of bytes that the rows may take. ``kept``:
-    the rows that are kept. None means all rows."""
+    """A range of rows of some columns, and the state of its decoding. ``reserved``: the maximum number of bytes that
+    the rows may take. ``kept``: the rows that are kept. None means that all rows are kept."""
 
     columns: Columns
     start: int
@@ -63,9 +64,9 @@ class _Span:
 
 
 class DecodeAhead:
-    """Decodes spans of a stripe's columns. ``most``: the maximum number of bytes that are decoded but not used yet. One
-    span is not counted. ``batch_bytes``: the maximum number of bytes of one span. The object must be used by one thread
-    only, and must be closed before the file."""
+    """Decodes spans of a stripe's columns. ``most``: the maximum number of bytes that are decoded but not used yet. The
+    span that the caller takes next is not counted. ``batch_bytes``: the maximum number of bytes of one span. The object
+    must be used by one thread only, and must be closed before the file."""
 
     def __init__(self, columns: Columns, *, threads: int, most: int, batch_bytes: int) -> None:
         self._numbers = {cursor: number for number, cursor in enumerate(columns)}
@@ -83,7 +84,7 @@ class DecodeAhead:
         """Announces the spans (start, stop) for which ``take`` will be called. The caller must call ``take`` for the
         first of these spans immediately. Threads start to decode as many spans as fit into the memory.
 
-        ``row_bytes``: the number of bytes that a row of these columns may take.
+        ``row_bytes``: the expected number of bytes of a row of these columns.
         """
         if not self._goes_on:
             self._goes_on = True
@@ -107,8 +108,8 @@ class DecodeAhead:
         self._chains.start_early()
 
     def begin(self, columns: Columns, start: int, kept: KeptRows, row_bytes: float) -> None:
-        """Starts decoding the kept rows of columns that are not in the announced spans, if there is memory for them.
-        ``take`` returns them later."""
+        """Starts decoding the kept rows of some other columns, for which no spans were announced. Does nothing if there
+        is not enough memory. ``take`` returns these rows later."""
         reserved = min(self._batch_bytes, _reserved(len(kept), row_bytes))
         if sum(span.reserved for span in self._behind) + reserved <= self._most and not self._is_alone:
             self._behind.append(self._begin(columns, start, len(kept), reserved, kept))
@@ -134,8 +135,8 @@ class DecodeAhead:
     def take(
         self, groups: Sequence[Columns], start: int, rows: int, kept: KeptRows | None = None
     ) -> list[list[pa.Array | KeptColumn]] | None:
-        """The rows of all columns, by group. None if the columns must be read one after the other. In that case nothing
-        is decoded ahead.
+        """Returns the rows of all columns, as one list for each group of columns. Returns None if the caller must read
+        the columns one after the other. Nothing is then decoded ahead.
 
         ``kept``: the wanted rows, which are returned as ``KeptColumn``. They are decoded now unless ``begin`` was
         called for them. Spans of other columns that were decoded ahead are not dropped."""
@@ -161,8 +162,8 @@ class DecodeAhead:
         return len(self._numbers) == 1
 
     def _read_here(self, groups: Sequence[Columns], start: int, rows: int) -> list[list[pa.Array]]:
-        """Reads in the caller's thread without creating tasks. For one column of integers, a single task took a sixth
-        of the whole time (decision 0060)."""
+        """Reads in the caller's thread without creating tasks. In a measurement with one column of integers, a single
+        task took a sixth of the whole time (decision 0060)."""
         claims = Claims()
         try:
             return [[cursor.read(start, rows, self._batch_bytes, claims) for cursor in columns] for columns in groups]
@@ -170,8 +171,8 @@ class DecodeAhead:
             self._chains.caller_leaves()
 
     def _of(self, columns: Columns, start: int, rows: int, kept: KeptRows | None) -> _Span:
-        """The span for these rows. It is the next announced span, the span that ``begin`` started, or a new span that
-        is started now."""
+        """Returns the span for these rows. This is the next announced span, or a span that ``begin`` has started. If
+        neither has these rows, a new span is started."""
         for place, span in enumerate(self._behind):
             if kept is not None and span.kept is kept:
                 return self._behind.pop(place)

@@ -1,4 +1,4 @@
-"""Runs tasks in parallel on the pool whose threads decode columns (``chains``).
+"""Runs tasks in parallel on the thread pool that decodes columns (``chains``).
 
 The pool has ``pyarrow.cpu_count()`` threads. It is not used inside a Spark task, because Spark assigns one core to the
 task and the other cores to other tasks.

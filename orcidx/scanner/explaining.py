@@ -47,8 +47,8 @@ def explain_files(
     indexes: FileIndexes | None,
     order: tuple[SortKey, ...],
 ) -> tuple[list[FileExplanation], tuple[ColumnDepth, ...]]:
-    """What a scan would read of each of its files, and how much the ranges of the row groups overlap. ``order``: the
-    sort keys of a scan for the first rows in an order, or an empty tuple."""
+    """Explains what a scan would read of each of its files, and how much the value ranges of the row groups overlap.
+    ``order``: the sort keys of a scan for the first rows in an order, or an empty tuple."""
     ranges = GroupRanges()
     files: list[FileExplanation] = []
     if limit is not None and request.where is None and not order:
@@ -93,15 +93,15 @@ def gone_file(error: FileGone) -> FileExplanation:
 
 
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
-    """All jobs, with the jobs of ``left`` in place of the jobs for the same files. ``left`` has the order of
-    ``jobs``."""
+    """Returns ``jobs``. If ``left`` has a job for the same file, this job replaces the one in ``jobs``. The jobs in
+    ``left`` must have the same order as in ``jobs``."""
     found = deque(left)
     return tuple(found.popleft() if found and found[0].source == job.source else job for job in jobs)
 
 
 def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> FileExplanation:
-    """What the scan would read of its file. Stripes that the file's own evidence rules out are not examined. The ranges
-    of the file's row groups are added to ``ranges``."""
+    """Explains what the scan would read of its file. A stripe is not examined if the statistics in the tail or the
+    file's Paimon index rule it out. The ranges of the file's row groups are added to ``ranges``."""
     to_open = storage.metrics.bytes_fetched
     alive = set(scan.stripe_numbers())
     left = _most_groups(scan.reader.tail.size)
@@ -141,9 +141,9 @@ def _brought(scan: FileScan, stripe: int) -> int:
 def _count_skipped(
     scan: FileScan, stripes: list[StripeExplanation], alive: set[int], storage: RangeReader
 ) -> tuple[Note, ...]:
-    """Sets the number of bytes of the stripes that the file's own evidence rules out. A scan does not read the footers
-    of these stripes. Here they are read to find this number. If a footer is damaged, the bytes of all columns of its
-    stripe are counted. A note says how many footers are damaged."""
+    """Sets the number of bytes of the stripes that the statistics in the tail or the file's Paimon index rule out. A
+    scan does not read the footers of these stripes. This function reads them to find the number of bytes. If a footer
+    is damaged, the bytes of all columns of its stripe are counted. A note says how many footers are damaged."""
     skipped = [number for number in range(len(stripes)) if number not in alive and stripes[number].rows]
     with suppress(OrcidxError):  # damaged footers are handled below
         run_value(scan.fetch_footers(skipped), storage)
@@ -160,7 +160,8 @@ def _count_skipped(
 
 
 def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
-    """The notes on a file. ``lumped``: for each stripe that is shown as one row group, the number of its row groups."""
+    """The notes on a file. Some stripes with many row groups are shown as one row group. ``lumped`` has the number of
+    row groups of each such stripe."""
     if scan.reader.tail.size == 0:
         return (
             Note("file", "absent", "the file is empty: a file of zero bytes counts as a file without rows and columns"),

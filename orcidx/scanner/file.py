@@ -274,7 +274,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> Scan:
-        """A scan of this file. Nothing is read before the scan is iterated.
+        """Returns a scan of this file. Nothing is read before the scan is iterated.
 
         Parameters
         ----------

@@ -108,7 +108,8 @@ def _open_and_prune(job: FileJob, request: ScanRequest, metrics: ScanMetrics) ->
 def _wanted_jobs(
     jobs: Iterable[FileJob], request: ScanRequest, metrics: ScanMetrics, *, open_all: bool
 ) -> Iterator[FileJob]:
-    """The files that are not ruled out by their constants. If ``open_all``, all files."""
+    """Returns the jobs of the files that are not ruled out by their constants. If ``open_all`` is set, returns all
+    jobs."""
     where = None if open_all else _bound(request)
     for job in jobs:
         metrics.files += 1
@@ -132,8 +133,8 @@ def _bound(request: ScanRequest) -> BoundPredicate | None:
 
 
 class _JobsLeft:
-    """The files that are still to be opened. ``put_back``: a file that was taken and put back. It is taken again before
-    the ``rest``."""
+    """The jobs of the files that are still to be opened. ``put_back``: a job that was taken and then put back. This job
+    is taken again before the jobs in ``rest``."""
 
     def __init__(self, jobs: Iterator[FileJob]) -> None:
         self.put_back: FileJob | None = None
@@ -148,9 +149,9 @@ class _JobsLeft:
 class FileQueue:
     """Opens the files of ``jobs``. It is a context manager, which closes all files that are still open.
 
-    ``open_all``: whether files that their constants rule out are also opened. ``tails_alone``: whether only tails are
-    read. Stripes are then neither read nor counted in the metrics. ``small``: the reader of small files, if the caller
-    has already used it. ``counted``: whether stripes are counted in the metrics.
+    ``open_all``: whether files are opened even if their constants rule them out. ``tails_alone``: whether only tails
+    are read. In this case stripes are neither read nor counted in the metrics. ``small``: the reader of small files, if
+    the caller has already used it. ``counted``: whether stripes are counted in the metrics.
     """
 
     def __init__(
@@ -175,8 +176,8 @@ class FileQueue:
         self._in_use: list[OpenFile] = []
 
     def take_small(self) -> SmallRows | None:
-        """The rows of the next file, if they can be read without opening it. None for any other file, and at the
-        end."""
+        """Returns the rows of the next file if they can be read without opening the file. Returns None for any other
+        file, and after the last file."""
         if self._opening or self._jobs.put_back is not None:
             return None
         job = next(self._jobs.rest, None)
@@ -186,7 +187,8 @@ class FileQueue:
         return found
 
     def take(self, *, wait: bool) -> OpenFile | None:
-        """The next file, pruned. None at the end, and with ``wait=False`` also if no file is ready."""
+        """Returns the next file after pruning it. Returns None after the last file. With ``wait=False``, also returns
+        None if no file is ready."""
         if wait and not self._opening:
             job = self._jobs.take()
             if job is None:

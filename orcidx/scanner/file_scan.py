@@ -1,8 +1,8 @@
 """``FileScan``: one file in one pass of a scan. The file is mapped to the wanted columns, pruned, and read stripe by
 stripe.
 
-A ``FileJob`` says what to read of a file, and ``FileScan`` reads it. Like a ``StripeReader``, a ``FileScan`` never
-waits for bytes itself. Its generators yield ``Fetch`` requests.
+A ``FileJob`` describes which data of a file are wanted. A ``FileScan`` reads these data. Like a ``StripeReader``, a
+``FileScan`` has generators that never wait for bytes. Instead they yield ``Fetch`` requests.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ Requests = Generator[Fetch, Any, Any]
 
 
 class FileColumns:
-    """A request applied to the columns of a file. ``dictionaries``: the text columns that are read as dictionaries."""
+    """The columns that a request reads from a file. ``dictionaries``: ids of the text columns that are read as
+    dictionaries."""
 
     def __init__(self, reader: OrcReader, job: FileJob, request: ScanRequest) -> None:
         self.reader = reader
@@ -91,11 +92,12 @@ class FileColumns:
         return self.job.constants if name is None else {**self.job.constants, name: self.reader.name}
 
     def valued(self, source: FieldSource) -> FieldSource:
-        """A wanted column that is not in the file, with its value for this file."""
+        """Returns a description of a wanted column that is not stored in the file. The description has the column's
+        constant value for this file."""
         return replace(source, value=self._values.get(source.field.name))
 
     def _wanted_constants(self) -> list[pa.Scalar | None]:
-        """For each wanted column, its value if the value is constant in the file. None if the column must be read."""
+        """For each wanted column, the value that all rows of the file have. None for a column that must be read."""
         return [None if one.column is not None else self.valued(one).scalar for one in self.schema_plan.fields]
 
     @cached_property
@@ -145,7 +147,8 @@ class FileScan:
         self.is_plain = not (limited or chosen or job.deleted is not None)
 
     def prepare(self) -> Requests:
-        """Reads what the schema depends on. With ``strings="dictionary"`` this is the footer of every stripe."""
+        """Reads the metadata that the schema depends on. With ``strings="dictionary"`` this is the footer of every
+        stripe."""
         if self.options.strings == "dictionary":
             yield from self.fetch_footers(range(len(self.reader.stripes)))
             self.columns.dictionaries = _dictionary_columns(self.reader)
@@ -183,8 +186,7 @@ class FileScan:
 
     @cached_property
     def file_index(self) -> FileIndex | None:
-        """The file's Paimon indexes. None if the file has no index that can be used. ``index_notes`` has the
-        reasons."""
+        """The file's Paimon indexes. None if the file has no usable index. ``index_notes`` then has the reasons."""
         if self.job.file_index is None:
             return None
         return opened_index(self.job.file_index, self.reader, self.index_notes, strict=self.options.strict_index)
@@ -211,7 +213,8 @@ class FileScan:
         return self.reader.tail.footer.rows if self.is_plain else self.wanted_rows.count
 
     def stripe_numbers(self) -> list[int]:
-        """The stripes that have wanted rows and that the statistics of the file and of the stripes do not rule out."""
+        """The numbers of the stripes that may have to be read. Such a stripe has wanted rows, and neither the file's
+        nor its own statistics rule it out."""
         if self._alive is None:
             if self.takes_all:
                 with located(file=self.reader.name):
@@ -240,8 +243,8 @@ class FileScan:
         self, decision: StripeDecision, share: Share | None = None, count: Callable[[int], None] | None = None
     ) -> Step:
         """The batches of a stripe, in the wanted schema. ``share``: the part of the scan's memory that the stripe may
-        use. None means all of it. ``count``: receives numbers of rows instead of batches, for a request without
-        columns."""
+        use. None means the whole memory of the scan. ``count``: a function for a request without columns. It receives
+        numbers of rows, and no batches are made."""
         # If there is no pruner, the decision was made without a fetcher. So nothing was fetched for the decision.
         pruner: FilePruner | None = self.__dict__.get("pruner")
         fetched = {} if pruner is None else pruner.take_fetched(decision.stripe)
@@ -301,7 +304,7 @@ class FileScan:
 
     def at_once(self, stripe: int) -> pa.RecordBatch | None:
         """Decodes a whole stripe in one call, if all rows of the file are wanted and the bytes of the whole file are in
-        memory. Returns None for other files, and if column readers are needed."""
+        memory. Returns None for other files. Also returns None if column readers are needed."""
         whole = self.reader.whole() if self.takes_all else None
         batch = None if whole is None else self._decoded(stripe, (0, whole))
         if batch is not None:
@@ -342,7 +345,8 @@ def _add_work(stripe: OpenStripe, metrics: ScanMetrics) -> None:
 
 
 def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
-    """The rows of a stripe to read. If the predicate must be evaluated for each row, no row counts as proved."""
+    """Returns the rows of a stripe that must be read. If the request requires that the predicate is evaluated for each
+    row, then no row is marked as certainly matching."""
     rows = decision.rows
     if not request.tests_each or request.where is None:
         return rows
@@ -350,7 +354,7 @@ def _tested(request: ScanRequest, decision: StripeDecision) -> StripeRows:
 
 
 def count_groups(scan: FileScan, decision: StripeDecision) -> None:
-    """Adds the remaining rows of a stripe to the metrics of the scan."""
+    """Adds the numbers of remaining rows and row groups of a stripe to the metrics of the scan."""
     may, bounds = decision.rows.may, decision.rows.bounds
     if may.is_all:
         kept = group_count(may.length, scan.reader.facts.row_index_stride)

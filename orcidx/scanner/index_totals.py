@@ -1,9 +1,9 @@
 """Computes totals of exactly the matching rows of one file from its Paimon indexes, without reading the data.
 
-A bitmap index gives the groups of ``by`` and the totals of its column. A BSI index gives sums, minima, maxima and
-quantiles. A range-bitmap gives minima, maxima and quantiles (see ``paimon.index_totals``). An index is used if its
-number of rows is that of the file and its type is that of the file's column. Then the values of the index are the
-values that a scan reads.
+A bitmap index of a column in ``by`` gives the groups. A bitmap index of another column gives the totals of this column.
+A BSI index gives sums, minima, maxima and quantiles. A range-bitmap gives minima, maxima and quantiles (see
+``paimon.index_totals``). An index is used if its number of rows is that of the file and its type is that of the file's
+column. Then the values of the index are the values that a scan reads.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class UnitColumn:
-    """Where the values of a column of the aggregates come from in one file. The source is a constant, or a node of the
-    file's schema whose statistics may be used as values. If there is neither, the column must be decoded."""
+    """The source of the values of an aggregated column in one file. The source is a constant, or a node of the file's
+    schema. The statistics of this node can be used as values. If there is neither, the column must be decoded."""
 
     constant: pa.Scalar | None = None
     node: OrcType | None = None
@@ -55,9 +55,9 @@ class UnitColumn:
 
 @dataclass(frozen=True)
 class IndexedGroups:
-    """The groups and totals from the indexes of a file. ``by``: for each column of the group key, its values and the
-    rows of each value. If the rows are None, all rows have the value. ``totals``: the totals of each aggregated column
-    that is not a constant. ``kinds``: the kinds of the indexes that are used."""
+    """The groups and totals that the indexes of a file give. ``by``: for each column of the group key, its values and
+    the rows of each value. If None is given instead of rows, all rows have the value. ``totals``: the totals of each
+    aggregated column that is not a constant. ``kinds``: the kinds of the indexes that are used."""
 
     by: Sequence[Sequence[tuple[Form, BitMap | None]]]
     totals: Mapping[str, IndexTotals]
@@ -65,7 +65,7 @@ class IndexedGroups:
 
     @property
     def origin(self) -> str:
-        """The description of where the totals came from."""
+        """A text that says which kinds of evidence gave the totals."""
         if not self.kinds:
             return "metadata"
         return f"Paimon {' and '.join(sorted(self.kinds))} {'index' if len(self.kinds) == 1 else 'indexes'}"
@@ -133,7 +133,7 @@ class IndexedFile:
         self._kinds: set[str] = set()
 
     def groups(self, by: Sequence[str], wanted: Mapping[str, Wanted]) -> IndexedGroups | None:
-        """The wanted groups and totals. None unless constants and indexes give all of them."""
+        """Returns the wanted groups and totals if constants and indexes give all of them. Otherwise returns None."""
         keys: list[Sequence[tuple[Form, BitMap | None]]] = []
         combined = 1
         for name in by:

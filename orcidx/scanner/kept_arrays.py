@@ -1,8 +1,9 @@
 """Filters arrays by a mask, with one compiled pass over each array (``kept_values``).
 
-pyarrow filters by runs or row numbers, which takes longer if the surviving rows are scattered. A pass that writes every
-value takes the same time for every mask (decision 0379). Types without such a pass, for example nested types, are
-filtered by pyarrow. Some tests set ``ENABLED`` to False. Then all types are filtered by pyarrow.
+pyarrow filters by runs or by row numbers. This takes longer if the kept rows are scattered. The compiled pass writes
+every value, so it takes the same time for every mask (decision 0379). Types that the compiled pass does not support,
+for example nested types, are filtered by pyarrow. Some tests set ``ENABLED`` to False. Then all types are filtered by
+pyarrow.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 class KeptRows:
-    """The kept rows of a span. Their numbers and runs are computed when they are first needed.
+    """The kept rows of a span, which is a range of consecutive rows. The numbers and the runs of the kept rows are
+    computed when they are first needed.
 
     ``mask``: a bool for each row of the span. ``count``: how many are True.
     """
@@ -103,7 +105,8 @@ class KeptRows:
 
 
 def taken_array(array: pa.Array, rows: npt.NDArray[np.integer[Any]]) -> pa.Array | None:
-    """Some rows of an array by their numbers. None if only pyarrow can take them, for example if there are nulls."""
+    """Returns the rows of an array that have the given row numbers. Returns None if only pyarrow can take these rows,
+    for example if the array has nulls."""
     if not ENABLED or not len(array) or array.null_count or rows.dtype != np.int32:
         return None
     if isinstance(array, pa.DictionaryArray):
@@ -123,8 +126,9 @@ def _with_entries(indices: pa.Array, array: pa.DictionaryArray) -> pa.Dictionary
 
 
 def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False) -> pa.Array | None:
-    """The kept rows of an array, by a compiled pass. None for a type without such a pass. ``owned``: whether values may
-    be moved within the memory of the array. In that case neither the array nor its buffers may be used afterwards."""
+    """Returns the kept rows of an array, found by a compiled pass. Returns None for a type that this pass does not
+    support. ``owned``: whether values may be moved within the memory of the array. In that case neither the array nor
+    its buffers may be used afterwards."""
     kind = array.type
     if not ENABLED or not len(array):
         return None
@@ -152,8 +156,9 @@ def kept_array(array: pa.Array, mask: Bools, count: int, *, owned: bool = False)
 
 
 def _width_of(kind: pa.DataType) -> int | None:
-    """The number of bytes of a value. For booleans it is 0, because they are stored as bits. For strings and bytes it
-    is the size of an offset as a negative number. None for a type without a compiled pass."""
+    """Returns the number of bytes of a value. Returns 0 for booleans, because they are stored as bits. For strings and
+    bytes, returns the size of an offset as a negative number. Returns None for a type that the compiled pass does not
+    support."""
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = 0 if pa.types.is_boolean(kind) else kind.bit_width // 8
         return width if width == 0 or width in WIDTHS else None

@@ -16,7 +16,7 @@ KeptColumn = tuple[pa.Array, int]
 
 
 def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
-    """The next rows of a column that are kept."""
+    """Reads the next rows of a column and returns those that are kept."""
     whole: list[int] = []
 
     def pick(array: pa.Array) -> pa.Array:
@@ -29,8 +29,8 @@ def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
 
 
 def array_bytes(array: pa.Array) -> int:
-    """The number of bytes of the rows. Batches share a dictionary, so each row of a dictionary array counts as many
-    bytes as an average entry of the dictionary."""
+    """The number of bytes of the rows. Several batches share a dictionary. So the size of a dictionary array is the
+    number of its rows times the average size of a dictionary entry."""
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
     entries = array.dictionary

@@ -1,4 +1,4 @@
-"""Finds out which of many keys a file may contain, only from metadata and indexes.
+"""Finds out which of many keys a file may contain. Only metadata and indexes are read.
 
 All keys are searched together, from coarse to fine evidence. The file's statistics, its Paimon index and the statistics
 of the stripes are searched first. Then each stripe is searched: its row groups, bloom filters and dictionary. Each
@@ -64,8 +64,8 @@ _DOUBTS = ("damaged", "stale")
 class KeyAnswers:
     """Which keys a file may contain, and why. ``OrcFile.explain_keys`` returns this object.
 
-    ``may_contain``: a bool for each key, False if no row has it. ``reasons``: for each key, what rules it out or where
-    it may be. ``notes``: evidence that could not be used, such as a damaged index.
+    ``may_contain``: a bool for each key, False if no row has it. ``reasons``: for each key, the evidence that rules the
+    key out, or the place where the key may be. ``notes``: evidence that could not be used, such as a damaged index.
 
     Examples
     --------
@@ -109,8 +109,8 @@ class AskedForKeys(ABC):
         options: ReadOptions | None = None,
         **option_overrides: Unpack[OptionsByName],
     ) -> pa.BooleanArray:
-        """Which keys a column may contain, by statistics, bloom filters, dictionaries and a Paimon index. Rows are not
-        read.
+        """Returns which keys a column may contain, according to statistics, bloom filters, dictionaries and a Paimon
+        index. Rows are not read.
 
         Each index is read at most once for any number of keys. A damaged index rules nothing out.
 
@@ -225,8 +225,8 @@ class _Answers:
         self._reasons = np.full(len(places), text, object)
 
     def put(self, place: int, scan: FileScan) -> tuple[Note, ...]:
-        """Finds out whether some row may match the scan's predicate. This is used for keys that are not literals (null
-        and NaN)."""
+        """Finds out whether a row may match the scan's predicate, and stores the result. This method is used for the
+        keys that are not literals (null and NaN)."""
         these = self._places == place
         what = "is null" if place == NULL_KEY else "is NaN"
         outcome = scan.pruner.outcome
@@ -245,7 +245,7 @@ class _Answers:
         return outcome.notes + notes
 
     def put_found(self, search: _Search) -> None:
-        """Takes the results of a search for the keys that are literals."""
+        """Stores the results of a search for the keys that are literals, that is, keys other than null and NaN."""
         these = self._places >= 0
         places = self._places[these]
         self._may[these] = search.found[places]
@@ -265,11 +265,11 @@ def _doubts(notes: Iterable[Note]) -> str:
 
 
 class _Search:
-    """The search for the literals of one leaf. All arrays have an entry for each literal.
+    """The state of a search for the literals of one leaf. All arrays have an entry for each literal.
 
     ``found``: whether the literal may be in the file. ``_alive``: whether the literal was not ruled out for the whole
-    file. ``_level``: the finest level that ruled out the literal in a stripe. ``_texts``: the reason for the whole
-    file, if it was not one of the levels.
+    file. ``_level``: the finest level that ruled out the literal in a stripe. ``_texts``: the reason why the literal
+    was ruled out for the whole file, if none of the levels gave this reason.
     """
 
     def __init__(self, scan: FileScan, leaf: BoundLeaf) -> None:
@@ -343,8 +343,8 @@ class _Search:
         self._rule_out(~_united(starts, stops, len(self.found)), f"{text} (file statistics)")
 
     def _ask_indexes(self, rows: int) -> None:
-        """Searches the Paimon indexes for all keys together. If some row may have one of the keys, then searches for
-        each key separately."""
+        """Searches the Paimon indexes for all keys together. If a row may have one of the keys, searches for each key
+        separately."""
         every = RowSelection.all(rows)
         for index in self._scan.pruner.beforehand:
             left = np.flatnonzero(self._alive)
@@ -432,7 +432,7 @@ class _Search:
         return self._left(wanted, may, _BLOOM)
 
     def _ask_dictionary(self, stripe: int, wanted: Bools) -> Generator[Fetch, Any, Bools]:
-        """Searches the dictionary of a text column, if it is small enough to be read for this."""
+        """Searches the dictionary of a text column for the wanted keys. Large dictionaries are not read."""
         node, columns = self._statistics.node, self._statistics.columns
         if node.kind not in STRING_KINDS or not 0 < columns.dictionary_bytes(stripe, node) <= LARGEST_DICTIONARY:
             return wanted
@@ -452,7 +452,8 @@ class _Search:
 
 
 def _united(starts: Int64s, stops: Int64s, count: int) -> Bools:
-    """Which of ``count`` keys are in one of the ranges."""
+    """Returns a bool for each of ``count`` positions: whether one of the ranges contains the position. Range ``i`` is
+    from ``starts[i]`` to ``stops[i] - 1``."""
     edges = np.zeros(count + 1, np.int64)
     np.add.at(edges, starts, 1)
     np.add.at(edges, stops, -1)

@@ -1,4 +1,5 @@
-"""``KeyStatistics``: the statistics of one column that are compared with keys, from the file down to its row groups."""
+"""``KeyStatistics``: the statistics of one column for the file, its stripes and its row groups. They are compared with
+keys."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 def partition_values(
     files: Sequence[Source], schema: pa.Schema | None = None, *, case_sensitive: bool = True
 ) -> list[dict[str, pa.Scalar]]:
-    """The ``key=value`` directories of each file as typed constants. All files get the same keys.
+    """Returns the values of the ``key=value`` directories of each file as typed constants. All files get the same keys.
 
     If ``case_sensitive`` is False, names are compared without regard to case. Keys that differ only in case are then
     one key, which is spelled as in the first file. If ``schema`` has a column for a key, the key has the name and the

@@ -29,7 +29,8 @@ class StageTimer:
 
 @dataclass
 class ScanMetrics:
-    """Counters of one pass, which increase while it runs. Sizes are in bytes, times in seconds of wall clock."""
+    """Counters of one pass, which increase while it runs. Sizes are in bytes. Times are in seconds of wall clock
+    time."""
 
     files: int = 0
     files_skipped: int = 0

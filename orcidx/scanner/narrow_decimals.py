@@ -1,5 +1,5 @@
-"""Decodes and compares decimals of a predicate in 64 bits, which takes half the memory. Only surviving values are
-widened to 128 bits.
+"""Decodes and compares decimals of a predicate in 64 bits. This takes half the memory of 128 bits. Only the values of
+matching rows are widened to 128 bits.
 
 This applies to decimals of at most 18 digits, which fit into 64 bits. Some tests set ``ENABLED`` to False. Then
 decimals are decoded in 128 bits.
@@ -31,8 +31,8 @@ MOST_DIGITS = 18
 def narrow_columns(
     columns: Sequence[OrcType], options: Sequence[ReadOptions], where: BoundPredicate | None
 ) -> frozenset[int]:
-    """Ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
-    because that part is bound to the 128-bit type."""
+    """The ids of the predicate's columns that are read in 64 bits. Empty if pyarrow evaluates a part of the predicate,
+    because pyarrow expects 128 bits there."""
     if not ENABLED or where is None or any(isinstance(part, External) for part in parts(where.root)):
         return frozenset()
     return frozenset(
@@ -45,8 +45,8 @@ def narrow_columns(
 def widened(
     arrays: Sequence[pa.Array | None], columns: Sequence[OrcType], narrow: Collection[int]
 ) -> list[pa.Array | None]:
-    """The arrays of columns. Arrays of the columns in ``narrow`` are widened to 128 bits. An array of None stays
-    None."""
+    """Returns the arrays of the columns. The arrays of the columns in ``narrow`` are widened to 128 bits. If an array
+    is None, its result is None."""
     return [
         array if array is None or column.id not in narrow else _wide(array)
         for column, array in zip(columns, arrays, strict=True)

@@ -1,5 +1,5 @@
-"""Methods of scans with the names of data frame methods: ``filter``, ``select`` and ``limit``, which make another scan,
-and ``count``."""
+"""Methods of scans with the names of data frame methods. ``filter``, ``select`` and ``limit`` return another scan.
+``count`` returns the number of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Narrowing", "RequestNarrowing"]
 
 
 class Narrowing(ABC):
-    """Methods of a frozen scan with the field ``row_limit``. These methods read nothing."""
+    """Methods of a frozen scan with the field ``row_limit``. The methods that make another scan read nothing."""
 
     row_limit: int | None
 
@@ -83,7 +83,7 @@ class Narrowing(ABC):
         Raises
         ------
         InvalidQuery
-            This scan has a limit, so the order of filter and limit would be unclear.
+            This scan has a limit. It would be unclear whether the filter or the limit is applied first.
         """
         if self.row_limit is not None:
             raise InvalidQuery("a scan with a limit cannot be filtered: call filter(...) first, then limit(n)")
@@ -149,8 +149,8 @@ class RequestNarrowing(Narrowing):
         return self._with(request=replace(self.request, **changes))
 
     def _selecting(self, names: Sequence[Any]) -> Self:
-        """Also accepts the names of added columns, such as row numbers. These are not columns of the files, and must
-        come last."""
+        """Selects columns, including added columns such as row numbers. Added columns are not columns of the files.
+        Their names must come last."""
         request = self.request
         added = [name for name in (request.row_numbers, request.file_path) if name is not None]
         kept = [name for name in names if name in added]

@@ -1,4 +1,5 @@
-"""The value ranges of the row groups of a scan's files, for ``explain``. See ``explain/overlap``."""
+"""Collects the value ranges of the row groups of a scan's files. ``explain`` shows how much these ranges overlap. See
+``explain/overlap``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Finds the stripes and row groups of a file in which all rows, or no rows, are in a range of numbers. Only minima and
 maxima are used.
 
-The general code (``planner/stripe_pruning``) combines many kinds of evidence on selections of rows, and records
-reasons. A condition that compares numbers and dates with literals needs less. The only evidence for it is statistics,
-and statistics concern whole units. An aggregation needs no reasons. So two masks of units are enough, and this takes a
-third of the calls (decision 0152). Both modules use the same table of bounds (``pruning/bounds``), under the same
-conditions.
+The general code (``planner/stripe_pruning``) combines many kinds of evidence, and records why rows are skipped. A
+condition that compares numbers and dates with literals needs less. Only statistics are used for it, and statistics
+describe whole stripes and row groups. An aggregation needs no reasons. So two masks are enough: one for the units that
+may match, and one for the units in which all rows match. A unit is a stripe or a row group. This needs a third of the
+calls (decision 0152). Both modules use the same table of bounds (``pruning/bounds``), under the same conditions.
 """
 
 from __future__ import annotations
@@ -63,10 +63,11 @@ _KINDS = frozenset(
 
 @dataclass(frozen=True)
 class RangeUnits:
-    """The condition on the rows of one local file. ``places``: the column of each leaf of the condition, by its path.
-    No rows may be excluded for other reasons, such as a selection.
+    """Evaluates the condition of a scan on the stripes and row groups of one local file. ``places``: the column of each
+    leaf of the condition, by the path of the leaf. The scan must not exclude rows in other ways, such as by a
+    selection.
 
-    If a method raises ``CorruptFile`` or ``Unsupported``, the general code is used.
+    If a method raises ``CorruptFile`` or ``Unsupported``, the caller uses the general code instead.
     """
 
     scan: FileScan
@@ -75,8 +76,8 @@ class RangeUnits:
 
     @classmethod
     def of(cls, scan: FileScan) -> RangeUnits | None:
-        """The ``RangeUnits`` for a scan of a file. None if there may be other evidence than minima and maxima, or if
-        rows are also excluded in other ways."""
+        """Returns the ``RangeUnits`` for a scan of a file. Returns None if evidence other than minima and maxima may
+        exist. Also returns None if the scan excludes rows in other ways than by its condition."""
         if scan.request.where is None or not scan.is_plain or scan.job.file_index is not None:
             return None
         if not (scan.options.row_index and scan.reader.storage.is_local):
@@ -97,17 +98,18 @@ class RangeUnits:
         return cls(scan, where, places)
 
     def stripes(self) -> Masks | None:
-        """The masks for the stripes. None if their statistics contradict each other."""
+        """Returns the masks for the stripes. Returns None if the statistics of the stripes contradict each other."""
         tail = self.scan.reader.tail
         return self._masks(lambda node: stripe_statistics(tail, node))
 
     def groups(self, index: RowIndex) -> Masks | None:
-        """The masks for the row groups of a stripe, from the result of ``index``. None if their statistics contradict
-        each other."""
+        """Returns the masks for the row groups of a stripe, from the result of ``index``. Returns None if the
+        statistics of the row groups contradict each other."""
         return self._masks(lambda node: index.columns[node.id].statistics)
 
     def index(self, stripe: int) -> RowIndex | None:
-        """The row index of all columns that are read. None if one of them has no usable index."""
+        """Returns the row index of all columns that are read. Returns None if one of these columns has no usable
+        index."""
         scan = self.scan
         scan.reader.footer(stripe)
         nodes = scan.columns.schema_plan.nodes
@@ -118,7 +120,8 @@ class RangeUnits:
         return index
 
     def batches(self, stripe: int, index: RowIndex, groups: Bools) -> Iterator[pa.RecordBatch] | None:
-        """The matching rows of these row groups. None unless there are few row groups and their size is known.
+        """Returns an iterator over the matching rows of the given row groups. Returns None if these row groups form too
+        many runs, or if their rows are too large or of unknown size.
 
         All columns are read at once for each run of row groups. Usually only the row groups at the two ends of a range
         must be read. For so few rows, the planning of ``stripe_reader`` (spans, threads, late columns) would take

@@ -19,8 +19,8 @@ __all__ = ["RowsLeft", "limit_note", "open_in_turn"]
 
 
 class RowsLeft:
-    """The number of rows that the stripes of a pass may still return. If a stripe is read again, its rows are added
-    back first."""
+    """The number of rows that the stripes of a pass may still return. The returned rows are subtracted from the limit.
+    If a stripe is read again, its earlier rows are added back first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -49,8 +49,9 @@ def open_in_turn(
     """The files of a scan without a predicate, one after the other. The rows of earlier files are subtracted from the
     limit of each file.
 
-    ``to_the_end``: whether the files after the limit are also returned. ``gone``: a function that is called for each
-    missing file. Without ``gone`` a missing file raises an error. A file is closed when the next file is requested.
+    ``to_the_end``: whether files are returned even after the limit is reached. ``gone``: a function that is called for
+    each missing file. Without ``gone`` a missing file raises an error. A file is closed when the next file is
+    requested.
     """
     left = limit
     for number, job in enumerate(jobs):

@@ -1,4 +1,5 @@
-"""``RowWidth``: how many bytes the rows of a stripe take. This determines how many rows are read at once."""
+"""``RowWidth``: the number of bytes that the rows of a stripe take. This number determines how many rows are read at
+once."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ __all__ = ["RowWidth"]
 @dataclass
 class RowWidth:
     """Determines how many rows to read at once, from the size of a row. If all types have a fixed size, the size of a
-    row follows from the types. Otherwise it is the average size of the rows that each column group has read so far."""
+    row follows from the types. Otherwise the size is an average over the rows that were read so far. The average is
+    computed for each column group."""
 
     options: ReadOptions
     share: float = 0.75
@@ -35,7 +37,8 @@ class RowWidth:
             self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
 
     def next_rows(self, *groups: ColumnGroup) -> int:
-        """How many rows fit into a batch, for some column groups or for all groups that were read."""
+        """The number of rows that fit into a batch. Only the given column groups count. If no groups are given, all
+        groups that were read count."""
         seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
         if not seen:
             return min(FIRST_ROWS, self.options.batch_size)

@@ -296,11 +296,11 @@ class Scan(RequestNarrowing, ArrowStream):
         """The stripes one after the other. Each stripe has its ``decision``. Iterating over a stripe gives its batches,
         which are never joined with batches of other stripes.
 
-        Stripes that have no wanted row, or no row that may match, are included without batches. So the caller can see
-        every decision. Stripes of files that are ruled out by their partition are not included. If there is a limit, no
-        stripes follow after the stripe, or the file, in which the limit is reached. Rows are counted in the order in
-        which they are read. Iterate over a stripe before you go on to the next file, because the file of the stripe is
-        closed then.
+        Some stripes have no wanted row, or no row that may match. These stripes are included without batches, so that
+        the caller can see every decision. If a file is ruled out by its partition, its stripes are not included. If
+        there is a limit, the stripes end with the stripe, or the file, in which the limit is reached. Rows are counted
+        in the order in which they are read. Iterate over a stripe before you request a stripe of the next file. That
+        request closes the file of the earlier stripes.
 
         Yields
         ------
@@ -371,7 +371,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
-        """Totals of the rows. They are taken from statistics if statistics prove them.
+        """Computes totals of the rows. Totals are taken from statistics if statistics prove them.
 
         Parameters
         ----------
@@ -404,9 +404,9 @@ class Scan(RequestNarrowing, ArrowStream):
         return aggregate_files(self.jobs, known, every.resolved, plan, metrics=metrics)
 
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
-        """Cuts the scan into tasks. The rows of all tasks, in order, are the rows of the scan.
+        """Cuts the scan into tasks. The tasks, read in order, return the same rows as the scan.
 
-        Files and stripes that statistics rule out are left out.
+        No task reads files and stripes that statistics rule out.
 
         Parameters
         ----------
@@ -430,7 +430,7 @@ class Scan(RequestNarrowing, ArrowStream):
         return [Split(part.job, request, part.rows, part.estimated_bytes) for part in parts]
 
     def explain(self) -> Explanation:
-        """What the scan will read, and why it can skip the other data. Only metadata and indexes are read.
+        """Explains what the scan will read, and why it can skip the other data. Only metadata and indexes are read.
 
         Returns
         -------
@@ -464,8 +464,8 @@ def _short(value: object) -> str:
 
 
 def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
-    """The number of rows of a file. If this number is not below ``limit``, any number from ``limit`` on may be
-    returned."""
+    """Returns the number of rows of a file. If the file has at least ``limit`` rows, the result may be too low, but it
+    is at least ``limit``."""
     if tails_alone:
         return file.scan.wanted_count
     total = 0
@@ -489,8 +489,8 @@ def _count_stripe(file: OpenFile, number: int) -> int:
 
 @dataclass(frozen=True)
 class Split:
-    """A task of a scan, for any machine that can access the storage: some stripes of one file, or a part of a large
-    stripe.
+    """A task of a scan: some stripes of one file, or a part of a large stripe. Any machine that can access the storage
+    can run the task.
 
     ``Scan.splits`` makes splits. They can be pickled, and converted to JSON and back. ``rows``: the number of rows of
     the split, before any predicate. ``estimated_bytes``: the number of stored bytes of the columns that the task reads.

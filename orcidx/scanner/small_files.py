@@ -1,10 +1,10 @@
 """Reads each small local file of a known schema with one call. If compiled code supports all columns of the file
 (``orc/small_stripe``), one more call decodes the file.
 
-Opening a file creates a reader, a tail, a scan and a pruner. The turns and steps of the scan then take as much time
-again. In total, opening and scanning take ten times as long as decoding a hundred rows. So in a directory of small
-files only the first file is opened. For each other file ``take`` returns the rows (possibly none), or None if the file
-must be opened and pruned.
+Opening a file creates a reader, a tail, a scan and a pruner. The generators of the scan then take as much time again.
+In total, opening and scanning take ten times as long as decoding a hundred rows. So in a directory of small files only
+the first file is opened. For each other file ``take`` returns the rows (possibly none), or None if the file must be
+opened and pruned.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ failures. Reading the tail of a small file takes 25 us, and opening the file tak
 
 @dataclass(frozen=True, slots=True)
 class SmallRows:
-    """The rows of a file. ``batches``: the rows as batches, unless the rows are only counted. ``schema``: returns the
-    schema of the batches. ``stored``: the number of all rows of the file, even if none of them can match."""
+    """The rows of a file. ``batches``: the rows as batches. It is empty if the rows are only counted. ``schema``: a
+    function that returns the schema of the batches. ``stored``: the number of all rows of the file, including rows that
+    do not match."""
 
     rows: int
     batches: list[pa.RecordBatch]
@@ -71,7 +72,7 @@ class SmallFiles:
         self._tries = TRIES_IN_VAIN if usable else 0
 
     def take(self, job: FileJob) -> SmallRows | None:
-        """The rows of the file. None if the file must be opened."""
+        """Returns the rows of the file. Returns None if the file must be opened."""
         if not self._tries or job.source.kind != "path" or not _is_all(job):
             return None
         self._tries -= 1
@@ -148,8 +149,8 @@ class SmallFiles:
         return self._plan[1]
 
     def _filtered(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
-        """The matching rows. None if the file must be opened, for example because only its tail was read. The next file
-        is then read completely."""
+        """Returns the matching rows. Returns None if the file must be opened, for example because only its tail was
+        read. In this example, the next file is read completely."""
         if self._filter is None or self._filter[0] is not plan:
             self._filter = plan, small_filter(plan)
         under = self._filter[1]
@@ -170,7 +171,7 @@ class SmallFiles:
         return [batch] if batch.num_rows else []
 
     def _decoded(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
-        """All rows, as a batch for each stripe. None if one of the stripes needs column readers."""
+        """Returns all rows, as a batch for each stripe. Returns None if one of the stripes needs column readers."""
         options = self._request.options
         if not plan.is_complete or len(file.data) != file.size:
             return None
@@ -194,8 +195,8 @@ class SmallFiles:
 
 
 def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
-    """A file that the caller has opened, as a ``SmallFile``, if its bytes are in memory and its tail is known. None for
-    any other file, and if the file at the path has changed since it was opened."""
+    """Makes a ``SmallFile`` from a file that the caller has already opened, if its bytes are in memory. Returns None
+    for any other file. Also returns None if the file at the path has changed since it was opened."""
     reader = None if job.opened is None else job.opened()
     if reader is None or job.fingerprint is None or reader.tail.footer.encryption is not None:
         return None
@@ -216,7 +217,7 @@ def _opened(job: FileJob, limits: MetadataLimits) -> SmallFile | None:
 
 
 def _is_all(job: FileJob) -> bool:
-    """Whether the job wants all rows of the file, and has no file index and no constant columns. Stripes that the job
-    lists are checked elsewhere."""
+    """Whether the job wants all rows of the file, and has no file index and no constant columns. This function ignores
+    the list of stripes in a job. Other code checks the list."""
     chosen = job.selection is not None or job.row_range is not None
     return not (chosen or job.deleted is not None or job.file_index is not None or job.constants)

@@ -1,11 +1,12 @@
-"""``SmallFilter``: decodes the rows of small files in memory that match a condition, with one call for each file.
+"""``SmallFilter``: decodes the matching rows of small files whose bytes are in memory. Each file is decoded with one
+call.
 
-The predicate's columns are decoded first. The other columns are decoded only if rows survive, as in ``stripe_reader``.
-But no readers, windows or row indexes are created, because this takes ten times as long as decoding a thousand rows.
-The file must have only one row group. The row index of such a file cannot rule out more rows than the file's
-statistics.
+The predicate's columns are decoded first. The other columns are decoded only if some row matches, as in
+``stripe_reader``. Unlike there, no column readers and no row indexes are created. Creating them would take ten times as
+long as decoding a thousand rows. The file must have only one row group. The row index of such a file cannot rule out
+more rows than the file's statistics.
 
-Some tests set ``ENABLED`` to False. The files are then opened, with the same results.
+Some tests set ``ENABLED`` to False. All files are then opened and scanned like large files, with the same results.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class SmallFilter:
     def rows_of(
         self, file: SmallFile, footer: StripeFooter, held: Held, *, request: ScanRequest, metrics: ScanMetrics
     ) -> pa.RecordBatch | None:
-        """The matching rows of a file. None if column readers are needed, or if a bloom filter might rule out the
-        rows."""
+        """Returns the matching rows of a file. Returns None if column readers are needed, or if a bloom filter might
+        rule out the rows."""
         stripe, where, facts = file.stripes[0], self.columns.where, file.kind.facts
         assert where is not None
         blooms = request.options.bloom_filters and self._has_blooms(footer)
@@ -89,7 +90,8 @@ class SmallFilter:
 
 
 def small_filter(plan: SchemaPlan) -> SmallFilter | None:
-    """The ``SmallFilter`` for files of this schema and the plan's predicate. None if the files must be opened.
+    """Returns the ``SmallFilter`` for files of this schema and the plan's predicate. Returns None if the files must be
+    opened.
 
     Files must be opened if the predicate uses a name that is not a column of the file. Files must also be opened if the
     predicate uses timestamps, because the type of timestamps depends on the file's statistics.

@@ -63,8 +63,8 @@ than others."""
 def held_stripe(
     reader: OrcReader, plan: SchemaPlan, decision: StripeDecision
 ) -> Generator[Fetch, list[memoryview], Held | None]:
-    """Reads a small local stripe by one call, if all its rows and columns are wanted. Returns its offset in the file
-    and its bytes. None for any other stripe."""
+    """Reads the bytes of a small local stripe with one call, if all its rows and columns are wanted. Returns the offset
+    of the stripe in the file, and its bytes. Returns None for any other stripe."""
     information = reader.stripes[decision.stripe]
     size = information.footer_offset - information.offset
     if not (0 < size <= SMALL_STRIPE and decision.rows.may.is_all and reader.storage.is_local):
@@ -90,8 +90,9 @@ def read_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> pa.RecordBatch | None:
-    """All rows of a small stripe in memory. Columns that are not plain are decoded by readers. If all columns are
-    plain, several threads decode them. None for a stripe that must be read piece by piece."""
+    """Returns all rows of a small stripe whose bytes are in memory. Columns that are not plain are decoded by readers.
+    If all columns are plain, several threads decode them. Returns None for a stripe that must be read piece by
+    piece."""
     recipe = plan.recipe
     if recipe is None:
         return None
@@ -111,7 +112,7 @@ def arrays_at_once(
     request: ScanRequest,
     metrics: ScanMetrics,
 ) -> list[pa.Array] | None:
-    """All rows of these columns of a small stripe in memory. See ``read_at_once``."""
+    """Returns all rows of some columns of a small stripe whose bytes are in memory. See ``read_at_once``."""
     recipe = wanted.recipe
     if (0, StreamKind.PRESENT) in footer.streams:
         return None
@@ -149,8 +150,8 @@ def arrays_at_once(
 
 
 def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found | None:
-    """All rows of the columns that need readers. None after an error, and if the rows have too many bytes for one
-    batch."""
+    """Returns all rows of the columns that need readers. Returns None if an error occurs, or if the rows have too many
+    bytes for one batch."""
     try:
         arrays = [
             open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)

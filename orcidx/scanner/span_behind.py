@@ -1,10 +1,11 @@
-"""Decodes the other columns of a span while the next span is filtered. ``SpanBehind`` holds the earlier span.
-``OtherColumns`` holds the columns that are not columns of the predicate.
+"""Filters one span while threads decode the other columns of the span before it. A span is a range of consecutive rows.
+The other columns are those that the predicate does not use. ``SpanBehind`` holds the earlier span. ``OtherColumns``
+holds the other columns.
 
-As soon as it is known which rows of a span survive, threads start decoding the other columns. Meanwhile the caller
-decodes and filters the predicate's columns of the next span. So the batches of a span are returned one span later. This
-is also done if there is only one thread, because the batches, and the rows that are returned before an error, must not
-depend on the number of threads.
+When the predicate was evaluated for a span, threads start to decode the other columns of the matching rows. Meanwhile
+the caller decodes and filters the predicate's columns of the next span. So the batches of a span are returned one span
+later. The same order is used if there is only one thread. The batches must not depend on the number of threads, nor
+must the rows that are returned before an error.
 """
 
 from __future__ import annotations
@@ -75,15 +76,15 @@ class OtherColumns:
 @dataclass
 class SpanBehind:
     """Keeps the previous span until the next span was filtered. ``batches``: a function that makes the batches of a
-    span. It reads the other columns, unless threads have already read them."""
+    span. The function reads the other columns, unless threads have already read them."""
 
     others: OtherColumns
     batches: Callable[[Survivors], Iterator[pa.RecordBatch]]
     waiting: Survivors | None = None
 
     def after(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """The batches of the previous span. If the other columns of this span can be read in one pass, threads start to
-        decode them before the caller uses these batches. Otherwise the batches of this span follow immediately."""
+        """Yields the batches of the previous span. If the other columns of ``found`` can be read in one pass, threads
+        start to decode them before the first batch is yielded. Otherwise the batches of ``found`` are also yielded."""
         before = list(self.rest())
         if found.others is None and found.reach is not None:
             self.others.begin(found)

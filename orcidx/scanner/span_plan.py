@@ -1,9 +1,10 @@
-"""``SpanPlan``: plans which rows of a stripe are read at once, several spans in advance.
+"""``SpanPlan``: plans which rows of a stripe are read at once. A span is a range of consecutive rows that are read at
+once. Several spans are planned in advance.
 
 The number of bytes of a span is known only after the span was decoded, and the size of later spans depends on this
-number. But threads can decode ahead only spans whose rows are already fixed. So the next spans are fixed before the
-current span is read. The further the scan has come, the more spans are fixed in advance. The number of threads does not
-influence this, because the batches must not depend on the number of threads.
+number. But threads can decode a span ahead only if the rows of this span are already fixed. So the next spans are fixed
+before the current span is read. The further the scan has come, the more spans are fixed in advance. The number of
+threads does not influence this, because the batches must not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ Span = tuple[int, int]
 class SpanPlan:
     """Spans (start, stop) inside runs of the remaining row groups, cut to the wanted rows.
 
-    ``most``: the maximum number of rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times as
-    large.
+    ``most``: the maximum number of rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times the
+    limit of the span before it.
     """
 
     def __init__(self, rows: StripeRows, alive: RowSelection, *, most: int) -> None:
@@ -51,8 +52,8 @@ class SpanPlan:
         """The number of spans that were read."""
 
     def plan(self, rows: int, *, dense: bool) -> list[Span]:
-        """The next spans, which are already fixed. Empty if there are no more spans. New spans have at most ``rows``
-        rows."""
+        """Returns the next spans. Returns an empty list if there are no more spans. Spans that are planned by this call
+        have at most ``rows`` rows."""
         wanted = 1 + min(self.taken, SPANS_AHEAD)
         while len(self._planned) < wanted and self._run < len(self._runs):
             self._cut(rows if dense else min(rows, self._most))
@@ -91,8 +92,8 @@ class SpanPlan:
         self._before.append(before)
 
     def _jump(self, rows: int) -> None:
-        """Goes directly to the span that has the next wanted row. Going through the spans of a billion rows one by one
-        would take seconds."""
+        """Goes directly to the span that has the next wanted row. It would take seconds to go through the spans of a
+        billion rows one by one."""
         wanted = self._rows.may.runs()
         while self._run < len(self._runs):
             after = int(np.searchsorted(wanted[:, 1], self._row, "right"))

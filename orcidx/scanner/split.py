@@ -57,7 +57,8 @@ class FilePart:
 
 
 def plan_parts(files: Iterable[OpenFile], target_bytes: int) -> Iterator[FilePart]:
-    """The parts of all files in order, of about ``target_bytes`` each. Data that statistics rule out is left out.
+    """Cuts all files into parts of about ``target_bytes`` each, and returns the parts in order. Data that statistics
+    rule out is left out.
 
     Reads tails, and also stripe footers if only some columns are wanted. Raises ``InvalidQuery`` for a target below 1.
     """
@@ -85,7 +86,7 @@ def _parts_of(file: OpenFile, target: int) -> Iterator[FilePart]:
 
 
 def _stripe_sizes(file: OpenFile) -> dict[int, int]:
-    """For every remaining stripe, the stored bytes of the columns that are read."""
+    """For every remaining stripe, the number of stored bytes of the columns that are read."""
     scan = file.scan
     stripes = scan.stripe_numbers()
     columns = {

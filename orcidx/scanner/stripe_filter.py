@@ -44,8 +44,8 @@ class StripeFilter:
         return (None if wanted.is_all else wanted.mask()), wanted.count
 
     def asks(self, start: int, stop: int) -> bool:
-        """Whether the predicate is evaluated for the rows of a span. It is not evaluated if the indexes prove that all
-        these rows match."""
+        """Whether the predicate must be evaluated for the rows of a span. It need not be evaluated if the indexes prove
+        that all these rows match."""
         must = self.rows.must
         proved = not must.is_empty and (must.is_all or must.slice(start, stop).is_all)
         return self.tests and not proved

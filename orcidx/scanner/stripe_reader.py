@@ -1,13 +1,15 @@
-"""Scans one stripe. The predicate's columns are decoded first. The other columns are decoded only for surviving rows.
+"""Scans one stripe. The predicate's columns are decoded first. The other columns are decoded only for the rows that
+match the predicate.
 
 The scan of a stripe is a generator that never reads bytes itself. It yields record batches and ``Fetch`` requests. The
 bytes of a request are sent back to the generator. The loop that runs the generator does the I/O in the caller's thread,
 asynchronously, or ahead (``fetching``).
 
 Late materialisation: the predicate's columns are decoded for the row groups that the indexes do not rule out. Then the
-predicate is evaluated. Surviving rows are collected until they fill a batch. Then the other columns are planned and
-read for the row groups that have survivors. If most row groups have survivors, this delay saves nothing, so the scan
-reads the bytes of all columns together. If most rows survive, the scan also decodes all columns at the same time.
+predicate is evaluated. The matching rows are called survivors. They are collected until they fill a batch. Then the
+other columns are read for the row groups that have survivors. If most row groups have survivors, reading the other
+columns later saves nothing. The scan then reads the bytes of all columns together. If most rows survive, the scan also
+decodes all columns at the same time.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ Step = Generator[Fetch | Pending | pa.RecordBatch, Sequence[object] | None, None
 class StripeGroups:
     """The opened columns of a stripe. ``first``: the predicate's columns. ``rest``: the other columns. ``both``: the
     cursors of all columns. ``coded``: strings of the predicate that are read as dictionary codes. ``narrow``: decimals
-    of the predicate that are read in 64 bits. ``width``: the size of the rows of all columns, as far as it is known."""
+    of the predicate that are read in 64 bits. ``width``: the sizes of rows that are known so far."""
 
     def __init__(
         self, stripe: OpenStripe, plan: ColumnPlan, rows: StripeRows, options: ReadOptions, where: BoundPredicate | None
@@ -84,8 +86,8 @@ class StripeReader:
     """The state of the scan of one stripe. ``read_stripe`` runs it.
 
     ``fetches``: fetches the planned bytes. ``goes_on``: whether the caller has taken a batch and requested another one.
-    Until then nothing is decoded ahead, unless several spans had no survivors. ``count``: receives the number of rows
-    of each span instead of batches.
+    While ``goes_on`` is False, nothing is decoded ahead, except after several spans without matching rows. ``count``: a
+    function that receives the number of matching rows of each span. If it is given, no batches are made.
     """
 
     stripe: OpenStripe
@@ -165,8 +167,8 @@ class StripeReader:
         yield from self._flush()
 
     def _expect(self, ahead: DecodeAhead, planned: Sequence[tuple[int, int]]) -> None:
-        """Announces the columns that will be read next. These are all columns if they are decoded at the same time, and
-        otherwise the predicate's columns."""
+        """Announces the columns that will be read next. If all columns are decoded at the same time, these are all
+        columns. Otherwise they are the predicate's columns."""
         groups = [self.groups.first] if self.filter.tests or self.groups.first.columns else [self.groups.rest]
         columns = groups[0].cursors
         if self.filter.tests and self._is_joint:
@@ -186,7 +188,8 @@ class StripeReader:
         return self.together and bool(self.groups.rest.columns)
 
     def _filtered(self, start: int, stop: int) -> Iterator[Survivors]:
-        """The survivors of a span. A span with too many bytes for one batch is filtered in halves."""
+        """The matching rows of a span (a range of consecutive rows). If the span has too many bytes for one batch, each
+        half is filtered separately."""
         try:
             found = self._filter(start, stop)
         except BatchTooLarge:
@@ -241,8 +244,8 @@ class StripeReader:
     # ------------------------------------------------------------------ policy
 
     def _is_dense(self, examined: int) -> bool:
-        """Whether most of the examined row groups have survivors. In that case nothing is saved if the other columns
-        are read later."""
+        """Whether most of the examined row groups have matching rows. In that case it saves nothing to read the other
+        columns later."""
         bounds = self.rows.bounds
         looked = self.alive & (bounds[:-1] < examined)
         most = max(2.0, DENSE_SHARE * int(looked.sum()))
@@ -255,8 +258,8 @@ class StripeReader:
         return bool(held >= self.options.batch_bytes // 2)
 
     def _turn_dense(self) -> Step:
-        """Plans the other columns for all remaining row groups, from the first waiting row on. Yields the batches of
-        the waiting rows. From then on the scan reads all columns together."""
+        """Plans to read the other columns of all remaining row groups, from the first waiting row on. Yields the
+        batches of the waiting rows. After this call, the scan reads all columns together."""
         self.dense = True
         first = self.waiting[0].start
         groups = self.alive & (self.rows.bounds[1:] > first)
@@ -266,7 +269,7 @@ class StripeReader:
         self.waiting.clear()
 
     def _flush(self, *, most: int | None = None) -> Step:
-        """Reads the other columns for the waiting survivors."""
+        """Reads the other columns for the matching rows that wait to be returned."""
         if not self.waiting:
             return
         if self.groups.rest.columns:
@@ -280,7 +283,8 @@ class StripeReader:
     # ------------------------------------------------------------------ batches
 
     def _batches(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """The survivors as a batch, or as several batches if the other columns have too many bytes for one batch."""
+        """Yields the matching rows as one batch. If the other columns have too many bytes for one batch, yields several
+        batches."""
         if found.others is not None:
             yield as_batch(self.columns, found, found.others, self.rows.first_row)
             return
@@ -308,11 +312,12 @@ def read_stripe(
     goes_on: Callable[[], bool] = bool,
     count: Callable[[int], None] | None = None,
 ) -> Step:
-    """The batches of one stripe. See the docstring of the module. A batch has at most ``options.batch_size`` rows.
+    """Yields the batches of one stripe, as the docstring of the module describes. A batch has at most
+    ``options.batch_size`` rows.
 
     ``requests``: how many requests the data of the stripe may take on remote storage. ``share``: the part of the scan's
-    memory that the stripe may use. ``count``: receives the numbers of matching rows instead of batches. In this case
-    the plan has no output columns.
+    memory that the stripe may use. ``count``: a function that receives numbers of matching rows. If it is given, no
+    batches are made, and the plan must have no output columns.
     """
     if not rows.may.is_empty:
         share = share or ByteBudget(options.io_bytes).enter()

@@ -1,5 +1,5 @@
-"""Makes a ``Turn`` for each remaining stripe of a scan's files. ``fetching/drive`` runs the turns one after the
-other."""
+"""Makes a ``Turn`` for each remaining stripe of a scan's files. A ``Turn`` is a generator that reads the stripe. The
+module ``fetching/drive`` runs the turns one after the other."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ __all__ = ["StripeTurns"]
 class StripeTurns:
     """Gives a ``Turn`` for each remaining stripe of all files. A file is closed after its last turn.
 
-    ``together``: the number of batches of small files that are returned in one turn. With a turn for each file, the
-    turn would take a tenth of the time for the file. ``io_bytes``: the maximum number of bytes that may be fetched in
-    advance. ``learn_schema``: a function that is called with another function, which finds the schema of a file."""
+    ``together``: the number of batches of small files that are returned in one turn. If each small file had its own
+    turn, the overhead of the turn would be a tenth of the time for the file. ``io_bytes``: the maximum number of bytes
+    that may be fetched in advance. ``learn_schema``: a function that is called with another function, which finds the
+    schema of a file."""
 
     def __init__(
         self,

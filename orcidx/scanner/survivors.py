@@ -1,4 +1,5 @@
-"""``Survivors``: the wanted rows of a span with their arrays, and the batch that is made from them."""
+"""``Survivors``: the matching rows of a span with their arrays. A span is a range of consecutive rows. This module also
+makes a batch from these rows."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ class Survivors:
 
     @cached_property
     def reach(self) -> tuple[int, KeptRows] | None:
-        """The first kept row, and the ``KeptRows`` from the first to the last kept row. None if all rows are kept, or
-        if the other columns are read separately for each run of kept rows."""
+        """The first kept row, and the ``KeptRows`` of the range from the first to the last kept row. None if all rows
+        are kept. Also None if the other columns are read separately for each run of kept rows."""
         if self.kept is None:
             return None
         first, last = self.kept.reach
@@ -68,8 +69,8 @@ class Survivors:
 
 
 def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = False) -> list[pa.Array | None]:
-    """The kept rows of each array. An array of None stays None. ``owned``: whether values may be moved within the
-    arrays, because their buffers are not used afterwards."""
+    """Returns the kept rows of each array. If an array is None, its result is None. ``owned``: whether values may be
+    moved within the arrays. This is allowed only if the buffers of the arrays are not used afterwards."""
     few = kept.count * ROWS_PER_TAKEN < len(kept)
     by_pyarrow: Callable[[pa.Array], pa.Array] | None = None
     found: list[pa.Array | None] = []
@@ -101,7 +102,7 @@ def _as_arrow(mask: Bools) -> pa.BooleanArray:
 
 
 def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The numbers of the row groups that have waiting survivors."""
+    """The numbers of the row groups in which the waiting rows are."""
     touched = np.zeros(len(bounds) - 1, np.bool_)
     for found in waiting:
         first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()

@@ -1,4 +1,4 @@
-"""Takes rows of a scan by their number in the result. Finds the file of each row, and the number of the row in that
+"""Takes rows of a scan by their row numbers in the result. Finds the file of each row, and the row number in this
 file."""
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
     """A scan of only these rows, in the order of the given scan. The given scan must have no predicate and no limit.
     ``numbers`` must be ascending.
 
-    Opens the files up to the file of the last row. Raises ``InvalidQuery`` for a number without a row.
+    Opens the files up to the file of the last row. Raises ``InvalidQuery`` if the scan has no row with one of the
+    numbers.
     """
     request = scan.resolved
     jobs = []

@@ -1,4 +1,5 @@
-"""Finds the first rows in an order by several columns. Each column has a sort direction and a place of its nulls."""
+"""Finds the first rows in an order by several columns. Each column has a sort direction, and its nulls come first or
+last."""
 
 from __future__ import annotations
 
@@ -73,8 +74,8 @@ class FirstRows:
         self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows. They are sorted only when there are as many new rows as kept rows. So even for a large ``k`` each
-        row is sorted only a few times."""
+        """Adds rows. New rows are sorted only when there are as many of them as kept rows. So each row is sorted only a
+        few times, even if ``k`` is large."""
         if self._k and batch.num_rows:
             self._waiting.append(pa.table(batch))
             self._rows += batch.num_rows
@@ -89,8 +90,8 @@ class FirstRows:
         return self._best
 
     def last(self) -> dict[str, pa.Scalar] | None:
-        """The values of the last of the first ``k`` rows, by column. A row that sorts after this row cannot be among
-        the first ``k`` rows. None if there are fewer than ``k`` rows."""
+        """The values of the ``k``-th row, by column. A row that sorts after the ``k``-th row cannot be among the first
+        ``k`` rows. None if fewer than ``k`` rows were added."""
         table = self.table()
         if table.num_rows < self._k:
             return None

@@ -1,11 +1,12 @@
-"""The first rows of a scan in an order. The data that is most likely to have these rows is read first. The rows that
-were found so far give a bound, which rules out other data.
+"""Finds the first rows of a scan in a sort order. The data that is most likely to have these rows is read first. The
+rows that were found so far give a bound. This bound rules out other data.
 
 Stripes are read in the order of the best value that their statistics allow. The row groups of a stripe are read in the
-same order, few at first and twice as many each time. Once there are as many rows as are wanted, the last of these rows
+same order, few at first and twice as many each time. When the wanted number of rows was found, the last of these rows
 is a bound. Rows that are read later are needed only if they do not sort after the bound. The bound is added to the
-condition on the files. So the same code as for any ``where`` examines statistics, indexes and rows. The order of
-reading is only a guess from statistics, but no row is lost, because only the condition excludes rows.
+condition of the scan. So the code for any ``where`` also compares statistics, indexes and rows with the bound. The
+order of reading is only a guess from statistics. No row is lost by a wrong guess, because only the condition excludes
+rows.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def top_note(order: Sequence[SortKey], limit: int) -> Note:
 
 
 def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, strictly: bool = False) -> Predicate | None:
-    """A condition that is true for every row that sorts before ``last`` by this key or is equal to ``last``. None if
-    every row may do so.
+    """Returns a condition that is true for every row that sorts before ``last`` by this key or is equal to ``last``.
+    Returns None if there is no useful condition, for example for a boolean.
 
     ``strictly``: the condition is true only for rows that sort before ``last``. ``last`` is a value as it was read. If
     values are rounded when they are read, different stored values can become equal. The condition then includes all
@@ -113,8 +114,9 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
 
 
 def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
-    """The value. If stored values can be rounded to it when they are read, a value beyond all of these stored values
-    instead. None if there is no such value."""
+    """Returns ``value``, or a value beyond it. If stored values may be rounded when they are read, different stored
+    values can be read as ``value``. The result then lies beyond all of these stored values. Returns None if there is no
+    such result."""
     kind = value.type
     if pa.types.is_timestamp(kind) and kind.unit != "ns":
         step = pa.scalar(1 if up else -1, pa.duration(kind.unit))
@@ -132,8 +134,8 @@ def _loosened(value: pa.Scalar, options: ReadOptions, *, up: bool) -> Any:
 
 @dataclass(frozen=True)
 class _Stripe:
-    """A stripe that may have some of the first rows. ``file``: the number of its file. ``number``: its number in the
-    file. ``first_row``: the number of its first row."""
+    """A stripe that may have some of the first rows. ``file``: the position of its file among the jobs. ``number``: the
+    number of the stripe in the file. ``first_row``: the number of the stripe's first row in the file."""
 
     file: int
     number: int
@@ -143,8 +145,8 @@ class _Stripe:
 
 class _FoundRows:
     """The first rows of all rows that were read so far, and the bound that follows from them. Equal rows are sorted by
-    the number of their file and the number of the row. ``file`` and ``number`` are the names of the columns for these
-    numbers."""
+    the number of their file, then by their row number. ``file`` and ``number`` are the names of the columns for these
+    two numbers."""
 
     def __init__(self, order: tuple[SortKey, ...], k: int, options: ReadOptions, *, file: str, number: str) -> None:
         self.chars: frozenset[str] = frozenset()
@@ -171,9 +173,9 @@ class _FoundRows:
         self._first.add(rows)
 
     def bound(self, file: int, first_row: int) -> Predicate | None:
-        """A condition on the first sort key, for the rows of a file from ``first_row`` on. The condition is true for
-        every row that may still be one of the first rows. These are the rows that sort before the last of the rows
-        found so far. Rows with an equal first key are included if they may come before that last row."""
+        """Returns a condition on the first sort key, for the rows of a file from ``first_row`` on. The condition is
+        true for every row that sorts before the last of the rows found so far. It is also true for rows with the same
+        first key as this last row, if they may come before it in the order."""
         last = None if self._first is None else self._first.last()
         if last is None:
             return None
@@ -199,7 +201,8 @@ class _FoundRows:
 
 class TopPass:
     """One pass over files for the first ``k`` rows of a request in an order. If rows are equal, the rows that come
-    earlier in the files are kept, even if they were read later. So indexes do not change the result."""
+    earlier in the files are kept, even if they were read later. So the result does not depend on the order in which the
+    data is read."""
 
     def __init__(
         self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
@@ -241,7 +244,7 @@ class TopPass:
     # ------------------------------------------------------------------ what to read first
 
     def _stripes(self) -> list[_Stripe]:
-        """The stripes that the files' statistics do not rule out. Stripes with the best possible values come first.
+        """The stripes that the files' statistics do not rule out. Stripes that may have the best values come first.
         Reads the tail of every file."""
         found: list[_Stripe] = []
         numbers = {id(job): number for number, job in enumerate(self._jobs)}
@@ -267,7 +270,7 @@ class TopPass:
         return [(0, None)] * count
 
     def _node(self, scan: FileScan) -> OrcType | None:
-        """The file's column of the first key. None if the file has no such column."""
+        """The column of the first sort key in a file. None if the file does not have this column."""
         name = self._order[0].column
         sources = scan.columns.schema_plan.fields
         return next((one.column for one in sources if one.field.name == name), None)
@@ -320,8 +323,9 @@ class TopPass:
     def _decide(
         self, file: OpenFile, stripe: _Stripe, rows: RowSelection | None, first_row: int
     ) -> tuple[FileScan, StripeDecision] | None:
-        """A scan of a stripe with the current bound as a condition, and the remaining rows of the stripe. None if no
-        rows remain. ``rows``: the rows of the file to examine. ``first_row``: the first of these rows."""
+        """Returns a scan of a stripe with the current bound as a condition, and the decision on the rows of the stripe.
+        Returns None if no rows remain. ``rows``: the rows of the file to examine. ``first_row``: the first of these
+        rows."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
             # ``wanted_rows`` already contains the caller's selection, deleted rows and range of rows.
@@ -340,8 +344,8 @@ class TopPass:
         return None if decision.rows.may.is_empty else (scan, decision)
 
     def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
-        """The remaining row groups of a stripe as (start, stop) in rows of the file. Row groups with the best possible
-        values come first. Empty if the row index does not have the first key."""
+        """The remaining row groups of a stripe. Each is a range (start, stop) of rows of the file. Row groups that may
+        have the best values come first. Empty if the row index does not have the column of the first key."""
         node = self._node(file.scan)
         if node is None or not self._options.row_index:
             return []
@@ -375,7 +379,7 @@ def _unused(name: str, request: ScanRequest) -> str:
 
 
 def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) -> list[Any]:
-    """The units sorted by rank. Units of equal rank keep their order."""
+    """Sorts stripes or row groups by rank. Those of equal rank keep their order."""
     classes: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for place, (kind, _) in enumerate(ranks):
         classes[kind].append(place)
@@ -384,9 +388,9 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
-    """The rank of each unit, which is a class and a bound. Class 0: nothing is known about the unit, or it may have
-    values that sort before all others. Class 1: the bound gives the order of these units. Class 2: the unit has only
-    values that sort after all others."""
+    """The rank of each unit, that is, of each stripe or row group. A rank is a class and a bound. Class 0: nothing is
+    known about the values of the unit, or they may sort before all others. Class 1: units of this class are sorted by
+    their bounds. Class 2: all values of the unit sort after all others."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(

@@ -1,4 +1,5 @@
-"""``UnitTotals``: totals of one file, from the statistics of units and from decoded rows."""
+"""``UnitTotals``: totals of one file, from decoded rows and from the statistics of units. A unit is the file, a stripe
+or a row group."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ Origin = Literal["catalog", "metadata", "file statistics", "stripe statistics", 
 
 @dataclass
 class Origins:
-    """The number of rows whose totals came from each kind of evidence, and the reasons why some evidence was not used.
-    ``KnownTotals`` describes ``as_of``."""
+    """For each kind of evidence, the number of rows whose totals came from this kind. Also has the reasons why some
+    evidence was not used. ``as_of`` is described at ``KnownTotals``."""
 
     rows: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
@@ -94,18 +95,20 @@ class UnitTotals:
 
     @cached_property
     def key(self) -> tuple[Any, ...] | None:
-        """The group key of all rows of the file. None if a column of the key is not a constant."""
+        """The group key, if all rows of the file have the same group key. None if a column of the group key is not a
+        constant."""
         constants = [self.columns[name].constant for name in self.plan.by]
         known = tuple(form_of(value) for value in constants if value is not None)
         return known if len(known) == len(constants) else None
 
     def take_whole(self, origin: Origin, rows: int, statistics: Statistics) -> bool:
-        """Adds a unit in which all rows match, if its totals are proved. Returns whether it was added."""
+        """Adds the totals of a unit in which all rows match, if statistics prove these totals. Returns whether the
+        totals were added."""
         return bool(self.take(origin, np.array([rows], np.int64), statistics, np.array([True]))[0])
 
     def take(self, origin: Origin, rows: Int64s, statistics: Statistics, asked: Bools) -> Bools:
-        """Adds all matching units whose totals are proved. Returns for each unit whether it was added. ``asked``: for
-        each unit, whether all its rows match."""
+        """Adds the totals of units in which all rows match, if statistics prove these totals. ``asked`` has a bool for
+        each unit: whether all its rows match. Returns a bool for each unit: whether its totals were added."""
         known = self._known(statistics) if self.key is not None and np.count_nonzero(asked) else None
         if known is None:
             return np.zeros(len(asked), np.bool_)
@@ -129,7 +132,8 @@ class UnitTotals:
         return taken
 
     def _known(self, statistics: Statistics) -> dict[str, StoredTotals] | None:
-        """The stored totals of every aggregated column that is not a constant. None if one of them is missing."""
+        """Returns the stored totals of every aggregated column that is not a constant. Returns None if the totals of
+        one of these columns are missing."""
         found: dict[str, StoredTotals] = {}
         for name in self.plan.totalled:
             column = self.columns[name]
