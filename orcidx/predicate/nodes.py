@@ -333,7 +333,7 @@ class _Many(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class And(_Many):
-    """TRUE where every child is TRUE. Built by ``&`` or ``all_of``, which flatten nested ANDs."""
+    """TRUE where every child is TRUE. An And is built by ``&`` or ``all_of``. Both of them flatten nested ANDs."""
 
     children: tuple[Any, ...]
     _symbol = "&"
@@ -344,7 +344,7 @@ class And(_Many):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Or(_Many):
-    """TRUE where any child is TRUE. Built by ``|`` or ``any_of``, which flatten nested ORs."""
+    """TRUE where any child is TRUE. An Or is built by ``|`` or ``any_of``. Both of them flatten nested ORs."""
 
     children: tuple[Any, ...]
     _symbol = "|"
@@ -362,7 +362,7 @@ P = TypeVar("P", Predicate, Bound)
 
 
 class PolarsExpression(Protocol):
-    """A Polars expression. Only the modules for Polars use more than this protocol."""
+    """A Polars expression. Only the modules for Polars use methods that are not in this protocol."""
 
     @property
     def meta(self) -> Any:

@@ -34,9 +34,8 @@ def is_polars(where: object) -> bool:
 def from_polars_expression(expression: PolarsExpression) -> Predicate:
     """Makes a predicate from a Polars expression. Bind it with ``nan="largest"``.
 
-    It supports columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan,
-    is_between, is_in, and str.starts_with, ends_with and contains (literal). It raises ``InvalidQuery`` for anything
-    else.
+    Columns, literals, comparisons, arithmetic, ``&``, ``|``, ``~``, is_null, is_not_null, is_nan, is_between, is_in,
+    and str.starts_with, ends_with and contains (literal) are supported. Raises ``InvalidQuery`` for anything else.
     """
     try:
         tree = json.loads(expression.meta.serialize(format="json"))

@@ -253,8 +253,8 @@ class _Translator:
         return isinstance(node, (exp.Column, exp.Dot)) or (isinstance(node, exp.Paren) and self.is_column(node.this))
 
     def column(self, node: exp.Expr) -> tuple[str, ...]:
-        """The path of a column. Unquoted names that are joined by dots are one name, and binding splits it if
-        necessary."""
+        """The path of a column. Unquoted names that are joined by dots are kept as one name. Binding splits this name
+        if necessary."""
         path: list[str] = []
         quoted = True
         for part in self.identifiers(node):
@@ -314,7 +314,8 @@ class _Translator:
             raise self.refuse(node, "is not an even number of hexadecimal digits") from None
 
     def typed(self, node: Any) -> Any:
-        """The value of DATE '..', TIME '..' or TIMESTAMP '..'. In TRY_CAST, a text without such a value gives null."""
+        """The value of DATE '..', TIME '..' or TIMESTAMP '..'. In TRY_CAST, a text that is not such a value gives
+        null."""
         kinds = exp.DataType.Type
         kind = kinds.DATE if isinstance(node, exp.Date) else node.to.this
         if kind.name not in _TIMES:

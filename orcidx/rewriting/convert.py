@@ -254,8 +254,8 @@ def _repeated(kind: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON represents it: times in ISO 8601, decimals as text, bytes in base64, NaN and infinities as
-    null."""
+    """Converts a value to a form that JSON has. Times become ISO 8601 texts, decimals become text, bytes become base64,
+    and NaN and infinities become null."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

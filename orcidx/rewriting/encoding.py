@@ -91,7 +91,8 @@ class _SinkFile:
 
 
 def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
-    """The columns in the types of the schema. The types of both may differ only in the metadata of fields."""
+    """The columns in the types of the schema. The columns' own types may differ from these only in the metadata of
+    fields."""
     return [
         column if column.type.equals(field.type, check_metadata=True) or not pa.types.is_nested(field.type)
         else column.cast(field.type)
@@ -105,7 +106,7 @@ def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: Re
 
 
 def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadOptions) -> pa.Table:
-    """Evenly spread rows with the columns to cluster by."""
+    """A sample of rows that are evenly spread. It has only the columns to cluster by."""
     names = list(request.order.cluster_by)
     step = max(1, sum(one.rows for one in inputs) // SAMPLE_ROWS)
     kept = []

@@ -192,7 +192,8 @@ _MERGERS: dict[TypedPart, Any] = {
 
 
 def with_bytes_on_disk(message: bytes, size: int) -> bytes:
-    """The message of a column whose streams now take ``size`` bytes. A message without a size is not changed."""
+    """Returns the message of a column with ``size`` as its bytes on disk. A message without such a number is not
+    changed."""
     kept, found = [], False
     for number, start, stop in _fields(message):
         if number == ON_DISK:

@@ -191,7 +191,8 @@ _SAFE = (
 
 
 def crossing_type(kind: pa.DataType, name: str) -> pa.DataType:
-    """The type in which DuckDB gets a column. Raises ``Unsupported`` for a type that DuckDB would change."""
+    """The type in which a column is given to DuckDB. Raises ``Unsupported`` for a type whose values DuckDB would
+    change."""
     types = pa.types
     if kind in _SAFE or types.is_decimal128(kind):
         return kind

@@ -61,7 +61,8 @@ class RewrittenFile:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What ``rewrite`` did, or would do with ``dry_run``. ``str()`` has a line for each file.
+    """The result of ``rewrite``. It describes what was done or, with ``dry_run``, what would be done. ``str()`` has a
+    line for each file.
 
     Examples
     --------

@@ -1,4 +1,5 @@
-"""Hashes sets of rows independently of their order. With the hashes a rewrite verifies that no row was lost or changed.
+"""Hashes sets of rows independently of their order. A rewrite uses the hashes to verify that no row was lost or
+changed.
 
 Each row is hashed to 64 bits. Its hash is computed from the bits of its values, and the hashes of all rows are added.
 NaNs with different bits have different hashes, and so do zeros with different signs. The bytes behind a null are
@@ -168,7 +169,7 @@ def _other_lists(array: Any) -> Words:
 
 
 def _unions(array: Any) -> Words:
-    """Hashes row by row, because unions are rare."""
+    """Hashes unions row by row. This is slow, but unions are rare."""
     codes = np.frombuffer(array.buffers()[1], np.int8, len(array), array.offset)
     dense = array.type.mode == "dense"
     offsets = np.frombuffer(array.buffers()[2], np.int32)[array.offset : array.offset + len(array)] if dense else None
