@@ -29,7 +29,7 @@ EXTRAS = {
 
 
 def installed(package: str) -> bool:
-    """Finds out, without importing it, whether a package can be imported."""
+    """Whether a package can be imported. This function does not import the package."""
     try:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:

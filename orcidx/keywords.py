@@ -1,6 +1,7 @@
 """Lists the options of a function in its signature, so ``help`` and completion show them.
 
-Type checkers get the options from a ``TypedDict`` with ``Unpack``, which ``inspect.signature`` shows as one parameter.
+Type checkers get the options from a ``TypedDict`` with ``Unpack``. Without this module, ``inspect.signature`` shows all
+these options as one parameter.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ def lists_options(
 ) -> Callable[[Function], Function]:
     """A decorator that shows options in a function's signature in place of the ``**`` parameter. Calls do not change.
 
-    ``options``: dataclasses, whose fields are listed, and functions, whose keyword-only parameters are listed.
-    ``stay_as_they_are``: options that are not given keep their current value, so the signature shows None as the
-    default. ``but``: names that are not listed.
+    ``options``: dataclasses and functions. The fields of a dataclass and the keyword-only parameters of a function are
+    listed. ``stay_as_they_are``: True if an option that is not given keeps its current value. The signature then shows
+    None as the default of every option. ``but``: names to leave out of the signature.
     """
 
     def decorate(function: Function) -> Function:

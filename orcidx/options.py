@@ -1,9 +1,10 @@
-"""``ReadOptions``: how a scan decodes, batches and fetches. The options are frozen and can be pickled.
+"""``ReadOptions``: the options of a scan for decoding, for batches and for requests. The options are frozen and can be
+pickled.
 
 There are four groups of options, and each group is a class. A function that needs only one group takes an object of
 that class. ``ReadOptions`` has all four groups.
 
-``OptionsByName`` has the same options as keywords, for functions such as ``scan``. With it, type checkers find
+``OptionsByName`` has the same options as keywords, for functions such as ``scan``. Type checkers use it to find
 misspelt options.
 """
 
@@ -30,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class ValueOptions:
-    """How stored values, and the values of statistics and indexes, become Arrow values."""
+    """Options for converting stored values, and the values of statistics and indexes, to Arrow values."""
 
     strings: Literal["string", "dictionary", "view"] = "string"
     """Arrow type of STRING, CHAR and VARCHAR columns. With "dictionary", a column becomes an Arrow dictionary if every
@@ -68,7 +69,7 @@ class ValueOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MeaningOptions:
-    """How names and conditions are interpreted, and which indexes are used."""
+    """Options for the interpretation of names and conditions, and for the use of indexes."""
 
     case_sensitive: bool = True
     """Compare column names with exact case."""
@@ -90,7 +91,7 @@ class MeaningOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
-    """How much is decoded and fetched at once."""
+    """Options for the amount of data that is decoded or fetched at once."""
 
     batch_size: int = 65536
     """Largest number of rows of a record batch, after filtering."""
@@ -165,8 +166,8 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         self._check(_NAMES)
 
     def _check(self, names: Collection[str]) -> None:
-        """Raises ``InvalidQuery`` for values that are not allowed. It checks only ``names``, because checking all
-        options takes long compared with reading a small file."""
+        """Raises ``InvalidQuery`` for values that are not allowed. Only the options in ``names`` are checked, because
+        checking all options takes long compared with reading a small file."""
         for name in names:
             value = getattr(self, name)
             if name in _CHOICES:
@@ -196,7 +197,7 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """All values, as a key of a cache."""
+        """Returns the values of all options, for use as a key of a cache."""
         return tuple({**self.__dict__, "decimal_zero_precision": tuple(self.decimal_zero_precision)}.values())
 
     def override(self, **options: Unpack[OptionsByName]) -> ReadOptions:

@@ -86,7 +86,7 @@ class _PipeClosed(Exception):
 @click.version_option(package_name="orcidx")
 @click.option("--debug", is_flag=True, help="Show Python tracebacks instead of one line.")
 def _orcidx(debug: bool) -> None:
-    """Read, write, inspect and explain ORC files; Apache Paimon indexes, deletion vectors and tables."""
+    """Read, write, inspect and explain ORC files. Work with Apache Paimon indexes, deletion vectors and tables."""
 
 
 def main(args: list[str] | None = None) -> None:

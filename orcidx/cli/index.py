@@ -167,8 +167,8 @@ def build(
 
 
 def _parse_wanted(wanted: str) -> tuple[str, dict[str, str]]:
-    """Column and options of ``id:items=1000,fpp=0.01``. A colon that is not followed by options belongs to the column's
-    name."""
+    """Returns the column and the options in a text such as ``id:items=1000,fpp=0.01``. A colon that is not followed by
+    options belongs to the column's name."""
     column, colon, tail = wanted.rpartition(":")
     if not colon or "=" not in tail:
         return wanted, {}
@@ -194,7 +194,7 @@ def check(
     file: str, datafile: str | None, as_json: bool, types: tuple[str, ...], storage_options: tuple[str, ...]
 ) -> int:
     """Read every index in FILE completely. With DATAFILE, also compare columns, types, the number of rows, nulls and
-    some values. Exit code 1: there is a problem, or nothing could be compared.
+    some values. Exit code 1: an index has a problem, or nothing could be compared.
 
     Types that --types leaves out are taken from DATAFILE. An index of a column without a type is not checked.
     """
@@ -276,7 +276,8 @@ def _lost_by_empty(entry: Any, data: Any) -> str | None:
 
 
 def _compared(found: Any, entry: Any, data: Any) -> str:
-    """Returns ``ok``, or says for which value the rows from the index differ from the data file."""
+    """Returns ``ok``. If the rows that the index finds for a value differ from the rows of the data file, returns a
+    text that names the value."""
     from orcidx import RowSelection, col
 
     name = entry.column
@@ -302,7 +303,7 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
 
 
 def _answer(found: Any, entry: Any, where: Any) -> Any:
-    """The verdict of this one index about the condition. None if the index does not support the value."""
+    """The result of evaluating the condition with this one index. None if the index does not support the condition."""
     import pyarrow as pa
 
     from orcidx.predicate import BoundLeaf, bind, parse

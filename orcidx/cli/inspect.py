@@ -112,9 +112,9 @@ def _shown(value: bytes) -> str:
 def stats(
     sources: tuple[str, ...], as_json: bool, columns: str | None, storage_options: tuple[str, ...], level: str
 ) -> None:
-    """Show statistics of the columns of SOURCES (files, directories, globs, URLs, - for standard input). There is a
-    line for each column with its values, nulls, minimum, maximum, sum, bytes, and how sorted it is. For each stripe or
-    each row group, only the stored statistics are shown."""
+    """Show statistics of the columns of SOURCES (files, directories, globs, URLs, - for standard input). For each
+    column, one line shows the number of values and nulls, the minimum, maximum, sum and bytes, and how sorted the
+    column is. If stripes or row groups are shown, only their stored statistics are shown."""
     files = list_files(sources, storage_options)
     tables = FileTables(len(files), as_json=as_json)
 

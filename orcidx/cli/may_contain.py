@@ -36,7 +36,7 @@ def may_contain(
     null: bool,
     file_index: str | None,
 ) -> int:
-    """Show which KEYS COLUMN of FILE (a path, URL, - for standard input) may contain, and why. Statistics, bloom
+    """Show which of KEYS may occur in COLUMN of FILE (a path, URL, - for standard input), and why. Statistics, bloom
     filters, dictionaries and indexes are used, and no rows are read. Times are ISO 8601, bytes are hexadecimal, and nan
     means NaN. Exit code 1: the file contains none of the keys."""
     from orcidx.scanner.file import OrcFile
@@ -71,7 +71,7 @@ def may_contain(
 
 
 def _index_beside(source: Source, column: str) -> tuple[Any, tuple[Any, ...]]:
-    """The indexes of the file in its directory, as a scan would find them."""
+    """Finds the indexes of the file in its directory, in the same way as a scan."""
     from orcidx.index_directory.lookup import index_of_file
 
     return index_of_file(source, (column,))

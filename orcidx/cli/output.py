@@ -83,8 +83,8 @@ def print_json(value: object) -> None:
 def print_explanation(
     explanation: Explanation, html: Path | None, *, made_of: Sequence[Source] = (), as_json: bool
 ) -> None:
-    """Prints an explanation as text or JSON, or writes it as a page to ``html``, which must not be one of the files of
-    ``made_of``."""
+    """Prints an explanation as text or JSON, or writes it as a page to the file ``html``. This file must not be one of
+    the files in ``made_of``."""
     if html is not None:
         from orcidx.storage.sink import write_file
 
@@ -163,7 +163,7 @@ class FileTables:
         self._headed: list[str] | None = None
 
     def show(self, file: str, names: Sequence[str], rows: Iterable[Sequence[Any]], document: object) -> None:
-        """Prints the table of one file, or its document."""
+        """Prints the table of one file, or its JSON document."""
         if self._as_json:
             if self._several:
                 click.echo(json.dumps(plain(document), ensure_ascii=False))

@@ -34,7 +34,7 @@ def progress(label: str, total: int | None, *, shown: bool = True) -> Iterator[C
 
 
 def tracked(items: Sequence[T], label: str) -> Iterator[T]:
-    """Yields the items, and shows a bar if there are several."""
+    """Yields the items, and shows a progress bar if there are several items."""
     if len(items) <= _FEW_FILES:
         yield from items
         return

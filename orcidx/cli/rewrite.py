@@ -1,4 +1,4 @@
-"""``orcidx rewrite``, ``merge`` and ``convert`` make files from files."""
+"""``orcidx rewrite``, ``merge`` and ``convert`` write new files from existing files."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def _joined(part: pa.RecordBatch, keys: list[str], write: Any, end: str) -> Any:
 
 def _quotes_apart(array: pa.Array) -> tuple[str, pa.Array | None]:
     """Returns the quotes of a column of JSON strings, and the texts between the quotes. The caller joins the quotes
-    with the keys, which takes no extra time. Quoting each value would take as long as formatting it. For other columns,
-    and for columns with nulls, returns an empty text and None."""
+    with the keys, which takes no extra time. Quoting each value would take as long as formatting it. If the column has
+    nulls, or its values are not JSON strings, the result is an empty text and None."""
     if array.null_count or pa.types.is_dictionary(array.type):
         return "", None
     texts = _escaped(array) if pa.types.is_string(array.type) else _simple(array)
@@ -133,7 +133,7 @@ def _bytes(texts: pa.StringArray) -> Any:
 
 
 def _escaped(texts: pa.StringArray) -> pa.Array:
-    """The escaped texts of JSON strings. Most texts need no escape. A test of the bytes finds this out."""
+    """The texts, escaped for JSON strings. Most texts need no escape. A test of their bytes detects this."""
     data = _bytes(texts)
     if not ((data < 0x20) | (data == 0x22) | (data == 0x5C)).any():
         return texts

@@ -139,7 +139,8 @@ def scan(
     top: str | None,
     **rows: Any,
 ) -> None:
-    """Print the rows of SOURCES that match. Also print on standard error what was read to find them, and the time."""
+    """Print the rows of SOURCES that match. Also print on standard error what was read to find the rows, and how long
+    this took."""
     began, worked = time.perf_counter(), time.process_time()
     rows["top"] = parse_top(top)
     scan = scan_from(sources, storage_options, parse_columns(columns), where, timestamp_unit="us", **rows)

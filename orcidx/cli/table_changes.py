@@ -73,7 +73,7 @@ def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) 
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
-    """Draws on a terminal how many files are done, as soon as the total number is known."""
+    """Shows on a terminal how many files are finished, as soon as the total number is known."""
     with ExitStack() as stack:
         advance: list[Callable[[int], Any]] = []
 

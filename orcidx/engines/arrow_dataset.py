@@ -119,7 +119,7 @@ class _Scans:
         self.last_metrics = metrics
 
     def _is_worth(self, pushed: Scan) -> bool:
-        """Whether the scan applies the filter, too. ``OrcScanner`` applies it in any case."""
+        """Whether the scan also applies the filter. ``OrcScanner`` applies the filter in any case."""
         return True
 
     @property
@@ -273,8 +273,8 @@ class _Scans:
 
 
 def _narrowed(columns: Any, names: Sequence[str]) -> tuple[str | tuple[str, ...], ...]:
-    """Limits the columns of a scan to the columns ``names``. ``columns`` has the names, or paths into structs, that the
-    scan was given; None means all columns. A path is kept if its first name is in ``names``."""
+    """Limits the columns of a scan to the columns in ``names``. ``columns`` has the names or the paths into structs
+    that were given to the scan. None means all columns. A path is kept if its first name is in ``names``."""
     if columns is None:
         return tuple((name,) for name in names)
     kept = []
@@ -291,9 +291,9 @@ def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | Non
     """Converts the filter to a predicate, for columns with the types of this schema. The predicate is true for every
     row for which the filter is true in pyarrow.
 
-    pyarrow compares times after they are rounded down to the schema's unit. The predicate compares the stored times. If
-    the filter uses such a column, the predicate only prunes and does not replace the filter. The same holds if the
-    filter uses the column called ``without``, which has no index.
+    pyarrow compares times after they are rounded down to the schema's unit. The predicate compares the stored times. So
+    if the filter uses a timestamp with a unit other than nanoseconds, the predicate is used only for pruning and does
+    not replace the filter. The same holds if the filter uses the column ``without``, which has no index.
     """
     node = from_expression(filter)
     if is_exact(filter, schema, without=without):

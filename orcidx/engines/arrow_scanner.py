@@ -107,8 +107,8 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return pa.Table.from_batches(pieces, self._projected)
 
     def take(self, indices: object) -> pa.Table:
-        """Rows by their number in the result, in the given order. Without a filter, only row groups with one of these
-        rows are read. With a filter, the rows after the last of them are not read. Raises ``InvalidQuery`` for a number
+        """Rows by their number in the result, in the given order. Without a filter, only row groups with requested rows
+        are read. With a filter, no rows after the last requested row are read. Raises ``InvalidQuery`` for a number
         that is not the number of a row."""
         wanted = row_numbers_of(indices)
         numbers, order = np.unique(wanted, return_inverse=True)
@@ -119,7 +119,8 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return rows.take(pa.array(order.reshape(-1)))
 
     def _found(self, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """The rows with these ascending numbers. The rows are found by counting."""
+        """Returns the rows with these row numbers, which must be ascending. The rows of the result are counted as they
+        are read."""
         pieces = []
         seen = done = 0
         batches = self._finished(self._scan)

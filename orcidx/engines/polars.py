@@ -150,8 +150,8 @@ class _Source:
     def frames(
         self, columns: list[str], pre_slice: tuple[int, int] | None, filters: Sequence[pl.Expr]
     ) -> Iterator[pl.DataFrame]:
-        """Frames with these columns and the rows of a slice. If the scan applies the filters, the frames lack the rows
-        for which the filters are false."""
+        """Frames with these columns and with the rows of a slice. If the scan applies the filters, rows that the
+        filters exclude are left out."""
         import polars as pl
 
         scan = self._pushed(columns, filters if pre_slice is None else (), None)
@@ -226,8 +226,8 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 
 def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
-    """The part of a Polars predicate that orcidx can use for pruning. True if orcidx does not know the form of the
-    predicate."""
+    """The part of a Polars predicate that orcidx can use for pruning. It is True if orcidx does not know the form of
+    the predicate."""
     import polars as pl
 
     try:

@@ -1,5 +1,5 @@
-"""Decides whether a condition of an engine is pushed into the scan. The decision depends on two shares of the rows:
-those that the indexes do not leave out, and those for which the condition is true.
+"""Decides whether a condition of an engine is pushed into the scan. The decision depends on two shares of the rows: the
+share that the indexes do not exclude, and the share for which the condition is true.
 
 An engine filters in compiled code on all cores. A scan that also filters is faster if indexes leave out rows. With
 Polars it is also faster if few rows remain, because strings of the other rows are neither created nor passed to Polars

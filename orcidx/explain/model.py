@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the funnel, with the counts ``before`` and ``after``."""
+    """One step of the funnel, such as files or row groups. It has the counts ``before`` and ``after`` pruning."""
 
     name: str
     before: int
@@ -81,8 +81,8 @@ class FileExplanation:
     """One file of ``size`` bytes. ``reasons`` says why the whole file is skipped, if one piece of evidence was
     sufficient. ``index_bytes`` is the size of footers and indexes that were read for the decision. ``read_bytes`` is
     the size of all reads that the scan requests from storage: the planned data, and the file's tail, footers and
-    indexes. For a small local file this is the whole file, because it is read at once. The over-read of
-    ``planner.read_bytes`` is not included."""
+    indexes. A small local file is read at once, so the number is the size of the file. Bytes that are read in addition
+    to the requested ranges are not included (see ``planner.read_bytes``)."""
 
     file: str
     rows: int
@@ -153,8 +153,8 @@ class Explanation:
 
     @property
     def skipped_by(self) -> dict[str, int]:
-        """Rows of skipped row groups by the evidence that ruled them out. If several pieces of evidence did so
-        together, the last evaluated one counts."""
+        """The number of rows in skipped row groups, for each kind of evidence that ruled them out. If several pieces of
+        evidence were needed to rule out a row group, its rows count for the evidence that was evaluated last."""
         # Thousands of row groups have the same few reasons, so each combination of reasons is examined only once.
         decided: dict[tuple[str, ...], str] = {}
         counts: Counter[str] = Counter()
@@ -175,7 +175,7 @@ class Explanation:
         return tuple(dict.fromkeys(note for file in self.files for note in file.all_notes))
 
     def to_dict(self) -> dict[str, Any]:
-        """The explanation as dicts, lists, texts and numbers, ready for JSON.
+        """Converts the explanation to dicts, lists, texts and numbers, which can be written as JSON.
 
         Returns
         -------
@@ -272,7 +272,8 @@ def explain_row_groups(
 
     ``bounds`` has the first row of each group and the end of the last group, counted from the start of the stripe. It
     is of int64, and has one more element than there are groups. ``first_row`` is the first row of the stripe in the
-    file. ``may``, ``must`` and ``outcome`` cover the stripe. ``outcome`` is None without a predicate.
+    file. ``may`` selects the rows that may match, and ``must`` the rows that surely match. ``outcome`` is the result of
+    pruning the stripe, or None without a predicate.
     """
     kept, rows = may.count_in(bounds), np.diff(bounds)
     numbers = range(len(rows))

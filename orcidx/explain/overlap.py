@@ -1,5 +1,5 @@
-"""How much the ranges of row groups overlap. This tells how much a lookup by a column reads, and how much sorting by
-the column would save.
+"""Measures how much the ranges of row groups overlap. The overlap tells how much a lookup by a column reads, and how
+much sorting by the column would save.
 
 The depth of a row group is the number of row groups whose ranges overlap its own range, including itself. A lookup of
 one of its values reads about this number of row groups, if nothing else rules them out. In a file that is sorted by the

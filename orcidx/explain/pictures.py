@@ -45,8 +45,8 @@ Group = RowGroupExplanation
 
 
 def look_of(group: Group) -> tuple[str, str]:
-    """The class of the colour and the name of a row group. For a skipped row group, both belong to the evidence that
-    was evaluated last. Without this evidence the row group would be read."""
+    """Returns the CSS class of the colour and the name of a row group. A skipped row group has the class and the name
+    of the evidence that was evaluated last. Without this evidence the row group would be read."""
     if group.kept:
         return EVIDENCE["kept"]
     return _look_of_source(deciding(group.reasons).source) if group.reasons else EVIDENCE["selection"]
@@ -58,9 +58,9 @@ def _look_of_source(source: str) -> tuple[str, str]:
 
 
 def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
-    """Rows of the skipped row groups, by the evidence that ruled them out. If several kinds of evidence did so
-    together, as under OR, the kind that was evaluated last counts. Without this kind the row group would have been
-    read."""
+    """The number of rows in skipped row groups, for each kind of evidence that ruled them out. If several kinds were
+    needed to rule out a row group, as under OR, its rows count for the kind that was evaluated last. Without this kind
+    the row group would have been read."""
     counts: Counter[str] = Counter()
     for file in explanation.files:
         for stripe in file.stripes:
@@ -231,7 +231,7 @@ def _worst(row: Sequence[float], side: float) -> float:
 @dataclass(frozen=True)
 class RangeBand:
     """The ranges of one column's row groups, as (low, high) from 0 to 1 among the values of the column. ``order`` is a
-    text."""
+    text about the order of the column, such as "ascending"."""
 
     name: str
     order: str
@@ -239,8 +239,8 @@ class RangeBand:
 
 
 def range_bands(bands: Iterable[RangeBand]) -> str:
-    """A strip for each column. Row groups go from left to right, and the values that each may contain go from bottom to
-    top. A sorted column is a thin rising line, and a column without order fills the strip."""
+    """A strip for each column. Row groups go from left to right, and values go from bottom to top. A sorted column is a
+    thin rising line, and a column without order fills the strip."""
     drawn = []
     for band in bands:
         size = max(1, -(-len(band.ranges) // MOST_BUCKETS))

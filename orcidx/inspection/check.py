@@ -47,9 +47,9 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem. ``what`` is "file", "tail", "stripe footer", "row index", "data", "positions", "statistics", "bloom
-    filter", "length" or "zeros" (a range of zeros in a file with other problems). The place is given as exactly as it
-    is known."""
+    """A problem in a file. ``what`` is "file", "tail", "stripe footer", "row index", "data", "positions", "statistics",
+    "bloom filter", "length" or "zeros". The kind "zeros" means a range of zeros in a file with other problems. The
+    other attributes give the place as exactly as it is known."""
 
     what: str
     text: str
@@ -83,7 +83,8 @@ class FileCheck:
 
     @property
     def disproved(self) -> frozenset[tuple[int, int]]:
-        """Each (stripe, row group) whose statistics contradict the decoded values. Either of the two may be damaged."""
+        """Each (stripe, row group) whose statistics contradict the decoded values. Either the statistics or the values
+        may be damaged."""
         return frozenset(
             (problem.stripe, problem.row_group)
             for problem in self.problems
@@ -298,8 +299,8 @@ class _Check:
     def _statistics(
         self, node: OrcType, measured: list[Measured], read: Callable[[], RawStatistics], stripes: Sequence[int] = ()
     ) -> None:
-        """Compares statistics. ``stripes`` has the number of the stripe that each element of ``measured`` belongs to.
-        It is empty for the statistics of the file."""
+        """Compares statistics with measured values. For each element of ``measured``, ``stripes`` has the number of the
+        stripe. ``stripes`` is empty for the statistics of the file."""
         try:
             raw = read()
         except (CorruptFile, Unsupported) as error:
@@ -311,8 +312,8 @@ class _Check:
             self._found("statistics", text, stripes[unit] if stripes else None, group, node.dotted)
 
     def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: Held) -> None:
-        """Checks that each stream of runs has as many values as the column, and ends with its last run. ``counted`` has
-        for each column id the number of values, and the number of slots (values and nulls)."""
+        """Checks each stream that consists of runs. It must have as many values as the column, and end with its last
+        run. ``counted`` has for each column id the number of values, and the number of slots (values and nulls)."""
         for stream in stripe_streams(self.reader, stripe, frozenset(counted), held=held):
             expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
             if stream.damage is not None:
@@ -335,7 +336,8 @@ def _expected_values(kind: str, encoding: str, of: TypeKind) -> Callable[[int, i
 
 
 def _pieces(group: ColumnGroup, rows: int) -> Iterator[pa.Array]:
-    """The next rows, in pieces that respect the limit on the bytes of a batch."""
+    """Reads the next rows as one or more arrays. Each array has fewer rows if a batch would exceed the limit on its
+    bytes."""
     at_once = rows
     while rows:
         at_once = min(at_once, rows)

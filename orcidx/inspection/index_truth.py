@@ -41,8 +41,9 @@ Found = tuple[str, str, int | None, str]
 def statistics_problems(
     reader: OrcReader, raw: RawStatistics, measured: Sequence[Measured], options: ReadOptions, zone: Zone | None
 ) -> Iterator[tuple[int, str]]:
-    """Pairs (unit, problem) for each unit in which the statistics of a column contradict its values. ``measured`` has
-    the measures of each unit's values. ``zone`` is the time zone in which the statistics store local times."""
+    """Yields a pair (number, problem) for each stripe, row group or file in which the statistics of a column contradict
+    its values. ``measured`` has the measures of the values of each of these units. ``zone`` is the time zone in which
+    the statistics store local times."""
     # A column inside lists can have more values than the stripe has rows. This is not damage, so the number of values
     # is not limited here.
     unlimited = replace(raw, rows=np.full(len(raw), _NO_LIMIT, np.int64))
@@ -127,8 +128,8 @@ class StripeTruth:
             self._filters.setdefault(node.id, []).append((name, filters))
 
     def _fits(self, node: OrcType) -> bool:
-        """Whether the read values are the values that the writer hashed. The two differ for values that are outside the
-        range of the type."""
+        """Whether the decoded values are equal to the values that the writer hashed. They can differ if a value is
+        outside the range of the type."""
         if not may_wrap(node, self.reader.facts):
             return True
         column = self._index.columns.get(node.id)
@@ -186,8 +187,8 @@ class StripeTruth:
 
 
 def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
-    """The keys that most writers use for the values, computed for all values at once. None if the values must be looked
-    up one by one. If a filter does not contain the key of a value, the value is looked up again separately."""
+    """The keys that most writers use for the values, computed for all values at once. None if each value must be looked
+    up separately. If a filter does not contain the key of a value, the value is looked up again separately."""
     if node.kind in _INTEGERS:
         return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
     if node.kind is TypeKind.DATE:

@@ -49,8 +49,8 @@ class Measured:
 
 
 def columns_below(node: OrcType, array: pa.Array) -> Iterator[tuple[OrcType, pa.Array]]:
-    """A column and its children with their values. A union and its children are left out. Arrow reads a null of a union
-    as a null of its first variant, so the counts differ from the written counts."""
+    """Yields a column and its children with their values. Unions and their children are left out. Arrow reads a null of
+    a union as a null of its first variant, so the counts would differ from the written counts."""
     if node.kind is TypeKind.UNION:
         return
     yield node, array

@@ -146,7 +146,8 @@ def _unit(found: Ranges) -> list[tuple[float, float]]:
 
 
 def _alone(scan: Scan) -> str:
-    """A table of the rows that remain if only some of the file's indexes are used."""
+    """A table of the rows that remain with no index, with only the statistics, with only the bloom filters, and with
+    all indexes."""
     if scan.request.where is None:
         return ""
     choices: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -30,8 +30,8 @@ _EQUALITIES = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that advice is based on. ``asked`` has the columns of the condition, and for each column whether it is
-    compared for equality."""
+    """The facts on which the advice is based. ``asked`` maps the name of each column of the condition to True if the
+    condition compares the column for equality."""
 
     explanation: Explanation
     sizes: Sequence[FileSizes]
@@ -48,7 +48,8 @@ class Facts:
         return Facts(explanation, sizes, ranges, asked)
 
     def ordered(self) -> Iterator[tuple[str, Ranges]]:
-        """The ranges of columns: first the columns of the condition, then the other columns by how sorted they are."""
+        """The ranges of columns. The columns of the condition come first. Within both groups, columns with less overlap
+        come first."""
         yield from sorted(self.ranges.items(), key=lambda item: (item[0] not in self.asked, item[1].overlap))
 
     @property
@@ -63,8 +64,8 @@ class Facts:
 
 
 def _asked_leaves(predicate: Predicate | None) -> Iterator[Leaf]:
-    """The leaves of a pruning predicate. Tests for null are left out of predicates from pyarrow Expressions, because
-    each of these has such a test."""
+    """Returns the leaves of a pruning predicate. If the predicate comes from a pyarrow Expression, tests for null are
+    left out, because every such predicate contains them."""
     for part in parts(predicate):
         computed = isinstance(part, External)
         yield from (leaf for leaf in leaves(part) if not computed or leaf.op is not Op.IS_NULL)

@@ -58,8 +58,8 @@ def stripe_streams(
     reader: OrcReader, stripe: int, columns: frozenset[int] | None = None, *, held: Held | None = None
 ) -> Iterator[StreamReport]:
     """The streams of a stripe in the order of the file, for the given column ids or (None) for all columns. Only
-    streams of runs are read and decompressed. ``held`` has bytes of the stripe that were read before and are used
-    again."""
+    streams that consist of runs are read and decompressed. ``held`` has bytes of the stripe that were read before and
+    are used again."""
     footer = reader.footer(stripe)
     nodes = {node.id: node for node in reader.root.walk()}
     placed = sorted(reader.extents(stripe).items(), key=lambda item: item[1])
@@ -74,7 +74,7 @@ def stripe_streams(
 
 
 def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None) -> memoryview:
-    """Bytes of the file. They are taken from ``held`` if it has them, otherwise they are read."""
+    """Returns bytes of the file. Bytes that are in ``held`` are not read again."""
     if held is not None and held[0] <= offset and offset + length <= held[0] + len(held[1]):
         return held[1][offset - held[0] : offset - held[0] + length]
     (stored,) = reader.storage.read_ranges([(offset, length)])

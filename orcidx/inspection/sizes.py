@@ -1,4 +1,4 @@
-"""How the bytes of a file are used: by column and stream, by kind of index, and in its footers."""
+"""Computes how the bytes of a file are used: by column and stream, by kind of index, and in its footers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ _READ_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Unowned:
-    """``length`` bytes at ``offset`` before a stripe, or before the footers if ``stripe`` is None."""
+    """A range of bytes that belongs to no part of the file. It has ``length`` bytes at ``offset``, and lies before a
+    stripe. If ``stripe`` is None, it lies before the footers."""
 
     offset: int
     length: int

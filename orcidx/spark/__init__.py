@@ -1,7 +1,7 @@
 """orcidx on Spark. Reads ORC files and Paimon tables as DataFrames with all of orcidx's pruning, and indexes
 directories.
 
-Names, and pyspark, are imported when they are first used.
+The names of this package are imported when they are first used. pyspark is imported then, too.
 """
 
 from __future__ import annotations

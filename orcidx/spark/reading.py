@@ -225,8 +225,8 @@ def _by_engine(
 
 
 def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
-    """Returns the choice and its rows, before keys and columns are selected. If orcidx has another type for a column,
-    or no type, the alternative choice ``instead`` is used."""
+    """Returns the choice and its rows, before keys and columns are selected. The alternative choice ``instead`` is used
+    if orcidx and Spark have different types for a column, or if orcidx has no type for it."""
     if chosen.frame is not None:
         return chosen, chosen.frame
     pruned = replace(query, where=chosen.where, columns=chosen.needed)
@@ -321,9 +321,9 @@ def _filtered_by_spark(
 
 
 def _understood(spark: SparkSession, where: Where | None) -> bool:
-    """Whether orcidx's tasks can evaluate a condition. They can evaluate a text, because Spark analyses it. Spark
-    Connect does not give the analysed text. With Spark Connect, the text must have no computed parts, and no parts that
-    Spark's SQL may interpret differently."""
+    """Whether orcidx's tasks can evaluate a condition. In a classic session they can evaluate a text, because Spark
+    analyses the text. Spark Connect does not return the analysed condition. There the text must have no computed parts,
+    and no parts that Spark's SQL may interpret differently."""
     if is_column(where) or not isinstance(where, str) or not is_connect(spark):
         return not is_column(where)
     try:
@@ -440,7 +440,8 @@ def _parts(spark: SparkSession, plan: Plan, target: int, facts: SessionFacts) ->
 
 
 def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: the parts of the pickled scans, each with the number of its file, or an error."""
+    """For ``mapInArrow``: splits pickled scans into parts. Returns each pickled part with the number of its file, or
+    the error of a scan."""
     for batch in batches:
         for payload in batch.column(0):
             rows, numbers, target = pickle.loads(payload.as_buffer())
@@ -495,7 +496,7 @@ def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int
 
     Catalyst assumes that the output of a Python function is as large as its input. If the input were a few rows, one
     for each task, Catalyst would broadcast the millions of rows that the tasks read. Here the input is a filtered
-    range. Catalyst estimates the size of a range before the filter, as eight bytes per number. A number of the range
+    range. Catalyst estimates the size of a range before the filter, as eight bytes per number. Each number of the range
     takes a nanosecond. There must be no shuffle, because Catalyst would then use the small actual size of the input.
     """
     stride = max(1, -(-size // (_NUMBER_BYTES * count)))

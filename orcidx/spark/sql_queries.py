@@ -75,8 +75,8 @@ def enable(spark: SparkSession) -> None:
     directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
     of Spark. ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` shows what the last
     scans skipped. A file is skipped only if its size and time in Spark's listing are those that it had when it was
-    indexed. After any error all files are read. While a rewrite has not finished its swap in a directory, Spark may
-    return rows twice, and ``why()`` says so. A session made by ``newSession`` must be enabled separately.
+    indexed. After any error all files are read. While a ``rewrite`` has not finished replacing files in a directory,
+    Spark may return rows twice, and ``why()`` says so. A session made by ``newSession`` must be enabled separately.
 
     Parameters
     ----------
@@ -117,10 +117,11 @@ def disable(spark: SparkSession) -> None:
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
-    """Returns the DataFrame of one query, which skips files as in an enabled session. The session need not be enabled.
+    """Returns the DataFrame of one query. The query skips files as in an enabled session, but the session need not be
+    enabled.
 
-    A DataFrame that is derived from it, for example by its ``where``, is planned again. It skips files only in an
-    enabled session.
+    If another DataFrame is derived from the returned one, for example by ``where``, its query is planned again. This
+    query skips files only in an enabled session.
 
     Parameters
     ----------
@@ -283,7 +284,7 @@ class _Answers:
         return answer
 
     def _roots(self, names: Sequence[str]) -> list[Source] | list[str]:
-        """Paths of this machine, or sources in the session's file systems."""
+        """Converts the names of directories to local paths, or to sources in the session's file systems."""
         local = [re.sub("^file:/+", "/", one) for one in names]
         if all(one.startswith("/") for one in local):
             return local
@@ -316,7 +317,8 @@ def _answers(spark: SparkSession) -> _Answers:
 def _found(
     scan: _Scan, where: Predicate, files: SparkFiles, stores: Sequence[tuple[IndexStore, Int64s]]
 ) -> SurvivingFiles:
-    """The files that the indexes of these stores exclude. Each store covers its own files."""
+    """Finds the files that the indexes in ``stores`` exclude. Each store has the indexes of one directory, and excludes
+    only files of this directory."""
     options = SPARK_OPTIONS.override(wall_clock_zone=scan.clock_zone, case_sensitive=True)
     partitions = PartitionColumns(scan.partitions, scan.infers_partitions, by_directory=False)
     find = partial(find_survivors, types=scan.types, options=options, slots=scan.slots, partitions=partitions)
@@ -324,7 +326,7 @@ def _found(
 
 
 def _answer_of(scan: _Scan, files: SparkFiles, found: SurvivingFiles) -> KeptAnswer:
-    """The numbers, in Spark's listing, of the files to skip, and the choice that ``why`` shows."""
+    """Returns the positions of the files to skip in Spark's listing, and the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
         return KeptAnswer("", Choice("spark", f"{scan.shown}: {NO_FILE_FALLS}", notes=found.notes))

@@ -31,8 +31,8 @@ def leased_until(folder: Folder, name: str) -> float:
 
 
 class Lease:
-    """A lease that is held in a ``with`` block. A thread renews it. It is released at the end of the block, also after
-    an error."""
+    """A lease that is held in a ``with`` block. A thread renews the lease. The lease is released at the end of the
+    block, also after an error."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder = folder

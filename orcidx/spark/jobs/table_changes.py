@@ -1,8 +1,8 @@
 """Changes of Paimon tables as Spark jobs. Tasks build indexes, find rows or write files, and the driver commits once.
 
-A task that runs twice does no harm. Index files are named by their content. Of the data files, only those of the
-attempt that Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that
-it printed. The new driver finds what the old driver has committed, and does not commit it again."""
+A task that runs twice does no harm. Index files are named by their content. Only the data files of the attempt that
+Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed.
+The new driver finds what the old driver has committed, and does not commit it again."""
 
 from __future__ import annotations
 
@@ -266,8 +266,8 @@ def _opened(table: TableName, storage_options: Mapping[str, Any] | None) -> Tabl
 
 
 def _named(table: Table, commit: CommitOptionsByName) -> CommitOptionsByName:
-    """The options with a user and an identifier. Both are printed, so a driver that is started again finds what it has
-    committed."""
+    """If the options have no user, adds a user, an identifier and the snapshot, and prints them. A driver that is
+    started again with these values finds what the first driver has committed."""
     if commit.get("commit_user") is None:
         commit = {**commit, "commit_user": f"orcidx-{uuid.uuid4()}", "identifier": 1, "since": table.snapshot_id or 0}
         said = ", ".join(f"{name}={commit[name]!r}" for name in ("commit_user", "identifier", "since"))

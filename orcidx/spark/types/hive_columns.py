@@ -67,7 +67,7 @@ def partition_constants(
 
     ``columns``: a dictionary from each column's name to its key and type.
 
-    Raises ``InvalidQuery`` for a value that does not fit its type, which is only possible with a caller's schema.
+    Raises ``InvalidQuery`` for a value that does not fit its type. This happens only if the caller gave the schema.
     """
     schema = arrow_schema_of(struct_json([(name, kind) for name, (_, kind) in columns.items()]))
     known: dict[tuple[str, str | None], pa.Scalar] = {}

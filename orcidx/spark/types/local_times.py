@@ -1,4 +1,4 @@
-"""Converts the times without a zone in a predicate, which Spark reads in the session's time zone."""
+"""Converts times without a zone in a predicate. Spark interprets such times in the session's time zone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, 
 def on_any_clock(
     where: Predicate, schema: pa.Schema, *, case_sensitive: bool, unknown: Collection[str] = ()
 ) -> Predicate:
-    """A predicate that is true for every row for which ``where`` is true, in any time zone of a session.
+    """Returns a predicate that is true for every row for which ``where`` is true, whatever the session's time zone is.
 
     Planning uses this predicate if the session's zone is not known. If the result of ``where`` depends on no zone,
     ``where`` itself is returned. ``unknown``: columns whose values depend on the zone. Raises ``InvalidQuery`` for an

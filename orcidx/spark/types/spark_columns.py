@@ -27,7 +27,8 @@ _INTEGER_LIMIT = 1 << 63
 
 
 def spark_column(where: Predicate, schema: pa.Schema, *, case_sensitive: bool) -> Column | None:
-    """The Column. None if Spark would compare differently, for example by rounding, or cannot express the predicate.
+    """Returns the Column. Returns None if Spark cannot express the predicate, or would compare differently, for example
+    after rounding.
 
     The times in ``where`` have the kinds of their columns (see ``on_session_clock``). Raises ``InvalidQuery`` for an
     unknown column.

@@ -1,5 +1,5 @@
-"""Spark's types for ORC's and Paimon's types, without pyspark. They are in the JSON of Spark's schemas, and in Spark's
-Arrow schemas.
+"""Converts ORC's and Paimon's types to Spark's types, without pyspark. The results are the JSON of Spark's schemas, or
+Arrow schemas as Spark uses them.
 
 The types are those of ``spark.read.orc``. TIMESTAMP is an instant. A bigint that Spark wrote from a timestamp_ntz is
 read as a timestamp_ntz. CHAR and VARCHAR are strings. Every column may be null."""
@@ -117,8 +117,8 @@ _ATTRIBUTES = ("timestamp_ntz", "interval ")
 
 
 def field_json(name: str, kind: Json, char_type: str | None = None) -> Json:
-    """A field. ``char_type``: its type as text if it contains a CHAR or VARCHAR. With this text in the schema, Spark
-    compares the field's values as if they were padded (``CharVarcharUtils``)."""
+    """A field of a Spark schema. ``char_type``: the type of the field as text, if the type contains a CHAR or VARCHAR.
+    With this text in the schema, Spark compares the field's values as if they were padded (``CharVarcharUtils``)."""
     metadata = {} if char_type is None else {CHAR_TYPE: char_type}
     return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
 
@@ -168,7 +168,8 @@ def json_of_paimon(field: DataField) -> Json:
 
 
 def struct_of_paimon(fields: Sequence[DataField]) -> Json:
-    """The columns whose type Spark has. CHAR columns are marked, so Spark compares their values as if padded."""
+    """The columns whose types exist in Spark. CHAR columns are marked, so Spark compares their values as if they were
+    padded."""
     found = []
     for one in fields:
         with contextlib.suppress(Unsupported):
@@ -277,7 +278,7 @@ def width_of(kind: Json) -> int:
 
 
 def arrow_schema_of(schema: Json) -> pa.Schema:
-    """The Arrow schema that Spark expects for batches of a schema. Raises ``Unsupported`` for a type without Arrow
+    """The Arrow schema that Spark expects for batches of a schema. Raises ``Unsupported`` for a type that has no Arrow
     type."""
     return pa.schema([(field["name"], _arrow_type(field["type"], field["name"])) for field in schema["fields"]])
 
