@@ -131,7 +131,9 @@ def scan(
     )
     if fresh == "catalog":
         if indexes == "none" or any(one is not None for one in (selection, deletion_vector, file_index)):
-            raise InvalidQuery('fresh="catalog" cannot be combined with indexes="none" or with options by file')
+            raise InvalidQuery(
+                'fresh="catalog" cannot be combined with indexes="none", selection=, deletion_vector= or file_index='
+            )
         known, asked = listed_by_catalog(
             sources,
             schema=schema,

@@ -205,7 +205,7 @@ def _chunk_bounds(whole: memoryview, offset: int, block_size: int, name: str) ->
     header = int.from_bytes(whole[offset:start], "little")
     length, original = header >> 1, bool(header & 1)
     if start + length > len(whole):
-        raise CorruptFile(f"a chunk of {length} bytes runs past the end", stream=name, offset=offset)
+        raise CorruptFile(f"a chunk of {length} bytes extends past the end of the data", stream=name, offset=offset)
     if not original and length > block_size:
         raise CorruptFile(
             f"a compressed chunk of {length} bytes exceeds the block size {block_size}", stream=name, offset=offset

@@ -41,7 +41,7 @@ def column_statistics(
             )
         raw = file_statistics(reader.tail, node)
     elif not 0 <= stripe < len(reader.stripes):
-        raise InvalidQuery(f"there is no stripe {stripe}; the file has {len(reader.stripes)}")
+        raise InvalidQuery(f"there is no stripe {stripe}; the file has {len(reader.stripes)} stripes, numbered from 0")
     elif row_group is None:
         raw, unit = stripe_statistics(reader.tail, node), stripe
     else:
@@ -54,7 +54,9 @@ def column_statistics(
                 raise CorruptFile(reason, file=reader.name, stripe=stripe, column=node.dotted, stream="ROW_INDEX")
             return None
         if not 0 <= row_group < index.groups:
-            raise InvalidQuery(f"there is no row group {row_group}; the stripe has {index.groups}")
+            raise InvalidQuery(
+                f"there is no row group {row_group}; the stripe has {index.groups} row groups, numbered from 0"
+            )
         raw, unit = found.statistics, row_group
     starts, stops = raw.extents
     if starts[unit] == stops[unit]:
@@ -67,7 +69,9 @@ def column_of(reader: OrcReader, column: str | Sequence[str] | int) -> OrcType:
     if isinstance(column, int):
         nodes = [node for node in reader.root.walk() if node.id == column]
         if not nodes:
-            raise InvalidQuery(f"there is no column id {column}; the file has {len(reader.root.ids)}")
+            raise InvalidQuery(
+                f"there is no column id {column}; the file has the ids from 0 to {len(reader.root.ids) - 1}"
+            )
         return nodes[0]
     nodes = find_columns(reader.root, column)
     if len(nodes) > 1:

@@ -424,7 +424,9 @@ def _read_postscript(last: memoryview, size: int) -> PostScript:
     )
     claimed = footer_length + metadata_length + stripe_statistics_length
     if claimed + postscript.size > size:
-        raise CorruptFile(f"the PostScript claims {claimed} bytes of footers, more than the {size} bytes of the file")
+        raise CorruptFile(
+            f"according to the PostScript the footers have {claimed} bytes, but the file has only {size} bytes"
+        )
     return postscript
 
 

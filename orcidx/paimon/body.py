@@ -67,8 +67,10 @@ class Body:
     def check(self, offset: int, length: int) -> None:
         """Raises ``CorruptFile`` unless the range is within the body."""
         if offset < 0 or length < 0 or offset + length > self.available:
-            text = f"{length} bytes do not fit into the {self.available} bytes of the index"
-            raise CorruptFile(text if self.available == self.length else f"{text}, which is cut off", offset=offset)
+            cut = "" if self.available == self.length else ", which is cut off"
+            raise CorruptFile(
+                f"{length} bytes do not fit into the {self.available} bytes of the index{cut}", offset=offset
+            )
 
     def check_apart(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Raises ``CorruptFile`` if all ranges together are longer than the body, because they then overlap. Reading

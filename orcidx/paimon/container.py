@@ -106,7 +106,7 @@ class _Head:
 
     def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
         if self.at + layout.size > len(self.data):
-            raise CorruptFile("the head of a file index is cut off", offset=self.at)
+            raise CorruptFile("the header of a file index is cut off", offset=self.at)
         values = layout.unpack_from(self.data, self.at)
         self.at += layout.size
         return values
@@ -114,13 +114,13 @@ class _Head:
     def count(self, what: str, smallest: int) -> int:
         (count,) = self.unpack(INT)
         if not 0 <= count <= (len(self.data) - self.at) // smallest:
-            raise CorruptFile(f"{count} {what} do not fit into the head of a file index", offset=self.at - INT.size)
+            raise CorruptFile(f"{count} {what} do not fit into the header of a file index", offset=self.at - INT.size)
         return count
 
     def text(self) -> str:
         (length,) = self.unpack(TEXT)
         if self.at + length > len(self.data):
-            raise CorruptFile("a name in the head of a file index is cut off", offset=self.at)
+            raise CorruptFile("a name in the header of a file index is cut off", offset=self.at)
         self.at += length
         return decode_modified_utf8(bytes(self.data[self.at - length : self.at]))
 
@@ -141,7 +141,9 @@ def read_container(body: Body) -> Container:
     if version != VERSION:
         raise CorruptFile(f"the file index has version {version}; orcidx supports {VERSION}", offset=8)
     if not HEAD.size <= head_length <= body.length:
-        raise CorruptFile(f"the head cannot have {head_length} bytes in a file index of {body.length} bytes", offset=12)
+        raise CorruptFile(
+            f"the header of a file index of {body.length} bytes cannot have {head_length} bytes", offset=12
+        )
     head = _Head(body.read(0, head_length), HEAD.size - INT.size)
     found: dict[tuple[str, str], Entry] = {}
     for _ in range(head.count("columns", TEXT.size + INT.size)):

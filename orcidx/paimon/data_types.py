@@ -215,14 +215,14 @@ class _Parser:
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise self.wrong(f"{text[at:].split()[0]!r:.40}")
+                raise self.wrong(f"the text {text[at:].split()[0]!r:.40} is not expected")
             kind = str(match.lastgroup)
             self.tokens.append((kind, match[kind].replace("``", "`")))
             at = match.end()
         self.tokens.reverse()
 
     def wrong(self, what: str) -> InvalidQuery:
-        return InvalidQuery(f"unknown type {self.text!r:.120}: cannot read {what}")
+        return InvalidQuery(f"{self.text!r:.120} is not a known type: {what}")
 
     def take(self, *words: str) -> bool:
         """Consumes the next tokens if they are these symbols or keywords, and returns True. Otherwise consumes nothing
@@ -235,19 +235,19 @@ class _Parser:
 
     def expect(self, word: str) -> None:
         if not self.take(word):
-            raise self.wrong(f"it without {word!r}")
+            raise self.wrong(f"{word!r} is missing")
 
     def whole(self, depth: int) -> DataType:
         parsed = self.type(depth)
         if self.tokens:
-            raise self.wrong(f"{self.tokens[-1][1]!r}")
+            raise self.wrong(f"{self.tokens[-1][1]!r} is not expected")
         return parsed
 
     def type(self, depth: int) -> DataType:
         if depth == 0:
             raise NestedTooDeep
         if not self.tokens or self.tokens[-1][0] != "name":
-            raise self.wrong(f"{self.tokens[-1][1]!r}" if self.tokens else "nothing")
+            raise self.wrong(f"{self.tokens[-1][1]!r} is not a type" if self.tokens else "a type is missing")
         word = self.tokens.pop()[1].upper()
         if word in _SCALARS:
             parsed = self.scalar(word)
@@ -262,7 +262,7 @@ class _Parser:
             self.expect(">")
             parsed = DataType(word, children=tuple(children))
         else:
-            raise self.wrong(repr(word))
+            raise self.wrong(f"there is no type {word!r}")
         if self.take("NOT", "NULL"):
             return replace(parsed, nullable=False)
         self.take("NULL")
@@ -286,17 +286,17 @@ class _Parser:
         elif root in ("TIME", "TIMESTAMP"):
             self.take("WITHOUT", "TIME", "ZONE")
         if root.startswith("TIME") and values["precision"] > 9:
-            raise self.wrong("a precision above 9")
+            raise self.wrong("the precision is above 9")
         if root == "DECIMAL" and not 1 <= values["precision"] >= values["scale"]:
-            raise self.wrong("a precision below 1 or below the scale")
+            raise self.wrong("the precision is below 1 or below the scale")
         return DataType(root, True, values.get("length", 0), values.get("precision", 0), values.get("scale", 0))
 
     def number(self, lowest: int, largest: int) -> int:
         if not self.tokens or self.tokens[-1][0] != "number":
-            raise self.wrong("its parameters")
+            raise self.wrong("a number is missing")
         value = int(self.tokens.pop()[1])
         if not lowest <= value <= largest:
-            raise self.wrong(f"{value}, which is not in {lowest} to {largest}")
+            raise self.wrong(f"the number {value} is not from {lowest} to {largest}")
         return value
 
     def fields(self, depth: int) -> tuple[DataField, ...]:
@@ -306,7 +306,7 @@ class _Parser:
             if fields:
                 self.expect(",")
             if not self.tokens or self.tokens[-1][0] not in ("name", "quoted"):
-                raise self.wrong("a field's name")
+                raise self.wrong("the name of a field is missing")
             name = self.tokens.pop()[1]
             fields.append(DataField(len(fields), name, self.type(depth)))
         return tuple(fields)

@@ -76,7 +76,8 @@ class IndexEvidence:
                 raise CorruptFile(f"the index has {index.rows} rows, but the file has {self._rows}")
             if leaf.domain is Domain.TIMESTAMP and (leaf.type.tz is None) is (index.data_type.root == "TIMESTAMP_LTZ"):
                 raise Unsupported(
-                    f"the index has the type {index.data_type} and is not used; the column is read as {leaf.type}"
+                    f"the index has the type {index.data_type}, but the column is read as {leaf.type}, so the index "
+                    "is not used"
                 )
             verdict = index.test(leaf)
             if verdict.rows is None:

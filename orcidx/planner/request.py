@@ -235,7 +235,7 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
     else:
         found = RowSelection.from_positions(deleted, rows)
     if found.length != rows:
-        raise InvalidQuery(f"the deletion vector has positions after the {rows} rows of {name}")
+        raise InvalidQuery(f"the deletion vector has positions beyond the {rows} rows of {name}")
     return found
 
 

@@ -144,7 +144,7 @@ class RowSelection(RowForms):
             raise InvalidQuery(f"row numbers must be whole numbers below 2^63, but these have the type {given.dtype}")
         array: Int64Array = np.unique(given.astype(np.int64, casting="same_kind", copy=False))
         if array.size and (array[0] < 0 or array[-1] >= length):
-            raise InvalidQuery(f"row {array[0] if array[0] < 0 else array[-1]} lies outside the span of {length} rows")
+            raise InvalidQuery(f"row {array[0] if array[0] < 0 else array[-1]} is outside of the {length} rows")
         return cls(length, runs_of_sorted(array))
 
     @classmethod
@@ -169,7 +169,7 @@ class RowSelection(RowForms):
         """
         _check_length(length)
         if len(bitmap) and bitmap.max() >= length:
-            raise InvalidQuery(f"row {bitmap.max()} lies outside the span of {length} rows")
+            raise InvalidQuery(f"row {bitmap.max()} is outside of the {length} rows")
         return cls(length, None, bitmap.copy())
 
     @classmethod
@@ -330,7 +330,7 @@ class RowSelection(RowForms):
             The part is outside the span.
         """
         if not 0 <= start <= stop <= self.length:
-            raise InvalidQuery(f"[{start}, {stop}) lies outside the span of {self.length} rows")
+            raise InvalidQuery(f"the range [{start}, {stop}) is outside of the {self.length} rows")
         if self.is_all:
             return self if stop - start == self.length else RowSelection.all(stop - start)
         if self._runs is None and type(self._bitmap) is BitMap:
@@ -423,7 +423,8 @@ class RowSelection(RowForms):
     def _check_same(self, other: RowSelection) -> RowSelection:
         if self.length != other.length:
             raise InvalidQuery(
-                f"selections of {self.length} and of {other.length} rows cannot be combined; lengths must be equal"
+                f"selections of {self.length} and of {other.length} rows cannot be combined, because their lengths "
+                "must be equal"
             )
         return other
 

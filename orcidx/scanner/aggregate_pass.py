@@ -68,7 +68,7 @@ def plan_aggregation(
     names = [*by, *(one.name for one in aggregates)]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise InvalidQuery(f"two columns of the result are called {repeated!r}: give one of them another name")
+        raise InvalidQuery(f"two columns of the result have the name {repeated!r}: give one of them another name")
     paths, types = {}, {}
     for name in dict.fromkeys([*by, *(one.column for one in aggregates if one.column is not None)]):
         paths[name], types[name] = resolve_column((name,), schema, case_sensitive=case_sensitive)
@@ -76,7 +76,7 @@ def plan_aggregation(
         result_type(one, None if one.column is None else types[one.column])
     for name in by:
         if not has_order(types[name]):
-            raise InvalidQuery(f"rows cannot be grouped by values of type {types[name]}", column=name)
+            raise InvalidQuery(f"grouping by values of type {types[name]} is not supported", column=name)
     return AggregatePlan(aggregates, by, paths, types)
 
 

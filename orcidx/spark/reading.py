@@ -204,7 +204,7 @@ def _by_engine(
     if collated(query.schema):
         by_spark = "a collation in schema="
         if wanted == "orcidx":
-            raise InvalidQuery("only Spark's reader compares text with a collation, which engine='orcidx' does not use")
+            raise InvalidQuery("only Spark's reader can compare text with a collation; leave out engine='orcidx'")
     if own is not None and (wanted == "spark" or by_spark is not None):
         raise InvalidQuery(f"{by_spark or 'the engine spark'} cannot be used here: {own}")
     if own is not None or (wanted == "orcidx" and where_in is None and _understood(spark, where)):

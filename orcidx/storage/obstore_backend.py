@@ -155,7 +155,7 @@ class ObstoreStore:
             return False
         except (NotImplementedError, NotSupportedError) as error:
             what = f"obstore's {type(self._store).__name__} cannot create an object exclusively in this configuration"
-            raise refused(what, 'give it conditional_put="etag" if the server supports that') from error
+            raise refused(what, 'create the store with conditional_put="etag" if the server supports it') from error
         return True
 
     def exists(self, path: str) -> bool:

@@ -359,7 +359,7 @@ def test_damaged_statistics_are_decoded() -> None:
         ({"x": "sum(nope)"}, None, "nope"),
         ({"x": "sum(s)"}, None, "only numbers can be added"),
         ({"x": "min(l)"}, None, "cannot be ordered"),
-        ({"x": "count(*)"}, "l", "cannot be grouped"),
+        ({"x": "count(*)"}, "l", "grouping by values"),
         ({"v": "count(*)"}, "v", "two columns of the result"),
         ({"x": "count(*)"}, [3], "give names of columns"),
     ],

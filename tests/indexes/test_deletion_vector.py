@@ -410,5 +410,5 @@ def test_a_bitmap_that_reaches_past_the_file_is_refused(kind: Any) -> None:
     assert deleted_rows(kind([3, 9]), 10, "f").positions().tolist() == [3, 9]
     assert deleted_rows(kind([]), 10, "f").is_empty
     for past in (10, 11, 1 << 20):
-        with pytest.raises(InvalidQuery, match="has positions after the 10 rows of f"):
+        with pytest.raises(InvalidQuery, match="has positions beyond the 10 rows of f"):
             deleted_rows(kind([3, past]), 10, "f")

@@ -417,7 +417,7 @@ def test_text_with_a_collation_is_not_pruned(spark: Any, directory: Path, monkey
     where = "text COLLATE UTF8_LCASE = 'T31'"
     assert rows(read(spark, directory, where=where)) == rows(plain(spark, directory).where(where)) != Counter()
     for more, told in (
-        ({"engine": "orcidx"}, "only Spark's reader compares text"),
+        ({"engine": "orcidx"}, "only Spark's reader can compare text"),
         ({"limit": 2}, "collation in schema= cannot"),
     ):
         with pytest.raises(InvalidQuery, match=told):

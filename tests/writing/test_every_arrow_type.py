@@ -156,7 +156,7 @@ FRAMES: dict[str, tuple[Callable[[], Any], Any]] = {
     "Enum": (lambda: pl.DataFrame({"x": pl.Series(["a", "b"], dtype=pl.Enum(["b", "a"]))}), ["a", "b"]),
     "Int128": (lambda: pl.DataFrame({"x": pl.Series([2**100], dtype=pl.Int128)}), "cast integers of 128 bits"),
     "List(Int128)": (lambda: pl.DataFrame({"x": pl.Series([[1]], dtype=pl.List(pl.Int128))}), "cast integers of 128"),
-    "Object": (lambda: pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)}), "Python objects .*column x"),
+    "Object": (lambda: pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)}), "Python objects, .*column x"),
     "Null": (lambda: pl.DataFrame({"x": pl.Series([None], dtype=pl.Null)}), "null_type="),
     "Duration": (lambda: pl.DataFrame({"x": [DAY]}), "time="),
     "Array": (lambda: pl.DataFrame({"x": pl.Series([["a"]], dtype=pl.Array(pl.String, 1))}), [["a"]]),

@@ -167,7 +167,9 @@ class Unions(ColumnReader):
             self._tags.read(tags, count)
             if tags.max() >= len(self._variants):
                 raise CorruptFile(
-                    f"tag {tags.max()} is not in a union of {len(self._variants)} variants", stream="DATA"
+                    f"a value of the union has the tag {tags.max()}, but the union has only {len(self._variants)} "
+                    "variants",
+                    stream="DATA",
                 )
         return tags
 

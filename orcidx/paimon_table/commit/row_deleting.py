@@ -158,7 +158,8 @@ def _tasks(table: TableView, where: Predicate | None, options: ReadOptions, jvm_
         check_own_file(task.file.entry)
         if task.file.rows > LARGEST_FILE:
             raise Unsupported(
-                f"the file has {task.file.rows} rows, more than the {LARGEST_FILE} for which deletions are possible",
+                f"the file has {task.file.rows} rows, but rows can be deleted only in files of at most {LARGEST_FILE} "
+                "rows",
                 file=task.file.path,
             )
         entry = task.file.entry

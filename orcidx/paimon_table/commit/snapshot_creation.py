@@ -143,7 +143,7 @@ class SnapshotCreation:
         with taking_back(self.folder, attempt.written):
             if base is not None and document_of(self.files, number) != base:
                 raise CommitConflict(
-                    f"snapshot {number} has changed since the change was planned on it; run the change again"
+                    f"snapshot {number} is no longer the one for which the change was planned; run the change again"
                 )
 
     def _create_once(self, name: str, data: bytes) -> bool:

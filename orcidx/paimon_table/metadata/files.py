@@ -65,9 +65,9 @@ class TableFiles:
         if in_session:
             return replace(self.root, name=path, location=path)
         if not trusted and not any(is_inside(path, one) for one in self.external_paths):
-            message = f"a manifest names a file of another store, {path!r:.200}; if you trust the table, open it"
             raise InvalidQuery(
-                f"{message} with external_paths=[...] (in the shell --external-paths), the directories of such files",
+                f"a manifest refers to a file in another store, {path!r:.200}. If you trust the table, give the "
+                "directories of such files as external_paths=[...] (in the shell --external-paths)",
                 file=self.root.name,
             )
         found = describe_source(path, storage_options=self.root.storage_options)

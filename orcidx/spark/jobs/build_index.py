@@ -255,7 +255,7 @@ class _Job:
         store = IndexStore.open(path, storage_options=storage_options, create=True)
         if store is None:
             raise InvalidQuery(
-                f"{_shown(path)!r:.80} is not a directory or URL, which tasks need to open the files themselves"
+                f"{_shown(path)!r:.80} is not a directory or URL; tasks need one of them to open the files themselves"
             )
         sources = list_sources(path, storage_options=storage_options)
         if any(source.root is None for source in sources):

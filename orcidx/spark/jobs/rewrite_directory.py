@@ -206,7 +206,9 @@ def recover(
 def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None) -> Source:
     root = describe_source(path, storage_options=storage_options)
     if root.kind not in ("path", "url", "hadoop"):
-        raise InvalidQuery(f"{path!r:.80} is not a directory or URL, which tasks need to open the files themselves")
+        raise InvalidQuery(
+            f"{path!r:.80} is not a directory or URL; tasks need one of them to open the files themselves"
+        )
     return root
 
 

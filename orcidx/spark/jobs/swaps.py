@@ -116,8 +116,8 @@ class Swaps:
             lease = f"{name.removesuffix('.json')}.lease"
             if (left := leased_until(self._folder, lease) - time.time()) > 0:
                 raise StorageError(
-                    f"another rewrite of this directory is running or was killed: its lease ends in {left:.0f} s; "
-                    "call again after that",
+                    f"another rewrite of this directory is running or was killed; its lease ends in {left:.0f} s, so "
+                    "call again after this time",
                     file=self._folder.name,
                 )
             old = sum(len(group.get("replaced", ())) for group in found["groups"])

@@ -65,8 +65,10 @@ def gone_files_named() -> Iterator[None]:
     except FileNotFoundError as error:
         named = error.file if isinstance(error, FileGone) else error.filename
         name = named if isinstance(named, str) else None
-        message = "the file was deleted after the read was planned; create the DataFrame again"
-        raise StorageError(message if name else f"{message}: {error}", file=name) from error
+        unnamed = "" if name else f": {error}"
+        raise StorageError(
+            f"the file was deleted after the read was planned; create the DataFrame again{unnamed}", file=name
+        ) from error
 
 
 @contextmanager

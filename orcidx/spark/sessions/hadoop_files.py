@@ -77,7 +77,7 @@ class SessionFiles:
         with _sentences(url):
             line = self._java.status(url)
         if line == "/":
-            raise IsADirectoryError(21, "a directory, not a file", url)
+            raise IsADirectoryError(21, "the path is a directory, but a file is expected", url)
         return _found(line) if line else None
 
     def read(self, url: str, offset: int, length: int, *, size: int | None) -> bytes:

@@ -82,7 +82,9 @@ def _closure(names: tuple[str, ...]) -> list[str]:
             required = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
             if key in map(str.lower, names):
-                raise Unsupported(f"{name} is not installed here: python -m pip install {name}") from None
+                raise Unsupported(
+                    f"{name} is not installed here; install it with python -m pip install {name}"
+                ) from None
             continue  # it is required only on another platform or Python version
         waiting += [match[0] for one in required if not _EXTRA.search(one) and (match := _NAME.match(one))]
     return [name for name in found if name != "orcidx"]
