@@ -1,4 +1,4 @@
-"""Indexes one data file of a directory: writes the file index, and makes the file's row in the catalog.
+"""Builds the file index of one data file of a directory, and makes the file's row in the catalog.
 
 The result does not depend on the machine or on earlier runs. The index has the same bytes on every machine, and its
 name contains the file's version and the spec. A second run uses an index that already has this name.
@@ -147,8 +147,8 @@ def _index(
 
 
 def _settle(version: Fingerprint | None) -> None:
-    """Waits, if only the modification time of a file shows that the file has changed. After the wait, another change
-    gives the file another modification time."""
+    """Waits if the version of a file has no etag and the file was modified a moment ago. The wait ensures that a
+    further change gives the file another modification time."""
     if version is None or version.etag is not None or version.mtime is None:
         return
     age = time.time_ns() - version.mtime
@@ -158,7 +158,7 @@ def _settle(version: Fingerprint | None) -> None:
 
 
 def present_part(spec: Spec, names: list[str]) -> dict[str, dict[str, Any]]:
-    """The part of a spec whose columns exist."""
+    """The part of a spec that is about existing columns."""
     found = {
         kind: {name: options for name, options in columns.items() if split_map_key(name, names)[0] in names}
         for kind, columns in spec.items()

@@ -222,7 +222,8 @@ class StatisticsKey:
 
     @property
     def node(self) -> OrcType:
-        """The column in the form in which files are read. Raises ``CorruptFile`` for an unknown type."""
+        """The column as an ``OrcType``, the form in which a file's schema has it. Raises ``CorruptFile`` for an unknown
+        type."""
         match = _TYPE.fullmatch(self.type)
         if match is None or match[1] not in _KINDS:
             message = f"the catalog has statistics of the unknown type {self.type!r}; build the indexes again"

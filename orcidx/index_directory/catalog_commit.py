@@ -123,7 +123,7 @@ def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
 
 
 def _is_a_part(changes: int, known: Catalog, gone: pa.Table, *, parts: int) -> bool:
-    """Whether the new rows are so few compared with the known ones that they are written as a separate catalog."""
+    """Whether the new rows are few enough, compared with the known rows, to be written as a separate catalog."""
     if dropped := int(among(known.files, gone).sum()):
         changes = len(known) if len(known) <= REWRITTEN_AT_ONCE else changes + dropped
     return 0 < 4 * changes < len(known) and parts <= MOST_CATALOG_PARTS

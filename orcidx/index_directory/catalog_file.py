@@ -1,7 +1,7 @@
 """Reads and writes the bytes of a catalog, which is an ORC file. The memory for reading is limited, and checksums are
 verified.
 
-A repeated value takes almost no bytes in a file. For example, a name of 10 KB in 200,000 rows makes a file of some KB,
+A repeated value takes almost no bytes in a file. For example, a name of 10 KB in 200,000 rows makes a file of a few KB,
 but 2 GB of Arrow strings. So the rows are counted before reading, and the bytes are counted during reading.
 
 ORC has no checksums, but a damaged catalog must not be used. So the file's metadata (key ``orcidx.rollup``, JSON) has
@@ -36,8 +36,8 @@ each stored byte. Catalogs of 10 to 1,000,000 files, which have up to 5.2 MB, st
 
 
 def written_catalog(table: pa.Table, described: Mapping[str, Any]) -> bytes:
-    """The bytes of an ORC file with a table and its description. The file is written twice, because its metadata has
-    the checksum of the other bytes."""
+    """The bytes of an ORC file with a table and its description. The file is written twice, because its metadata
+    contains the checksum of the other bytes."""
     draft = _written(table, b"")
     text = json.dumps({**described, "crc": _content_crc(open_file(draft), draft)}).encode()
     return _written(table, text)

@@ -101,7 +101,7 @@ class CatalogFiles(Sequence[FileJob]):
         return self._jobs(range(len(self)))
 
     def some(self, numbers: Int64s) -> tuple[FileJob, ...]:
-        """The jobs of some files, given by their numbers."""
+        """The jobs of the files at these positions in the listing."""
         return tuple(self._jobs(numbers.tolist()))
 
     def _jobs(self, numbers: Sequence[int]) -> Iterator[FileJob]:
@@ -146,7 +146,7 @@ class CatalogIndexes:
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The files that the catalog does not rule out."""
+        """The jobs of the files that the catalog does not rule out, and notes."""
         if request.match != "name" or not jobs:
             return jobs, ()
         plan = self._plan(jobs, request, totalled)
@@ -155,7 +155,8 @@ class CatalogIndexes:
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """The same as ``plan``, and also the totals that the catalog has for files in which every row matches."""
+        """The totals that the catalog has for files in which every row matches. Also returns the jobs of the other
+        files that the catalog does not rule out."""
         if request.match != "name" or not jobs:
             return KnownTotals(tuple(jobs))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:
@@ -169,7 +170,7 @@ class CatalogIndexes:
 
 
 def _jobs_of(jobs: Sequence[FileJob], numbers: Int64s, plan: FilePlan) -> tuple[FileJob, ...]:
-    """Some of the jobs, with their file indexes and tails."""
+    """The jobs at the positions in ``numbers``, with the file indexes and the stored tails of their files."""
     chosen = jobs.some(numbers) if isinstance(jobs, CatalogFiles) else [jobs[one] for one in numbers.tolist()]
     indexes = (plan.index_of(number) for number in numbers.tolist())
     tails = plan.tails_of(numbers)

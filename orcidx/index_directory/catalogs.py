@@ -67,7 +67,8 @@ class Catalogs:
 
     @cached_property
     def in_use(self) -> tuple[Stored, ...]:
-        """The last whole catalog and those after it. They are found by reading catalogs from the last one backwards."""
+        """The last whole catalog and the catalogs after it. They are found by reading catalogs from the last one
+        backwards."""
         chain: list[Stored] = []
         for stored in reversed(self.written[-LONGEST_CHAIN:]):
             if is_of_version_1(stored.name):
@@ -90,8 +91,9 @@ class Catalogs:
     def read(
         self, *, files: Sequence[str] | None = None, columns: Iterable[str] | None = None, paths: bool = True
     ) -> Catalog:
-        """The latest rows of the catalog: these columns of the files, and statistics of these data columns (None means
-        all). ``paths`` says whether to include the paths, which take a third of the reading time.
+        """Reads the latest rows of the catalogs. ``files`` names the file columns to read. ``columns`` names the data
+        columns whose statistics are read. None means all. ``paths`` says whether to include the paths, which take a
+        third of the reading time.
 
         Raises ``CorruptFile`` for a damaged catalog.
         """
@@ -125,21 +127,22 @@ class Catalogs:
         return found
 
     def rows(self, rows: Int64s, names: Sequence[str]) -> pa.Table:
-        """These columns of the files in some rows of ``listing``. The numbers of the rows must be ascending."""
+        """Reads the columns ``names`` of some rows of ``listing``. The numbers of the rows must be ascending."""
         with ExitStack() as opened:
             parts = [opened.enter_context(self._files.opened(stored)) for stored in self.in_use]
             return rows_of_parts(parts, rows if self.listing.origin is None else self.listing.origin[rows], names)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of what was read of the catalogs so far."""
+        """The memory, in bytes, of the contents that have been read so far."""
         loaded = self._loaded.values()
         tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in loaded)
         return int(tables) + self._files.nbytes
 
 
 class _FetchedFiles:
-    """The files of catalogs, each fetched once and kept: a catalog may be deleted after its first read."""
+    """The files of catalogs. Each file is fetched once and then cached, because a catalog may be deleted after it was
+    first read."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -147,7 +150,7 @@ class _FetchedFiles:
 
     @contextmanager
     def opened(self, stored: Stored) -> Iterator[CatalogFile]:
-        """The file of a catalog. Errors that are raised while it is open name it."""
+        """Opens the file of a catalog. Errors that are raised while the file is open name the file."""
         source = self._folder.source(stored.name)
         with located(file=source.name):
             if stored.name not in self._files:
@@ -155,7 +158,8 @@ class _FetchedFiles:
             yield self._files[stored.name]
 
     def read(self, stored: Stored, files: Sequence[str] | None, columns: Iterable[str] | None) -> Catalog:
-        """These columns of the files, and the statistics of these data columns, of one catalog. None means all."""
+        """Reads the file columns ``files`` and the statistics of the data columns ``columns`` from one catalog. None
+        means all."""
         with self.opened(stored) as file:
             return Catalog.read(file, files=files, columns=columns)
 

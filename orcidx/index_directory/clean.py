@@ -127,12 +127,13 @@ def _uploads(root: Source, before: int) -> tuple[Upload, ...]:
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:
-    """The objects that are no longer needed. Each has the time since which it is not needed (ns; None if it is not
-    known), and the reason.
+    """The objects that are no longer needed, each with a time and a reason. The time (ns) says since when the object is
+    not needed. It is None if it is not known.
 
-    Queries use a catalog until a later whole catalog is written. Since that time, the earlier catalog is not needed. An
+    Queries use a catalog until a later whole catalog is written. From that time, the earlier catalog is not needed. An
     index or an object of tails is not needed if only deleted catalogs name it. It is also not needed if later rows in
-    the current catalogs name another object for its files. In this case the time is that of the last catalog.
+    the current catalogs name another object for its files. In this case the time is the modification time of the last
+    catalog.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()

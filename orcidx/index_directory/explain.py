@@ -60,8 +60,8 @@ the other numbers are null."""
 
 @dataclass(frozen=True)
 class Question:
-    """The question to answer for each file. ``request`` is like the request of a scan, with the schema of all files.
-    ``folder`` is the directory ``_orcidx/``."""
+    """The arguments that are the same for all examined files. ``request`` is like the request of a scan, with the
+    schema of all files. ``folder`` is the directory ``_orcidx/``."""
 
     request: ScanRequest
     folder: Folder

@@ -1,8 +1,8 @@
-"""Finds the files of a directory that may contain a matching row, by its catalog. It works on all files at once,
-without an object for each file.
+"""Finds the files of a directory that may contain a matching row, by the directory's catalog. All files are tested at
+once, without an object for each file.
 
-This evidence treats the list of files as if each file were one row. So it is combined for each leaf of a predicate in
-the same way as other evidence.
+This evidence treats the list of files as if each file were one row. So the evidence for files and the evidence for rows
+are combined in the same way, for each leaf of a predicate.
 """
 
 from __future__ import annotations
@@ -182,9 +182,9 @@ class FilePlan:
 
     ``kept`` has the positions of the files that may contain a matching row. ``fresh`` has the files whose listed
     version is in the catalog. ``rows`` is the number of rows of each file, or -1 if it is not known. ``outcomes`` has
-    results of pruning, each for some of the files (none without a predicate). ``by_index`` has the files that were
-    ruled out afterwards by an index embedded in the catalog. ``notes`` says what was stale or missing. ``tails`` says
-    where tails of files are kept.
+    the results of pruning. Each result is for some of the files. Without a predicate there are no results. ``by_index``
+    has the files that were ruled out afterwards by an index embedded in the catalog. ``notes`` says what was stale or
+    missing. ``tails`` says where tails of files are kept.
     """
 
     kept: Int64s
@@ -212,7 +212,7 @@ class FilePlan:
         return self.known.rows
 
     def reasons(self, file: int) -> tuple[Reason, ...]:
-        """The reasons why a file contains no matching row. They are empty for files that are kept."""
+        """The reasons why a file contains no matching row. The result is empty for a file that is kept."""
         if file in self.by_index:
             return (Reason("Paimon file index", "", "no row of the file matches by its index in the catalog"),)
         for outcome in self.outcomes:
@@ -314,8 +314,8 @@ def plan_known_files(
 
 
 def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: ReadOptions) -> frozenset[int]:
-    """Files that their embedded indexes rule out. The indexes are read only if at most ``MOST_ASKED`` files have
-    one."""
+    """Files that their embedded indexes rule out. The indexes are read only if at most ``MOST_ASKED`` files have an
+    embedded index."""
     indexed = known.index_rows.embedded(files, most=MOST_ASKED)
     if not indexed:
         return frozenset()
@@ -375,8 +375,7 @@ def _without(predicate: Predicate, gone: set[Leaf]) -> Any:
 
 
 def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, span: Bools) -> list[Outcome]:
-    """Evaluates a predicate with partitions and statistics. There is one outcome for all files with the same types of
-    columns.
+    """Evaluates a predicate with partitions and statistics. Files whose columns have the same types share one outcome.
 
     A leaf is evaluated in the file's type. For example, ``x = 7.5`` is never true if ``x`` is an integer in the file.
     """

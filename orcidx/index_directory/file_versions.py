@@ -48,7 +48,7 @@ def states(
 
 
 def among(files: pa.Table, others: pa.Table) -> Bools:
-    """For each row of ``files``, whether ``others`` has the same version of the same path."""
+    """For each row of ``files``, whether ``others`` has a row with the same path and the same version."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     found = others.take(place)
     same = np.asarray(place.is_valid().to_numpy(zero_copy_only=False), np.bool_)
@@ -59,7 +59,7 @@ def among(files: pa.Table, others: pa.Table) -> Bools:
 
 
 def later(files: pa.Table, others: pa.Table) -> Bools:
-    """For each row of ``files``, whether ``others`` has a later modification time for the same path."""
+    """For each row of ``files``, whether ``others`` has a row with the same path and a later modification time."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     return _true(pc.greater(others["mtime"].take(place), files["mtime"]))
 

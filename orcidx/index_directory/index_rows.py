@@ -28,7 +28,7 @@ has at most 500 bytes (decision 0070)."""
 
 
 def rows_of_parts(parts: Sequence[CatalogFile], numbers: Int64s, names: Sequence[str]) -> pa.Table:
-    """Some rows of catalogs. The rows of all catalogs are numbered consecutively."""
+    """Reads rows of several catalogs by their numbers. The rows of all catalogs are numbered consecutively."""
     if not parts:
         return FILE_FIELDS.empty_table().select(names)
     order = np.argsort(numbers)
@@ -53,7 +53,7 @@ class IndexRows:
         self._near: tuple[Int64s, pa.Table | None] = np.zeros(0, np.int64), None
 
     def of(self, files: Int64s, names: Sequence[str] = INDEX_COLUMNS) -> pa.Table:
-        """A row for each of these files. It is null if nothing is known."""
+        """A row for each of these files. A row is null if nothing is known about the file."""
         entry = self._entry[files]
         numbers, places = np.unique(entry, return_inverse=True)
         unknown = int(len(numbers) > 0 and numbers[0] < 0)
@@ -68,7 +68,7 @@ class IndexRows:
 
     def embedded(self, files: Int64s, *, most: int) -> list[tuple[int, Mapping[str, Any]]]:
         """The files whose index is in the catalog, each with its row. The result is empty if there are more than
-        ``most``."""
+        ``most`` such files."""
         found: list[tuple[int, Mapping[str, Any]]] = []
         for some, rows in self.parts(files, ["embedded", "indexes"]):
             has = np.flatnonzero(rows["embedded"].is_valid().to_numpy())

@@ -8,8 +8,8 @@ for the version of the file that is in the catalog. If a stored tail cannot be r
 tail is stored for a local file, for a file that one request reads completely, and for a tail longer than
 ``LONGEST_TAIL``.
 
-The name is a digest of the content, so a job that runs again writes the same object. ``clean`` deletes objects that no
-catalog names.
+The name of an object is a digest of the object's content, so a job that runs again writes the same object. ``clean``
+deletes objects that no catalog names.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
 
 
 def place_below(root: Source, places: pa.Array) -> pa.Array:
-    """The part of paths or URLs below the directory. They must be spelled like the directory's path."""
+    """The part of paths or URLs below the directory. The paths must be spelled like the directory's path."""
     base = _base_of(root)
     trimmed = pc.utf8_trim(places, "/")
     return pc.if_else(pc.starts_with(trimmed, base), pc.utf8_slice_codeunits(trimmed, start=len(base)), trimmed)

@@ -1,4 +1,4 @@
-"""Finds the indexes for pruning a listing of files, for any way in which the files are given.
+"""Finds the indexes for pruning a listing of files. The files may be given in any way.
 
 An index belongs to a directory. A query may name that directory, a folder of a partition in it, a glob, single files,
 or a list of these. So several directories are searched for each place that the query names. The first is the table's
@@ -46,7 +46,8 @@ class ListingPlan:
     ``kept`` has the positions of the files that may contain a matching row, in order. ``indexes`` has file indexes of
     some of them. ``reasons`` says for each other file why it contains no matching row. ``covered`` is the number of
     files below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale, damaged
-    or missing. ``units`` has known totals of the files ``totalled``, in which every row matches.
+    or missing. ``totalled`` has the positions of files in which every row matches and whose totals are known. ``units``
+    has the totals of these files.
     """
 
     kept: tuple[int, ...]
@@ -70,7 +71,7 @@ def plan_listing(
     totals: Mapping[str, TotalledColumn] | None = None,
     eligible: npt.NDArray[np.bool_] | None = None,
 ) -> ListingPlan:
-    """The files that may match ``where``, by the indexes of their directories.
+    """Finds the files that may contain a row that matches ``where``. The indexes of the files' directories are used.
 
     For ``schema`` and ``totalled`` see ``IndexStore.plan``, for ``everywhere`` see ``stores_of``, and for ``eligible``
     see ``known_units``. ``totals`` has the columns whose totals are wanted. If it is empty, only rows are counted.
@@ -119,8 +120,9 @@ def plan_listing(
 
 
 def index_of_file(source: Source, column: Sequence[str]) -> tuple[StoredIndex | None, tuple[Note, ...]]:
-    """The index of one file in the indexes of its directory, if it is for this column and this version of the file.
-    Also returns notes on indexes that were stale or damaged, or could not be read."""
+    """Finds the index of one file in its directory's indexes. Returns the index, and notes on indexes that were stale
+    or damaged or could not be read. The index is None if there is no index for this column and this version of the
+    file."""
     asked = col(*column)
     try:
         found = plan_listing([source], asked.is_null() | asked.is_not_null())

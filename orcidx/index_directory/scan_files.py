@@ -204,7 +204,7 @@ def aggregate(
     by: str | Sequence[str] | None = None,
     **arguments: Unpack[FilesArguments],
 ) -> pa.Table:
-    """Totals of the rows of one or more files. Statistics are used where they prove the totals.
+    """Computes totals of the rows of one or more files. Statistics are used where they prove the totals.
 
     A file, stripe or row group is not read in two cases: all its rows match and its statistics prove every requested
     total, or it is certain that none of its rows matches. Of the other files, stripes and row groups, only the columns
@@ -219,7 +219,7 @@ def aggregate(
         ``"max(c)"``, ``"avg(c)"`` or ``"quantile_disc(c, 0.5)"``. A field of a struct is ``"sum(a.b)"``. Names with
         other characters are quoted: ``'sum("a b")'``.
     where : str, Predicate, pyarrow.compute.Expression or list of tuples, optional
-        Only rows for which this is true.
+        The condition. Only rows for which it is true are included in the totals.
     by : str or sequence of str, optional
         Columns to group by. All groups are kept in memory.
     **arguments
@@ -228,14 +228,15 @@ def aggregate(
     Returns
     -------
     pyarrow.Table
-        One row for each group, sorted by its key. Without ``by`` there is only one row. Counts are int64, sums of
-        integers decimal128(38, 0), sums of decimals decimal128(38, s), and sums of floats and averages double. Minima,
-        maxima and quantiles have the column's type. A quantile is a value of the column: the smallest value such that
-        at least this share of the values are less than or equal to it. If there are no values, counts are 0 and the
-        other aggregates are null. Sums of floats are exact and rounded once. With ``nan="largest"`` NaN is the largest
-        value. Otherwise minima, maxima and quantiles ignore NaN if there is another value. Equal values form one group:
-        -0.0 equals 0.0, and CHAR values are returned without trailing spaces. The value of the key ``orcidx`` in the
-        schema's metadata is JSON text. It says how many rows came from which evidence.
+        One row for each group, sorted by its key. Without ``by`` there is only one row. Counts are int64. Sums of
+        integers are decimal128(38, 0), sums of decimals are decimal128(38, s), and sums of floats are double. Averages
+        are double. Minima, maxima and quantiles have the column's type. A quantile is a value of the column: the
+        smallest value such that at least this share of the values are less than or equal to it. If there are no values,
+        counts are 0 and the other aggregates are null. Sums of floats are exact and rounded once. With
+        ``nan="largest"`` NaN is the largest value. Otherwise minima, maxima and quantiles ignore NaN if there is
+        another value. Equal values form one group: -0.0 equals 0.0, and CHAR values are returned without trailing
+        spaces. The value of the key ``orcidx`` in the schema's metadata is JSON text. It says how many rows came from
+        which evidence.
 
     Raises
     ------
@@ -297,8 +298,8 @@ class DirectoryIndexes:
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The files that their indexes do not rule out. With ``strict_index``, a damaged catalog raises
-        ``CorruptFile``.
+        """The jobs of the files that the indexes do not rule out, and notes. With ``strict_index``, a damaged catalog
+        raises ``CorruptFile``.
 
         A catalog identifies columns by name, so it is not used if columns are matched in another way. A catalog that
         cannot be read rules out no file.
@@ -309,7 +310,8 @@ class DirectoryIndexes:
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """The same as ``plan``, and also the totals that the catalog has for files in which every row matches."""
+        """The totals that the catalog has for files in which every row matches. Also returns the jobs of the other
+        files that the indexes do not rule out."""
         eligible = np.array([job.is_whole for job in jobs], np.bool_)
         found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
@@ -321,7 +323,7 @@ class DirectoryIndexes:
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
     def _asked(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
-        """What the indexes say about the files. If the indexes cannot be used, every file is kept."""
+        """Plans the listed files with their indexes. If the indexes cannot be used, the plan keeps every file."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":
             return ListingPlan(everything)

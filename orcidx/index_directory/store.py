@@ -6,9 +6,9 @@
     _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
 Spark and ``orcidx.scan`` ignore names that begin with "_". A catalog is written as a whole, by the job that gets the
-next number. Each catalog says whether it is whole or adds to earlier catalogs. The last whole catalog and those after
-it are valid, and ``clean`` deletes older ones. The identity in an index's name is made from the data file's version and
-the spec, so an old index is never used for a changed file.
+next number. Each catalog says whether it is whole or adds to earlier catalogs. The last whole catalog and the catalogs
+after it are valid, and ``clean`` deletes older catalogs. The identity in an index's name is made from the data file's
+version and the spec, so an old index is never used for a changed file.
 
 The names of catalogs do not end in ".orc", so ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
 (``00000007.parquet``). They are not read, and their numbers are not used again. The files in such a catalog count as
@@ -160,8 +160,8 @@ class IndexStore:
         options: ReadOptions | None = None,
         totalled: Collection[str] = (),
     ) -> FilePlan:
-        """Finds the files that may contain a matching row, by their partitions and statistics. Also finds where their
-        indexes are.
+        """Finds the files that may contain a matching row, by their partitions and statistics. Also finds the places of
+        these files' indexes.
 
         ``files`` has the sources of a listing of the directory, or is a table from ``listing_table``. ``schema`` has
         the types of partition columns. A partition column that is not in it rules out no file. Without a schema the
@@ -195,8 +195,8 @@ class IndexStore:
         schema: pa.Schema | None = None,
         seen: pa.Array | None = None,
     ) -> KnownFiles:
-        """The known facts about the listed files: statistics of some columns, and where their indexes are. The places
-        of indexes are read when they are needed.
+        """The known facts about the listed files: the statistics of some columns, and the places of the files' indexes.
+        The places of indexes are read when they are needed.
 
         ``seen`` has the paths whose ``key=value`` folders become partition columns. It is given if the query sees fewer
         of these folders than the listing.
@@ -226,8 +226,8 @@ class IndexStore:
 
 
 def _give_back(files: int) -> None:
-    """Gives memory that Arrow no longer uses back to the operating system after many files have been planned. This
-    reduces the peak by a tenth."""
+    """Releases unused memory of Arrow to the operating system if many files were planned. This reduces the peak of the
+    memory by a tenth."""
     if files > MANY_FILES:
         pa.default_memory_pool().release_unused()
 

@@ -1,1 +1,1 @@
-"""Paimon tables: their snapshots and manifests, scans and changes."""
+"""Reads and changes Paimon tables, with their snapshots and manifests."""

@@ -52,8 +52,8 @@ def check_reading(schema: TableSchema, *, latest: bool) -> None:
 
 
 def unknown_notes(schema: TableSchema, keys: Iterable[str]) -> list[Note]:
-    """A note about the names that orcidx does not know: options of the table, keys of its schema, and ``keys`` of the
-    snapshot and the manifests."""
+    """Returns a note about the names that orcidx does not know: options of the table, keys of the table's schema, and
+    the names in ``keys`` (from the snapshot and the manifests). The result is empty if there are no such names."""
     options = [f"option {name!r}" for name in schema.options if not is_known(name)]
     found = [*options, *(f"key {key!r} of schema {schema.id}" for key in schema.unknown), *keys]
     if not found:

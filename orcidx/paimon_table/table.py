@@ -1,7 +1,8 @@
 """``Table``: one snapshot of a Paimon table with its data files, indexes and deletion vectors. Its methods scan and
 change the table.
 
-Append tables are supported, and primary-key tables whose files need no merging. Planning reads only metadata."""
+Append tables are supported. Primary-key tables are supported if their files need no merging. Planning reads only
+metadata."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ __all__ = ["Table", "open_table"]
 
 
 class Table:
-    """One snapshot of a table, made by ``open_table``. The metadata is read when it is first needed, and is then
+    """One snapshot of a table, as returned by ``open_table``. The metadata is read when it is first needed, and is then
     cached."""
 
     def __init__(self, view: TableView) -> None:
@@ -147,7 +148,7 @@ class Table:
         jvm_zone: str | None = None,
     ) -> TablePlan:
         """Plans which files a scan reads. The plan uses the files' partitions and buckets, and the statistics in the
-        manifests. It also contains the files that the scan skips, with the reasons.
+        manifests. The plan also lists the files that the scan skips, with the reasons.
 
         Parameters
         ----------
@@ -209,7 +210,7 @@ class Table:
             The largest number of rows to return.
         options : ReadOptions, optional
             How rows are read. The unit of timestamps follows from the precision of their column. With
-            ``strings="dictionary"``, plain strings are returned.
+            ``strings="dictionary"``, the scan still returns plain strings.
         jvm_zone : str, optional
             The time zone of the JVMs that wrote TIMESTAMP WITH LOCAL TIME ZONE to the ORC files, such as
             "America/New_York". Paimon's Java shifts these instants by the zone of the JVM, and the scan shifts them
@@ -284,7 +285,7 @@ class Table:
         Returns
         -------
         pyarrow.Table
-            One row, or one for each group.
+            One row. With ``by``, one row for each group.
 
         Raises
         ------
@@ -332,7 +333,7 @@ class Table:
         Raises
         ------
         Unsupported
-            orcidx does not support an option or a metadata field of the table in this change.
+            The table has an option or a metadata field that orcidx does not support for this change.
         CommitConflict, CommitUncertain
             See ``CommitOptions``.
         """
@@ -360,8 +361,8 @@ class Table:
         everything : bool
             Delete every row. Then ``where`` must not be given.
         isolation : {"snapshot", "serializable"}
-            With "serializable", matching rows that others append in the meantime are deleted too. With "snapshot" they
-            are kept.
+            This option concerns matching rows that other writers append in the meantime. With "serializable" these rows
+            are deleted too. With "snapshot" they are kept.
         dry_run : bool
             Only count the matching rows.
         **commit
@@ -374,7 +375,7 @@ class Table:
         Raises
         ------
         Unsupported
-            orcidx does not support an option or a metadata field of the table in this change.
+            The table has an option or a metadata field that orcidx does not support for this change.
         CorruptFile
             A deletion vector is damaged.
         CommitConflict, CommitUncertain
@@ -386,8 +387,8 @@ class Table:
     def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
         """Appends rows as one APPEND snapshot. The table must not have a primary key; it may have buckets.
 
-        The data files get statistics, and the file indexes that the table's options name. This ``Table`` object is not
-        moved to the new snapshot.
+        The new data files get statistics. They also get the file indexes that the table's options name. This ``Table``
+        object is not moved to the new snapshot.
 
         Parameters
         ----------
@@ -408,7 +409,7 @@ class Table:
         InvalidQuery, ValueOutOfRange
             Rows do not fit the table.
         Unsupported
-            orcidx does not support an option or a metadata field of the table in this change.
+            The table has an option or a metadata field that orcidx does not support for this change.
         CommitConflict, CommitUncertain
             See ``CommitOptions``.
         """
@@ -452,10 +453,10 @@ def open_table(
     path : path, URL or source
         The table's directory, or a path in ``filesystem``.
     snapshot_id : int, optional
-        The snapshot; None for the latest.
+        The number of the snapshot. None means the latest snapshot.
     external_paths : sequence of str
-        Directories and URL prefixes outside of the table's own store (scheme and bucket or host) in which its manifests
-        may name files. ``storage_options`` are used for these files too.
+        Directories and URL prefixes outside of the table's own store (scheme and bucket or host). The table's manifests
+        may name files in these places. ``storage_options`` are used for these files too.
     storage_options : mapping, optional
         Options of the file system to which a URL belongs.
     filesystem : object, optional

@@ -1,1 +1,1 @@
-"""Avro object container files, as Paimon writes its manifests."""
+"""Reads and writes Avro object container files, the format of Paimon's manifests."""

@@ -183,8 +183,8 @@ _Checked = tuple[Any, int, int]
 
 
 def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
-    """``named``: the smallest size and the depth of each named type that is complete. ``depth``: the number of further
-    levels that are allowed."""
+    """Checks a schema, and rebuilds it from its known parts. ``named``: the smallest size and the depth of each named
+    type that is complete. ``depth``: the number of further levels that are allowed."""
     if depth <= 0:
         raise CorruptFile(f"the Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
     if isinstance(schema, list):

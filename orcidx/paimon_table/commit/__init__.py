@@ -1,1 +1,2 @@
-"""Changes a table: reads the table's state, writes the next snapshot and commits it, for each kind of change."""
+"""Changes a table. Every change reads the table's state, writes the files of the next snapshot and creates the
+snapshot."""

@@ -58,7 +58,7 @@ class Change:
 
     @property
     def delta_rows(self) -> int:
-        """How many rows are added. Rows that deletion vectors delete are not subtracted."""
+        """The number of rows that the change adds. Rows that deletion vectors delete are not subtracted."""
         return sum(record["_FILE"]["_ROW_COUNT"] for record in self.added)
 
 
@@ -125,7 +125,7 @@ def _kept_statistics(state: TableState) -> str | None:
 
 
 class _Writer:
-    """Writes the manifests of one attempt, which share a UUID."""
+    """Writes the manifests of one attempt. All names of these manifests contain the same UUID."""
 
     def __init__(self, state: TableState, folder: Folder, written: list[str]) -> None:
         self.state = state
@@ -204,8 +204,9 @@ class _Writer:
         return completed(self.list_schema, known | present)
 
     def merged(self, infos: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The previous snapshot's manifests. A long run of small adjacent manifests with the same schema is written as
-        one manifest. Otherwise they would accumulate in tables that only orcidx writes to."""
+        """The records of the previous snapshot's manifests, for the new manifest list. A long run of small adjacent
+        manifests with the same schema is written as one manifest. Otherwise small manifests would accumulate in tables
+        that only orcidx changes."""
         out: list[dict[str, Any]] = []
         for (small, _, _), run in itertools.groupby(infos, key=self._mergeable):
             members = list(run)

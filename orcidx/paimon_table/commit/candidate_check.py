@@ -80,8 +80,8 @@ def _expected(state: TableState, change: Change) -> dict[tuple[Any, ...], dict[s
 
 
 def _check_order(delta: list[ManifestFile]) -> None:
-    """Checks that the entry that deletes a file comes before the entry that adds it, because expiry reads entries in
-    order and by path."""
+    """Checks that the entry that deletes a file comes before the entry that adds the same file again. This order
+    matters, because expiry reads entries in order and by path."""
     for manifest in delta:
         added = set()
         for entry in manifest.entries:

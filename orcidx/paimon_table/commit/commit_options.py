@@ -19,7 +19,7 @@ LARGEST_IDENTIFIER = (1 << 63) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class CommitOptions:
-    """Options of every change of a table, each given by keyword. Raises ``InvalidQuery`` for invalid values.
+    """Options that every change of a table accepts as keywords. Raises ``InvalidQuery`` for invalid values.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class CommitOptions:
                 self.progress(number, len(tasks))
 
     def named(self, user: str) -> CommitOptions:
-        """The options with a user. If they already have a user, it is not replaced.
+        """Returns the options with a user. A user that the options already have is kept.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class CommitOptions:
 
 
 class CommitOptionsByName(TypedDict, total=False):
-    """The fields of ``CommitOptions`` as keywords. A test checks that both have the same fields."""
+    """The fields of ``CommitOptions`` as keywords. A test checks that both classes have the same fields."""
 
     commit_user: str | None
     identifier: int | None

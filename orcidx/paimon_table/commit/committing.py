@@ -31,8 +31,8 @@ __all__ = ["Committed", "Committer"]
 
 @dataclass(frozen=True)
 class Committed:
-    """A committed snapshot. ``document``: its JSON. ``repeated``: whether an earlier call created it. ``overwritten``:
-    earlier snapshots of this change that another writer's rename replaced."""
+    """A committed snapshot. ``document``: its JSON. ``repeated``: whether an earlier call created the snapshot.
+    ``overwritten``: earlier snapshots of this change that another writer's rename replaced."""
 
     document: dict[str, Any]
     attempts: int
@@ -69,8 +69,8 @@ class Committer:
     def earlier(self, kind: str) -> Committed | None:
         """The snapshot that an earlier call with the same user and identifier made.
 
-        Raises ``CommitUncertain`` if this snapshot may be among the expired ones. Raises ``InvalidQuery`` if a snapshot
-        with this user and identifier has another commit kind.
+        Raises ``CommitUncertain`` if this snapshot may have expired. Raises ``InvalidQuery`` if a snapshot with this
+        user and identifier has another commit kind.
         """
         if self.options.identifier is None:
             return None
@@ -105,8 +105,8 @@ class Committer:
     # ------------------------------------------------------------------ the loop
 
     def commit(self, kind: str, change: Callable[[Attempt], Change | None]) -> Committed | None:
-        """Commits the change that ``change`` makes from the newest snapshot. ``kind`` is the commit kind. Returns None
-        if there is nothing to change.
+        """Calls ``change`` with the newest snapshot, and commits the resulting change. ``kind`` is the commit kind.
+        Returns None if there is nothing to change.
 
         ``change`` is called again in three cases: another writer has created the next snapshot first, another writer's
         rename has replaced the snapshot, or ``change`` itself has raised ``CommitConflict``. Raises ``CommitConflict``
@@ -169,8 +169,8 @@ class Committer:
 
 
 def _limits(asked: CommitOptions, options: Mapping[str, str]) -> tuple[int, float | None]:
-    """The number of times that a commit is tried again, and the time after which it is not tried again. The caller's
-    values have priority over the table's options."""
+    """Returns how many times a commit is tried again, and the time (``time.monotonic``) after which no further try
+    starts. The caller's values have priority over the table's options."""
     retries = asked.retries
     if retries is None:
         retries = parse_whole("commit.max-retries", options.get("commit.max-retries", "10"), least=0)

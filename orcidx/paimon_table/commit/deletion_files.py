@@ -1,7 +1,9 @@
-"""Index files of deletion vectors. Merges new positions with existing ones, and makes the new index manifest.
+"""Writes index files of deletion vectors. Merges the positions of newly deleted rows with the existing positions, and
+makes the records of the new index manifest.
 
 In append tables without buckets, every index file with a vector of a changed data file is replaced. The new index file
-also gets the other vectors of the old one. In tables with buckets, each bucket has one index file with all its vectors.
+also gets the other vectors of the old index file. In tables with buckets, each bucket has one index file with all its
+vectors.
 """
 
 from __future__ import annotations
@@ -76,8 +78,8 @@ def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
 
 
 def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
-    """Reads an existing vector. Raises an error if the vector is damaged, because the deleted rows would come back
-    without it."""
+    """Reads an existing vector. Raises an error if the vector is damaged, because without it the deleted rows would be
+    visible again."""
     if entry.external_path is not None:
         raise Unsupported(
             f"orcidx cannot change index file {entry.name}, because it is outside the table; delete with Paimon's Java"
@@ -110,7 +112,7 @@ class _Writer:
         self.live = {(file.entry.partition, file.entry.bucket, file.entry.name) for file in self.state.live.values()}
 
     def replace(self, partition: bytes, bucket: int, grown: Mapping[str, DeletionVector], *, unaware: bool) -> None:
-        """Writes new index files of one bucket, which replace the old ones.
+        """Writes new index files for one bucket. They replace the bucket's old index files.
 
         Paimon's compaction sometimes leaves vectors of data files that no longer exist. Such vectors are dropped.
         """

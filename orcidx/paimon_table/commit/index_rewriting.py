@@ -300,8 +300,8 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
 
 @contextmanager
 def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
-    """Adds to an error the names of the sidecars that tasks in other processes left. The sidecars are found by
-    listing."""
+    """Adds names of sidecars to an error. These are sidecars that tasks in other processes have written. They are found
+    by listing."""
     try:
         yield
     except BaseException as error:

@@ -23,7 +23,8 @@ APPEND, DELETE, ROWS = ("append",), ("delete",), ("delete", "append")
 
 @dataclass(frozen=True)
 class Gate:
-    """The ``operations`` accept an option only if it has one of ``values`` or is not set. ``why`` is the reason."""
+    """A restriction on an option. Each operation in ``operations`` accepts the option only if it is not set or has one
+    of the values in ``values``. ``why`` is the reason."""
 
     operations: tuple[str, ...]
     values: tuple[str, ...]
@@ -241,7 +242,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Gate | None], ...] = (
 
 
 def gate_of(option: str, value: str, operation: Operation) -> Literal["harmless", "honoured", "refused", "unknown"]:
-    """How an operation treats an option that has this value."""
+    """Returns how an operation treats an option with this value."""
     gate = GATES.get(option)
     if gate is None:
         if option in HONOURED:

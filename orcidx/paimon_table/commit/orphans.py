@@ -1,4 +1,5 @@
-"""Files that were written for a change but that no snapshot names. They are deleted, or reported to the caller."""
+"""Handles files that were written for a change but are not named by any snapshot. These files are deleted, or reported
+to the caller."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ __all__ = ["discard", "take_back", "taking_back"]
 
 
 def discard(folder: Folder, paths: Sequence[str]) -> list[str]:
-    """Deletes files, and returns those that could not be deleted."""
+    """Deletes files, and returns the files that could not be deleted."""
     left = []
     for path in paths:
         try:

@@ -1,5 +1,5 @@
-"""Handles writers that check whether a snapshot exists and then rename their own file to its name. Such a rename
-replaces a snapshot that was created in between. Paimon's Java writes in this way on a local disk
+"""Handles writers that check whether a snapshot exists, and then rename their own file to the snapshot's name. Such a
+rename replaces a snapshot that was created in between. Paimon's Java writes in this way on a local disk
 (``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``)."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     Such a writer creates ``.snapshot-N.<uuid>.tmp``, checks whether snapshot N exists, and renames the file without
     checking again. If it creates the file after snapshot N exists, it finds the snapshot. So only a temporary file that
     exists now can belong to a writer that has already checked, but has not renamed yet. Each of these files is renamed
-    or deleted in the end. ``deadline``: the time at which the wait ends, as ``time.monotonic``.
+    or deleted in the end. ``deadline``: the time at which the wait ends, in the clock of ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
     # The pattern matches no temporary file of orcidx, because these names have no dash. orcidx never replaces a

@@ -39,7 +39,8 @@ _NO_KEY = bytes(12)
 
 @dataclass
 class AppendPlan:
-    """The plan of an append. Rows of ``schema`` are written to ``buckets`` buckets (-1: the table has no buckets)."""
+    """The plan of an append. ``schema``: the schema of the rows. ``buckets``: the number of buckets, or -1 if the table
+    has no buckets."""
 
     committer: Committer
     schema: TableSchema

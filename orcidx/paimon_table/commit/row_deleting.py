@@ -74,7 +74,8 @@ class DeleteTask:
 
 @dataclass
 class DeletePlan:
-    """The plan of a delete: ``tasks`` on the snapshot ``planned_on``."""
+    """The plan of a delete. ``tasks``: one task for each file that can have rows to delete. ``planned_on``: the number
+    of the snapshot that was used for planning."""
 
     committer: Committer
     table: TableView
@@ -184,8 +185,8 @@ def commit_delete(
     isolation: Isolation,
     find: Find,
 ) -> Changed:
-    """Commits deletion vectors with the rows that were ``found`` in each file. ``find`` is called for files that other
-    writers add."""
+    """Commits deletion vectors. ``found``: the rows to delete in each file. ``find``: a function that searches files,
+    and is called for files that other writers have added since planning."""
     outcome = _Outcome()
 
     def change(attempt: Attempt) -> Change | None:
@@ -209,8 +210,9 @@ def _renew(
     isolation: Isolation,
     find: Find,
 ) -> None:
-    """Searches the files of the newest snapshot that are not in the plan for rows to delete, if the delete must include
-    these files."""
+    """Adapts the plan and ``found`` to the newest snapshot. If there is a newer snapshot than ``planned_on``, the
+    delete is planned again in two cases: with "serializable", or if a file that may have rows to delete is gone.
+    Planned files that have not been searched yet are then searched."""
     if state.schema.id != plan.schema_id:
         raise CommitConflict(
             "the table's schema has changed since the delete was planned; run the delete again",
@@ -228,8 +230,8 @@ def _renew(
 
 
 def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
-    """The rows that were found, except in files that a compaction and an expiry have deleted. If there are such files,
-    the commit plans the delete again."""
+    """The rows that were found, by file. Files that a compaction and an expiry have deleted are left out. If there are
+    such files, the commit plans the delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
 

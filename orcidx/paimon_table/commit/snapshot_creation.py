@@ -33,7 +33,7 @@ _MOST_CREATES = 3
 @dataclass
 class Attempt:
     """One try of a commit: the state of the table, and the files that were written for this try so far. ``written``:
-    paths in the table of files that are useless if the try fails."""
+    the paths, within the table, of the files that are deleted if the try fails."""
 
     state: TableState
     folder: Folder
@@ -55,11 +55,11 @@ class ChangeName:
 
     @classmethod
     def of(cls, options: CommitOptions) -> ChangeName:
-        """Takes the name from the options, which must have a user."""
+        """Takes the user and the identifier from the options. The options must have a user."""
         return cls(options.commit_user or "", LARGEST_IDENTIFIER if options.identifier is None else options.identifier)
 
     def signed(self, error: T) -> T:
-        """Adds the name to an error, and returns the error."""
+        """Adds the user and the identifier to an error, and returns the error."""
         error.commit_user, error.identifier = self.user, self.identifier
         return error
 
@@ -85,8 +85,8 @@ class SnapshotCreation:
         """Whether an error occurred during the creation of a snapshot. The snapshot's files may then be in use."""
 
     def create(self, attempt: Attempt, change: Change, candidate: Candidate) -> None:
-        """Makes the candidate the newest snapshot. If another writer's snapshot was first, deletes the attempt's files
-        and raises ``CommitConflict``."""
+        """Makes the candidate the newest snapshot. If another writer has already created a snapshot with the same
+        number, deletes the attempt's files and raises ``CommitConflict``."""
         name, number = f"snapshot/snapshot-{candidate.document['id']}", candidate.document["id"]
         failure: Exception | None = None
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -161,8 +161,8 @@ class SnapshotCreation:
 
     def check_stays(self, change: Change, candidate: Candidate) -> None:
         """Raises ``CommitConflict`` if another writer's rename has replaced the created snapshot after it was read
-        back. In this case, the other writer checked for the snapshot before it existed, and renamed late (1 of 1,000
-        rounds with Java)."""
+        back. This happens if the other writer checked for the snapshot before the snapshot existed, and renamed its
+        file late. With Java it happened in 1 of 1,000 rounds."""
         try:
             there = document_of(self.files, candidate.document["id"])
         except (OrcidxError, OSError):
@@ -175,8 +175,9 @@ class SnapshotCreation:
 
         A rollback deletes snapshots from the newest down. It does not delete a snapshot that is created during the
         rollback. That snapshot is then above a gap in the numbers. Paimon's later commits would collide with it and be
-        lost. As long as the hint points below the gap, no reader has seen the snapshot. In this case the snapshot is
-        deleted again, and the change is tried on the snapshot that the rollback left."""
+        lost. As long as the hint points below the gap, no reader has seen the snapshot. In this case the created
+        snapshot is deleted again, and the change is tried again on the snapshot that is the newest after the
+        rollback."""
         base, number = attempt.state.document, candidate.document["id"]
         if base is None:
             return

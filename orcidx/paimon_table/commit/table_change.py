@@ -43,8 +43,8 @@ def begin(table: TableView, operation: Operation, given: CommitOptionsByName) ->
 
 
 def check_table(state: TableState, operation: Operation, options: CommitOptions) -> None:
-    """Raises ``Unsupported`` if an option of the newest schema forbids the operation. Also raises it for unknown keys
-    of the schema, because they may change what a commit has to do."""
+    """Raises ``Unsupported`` if an option of the newest schema forbids the operation. Unknown keys of the schema raise
+    the same error, because they may change what a commit has to do."""
     admitted = [*options.allow_options, *(["lock.enabled"] if options.lock is not None else [])]
     if unknown := [key for key in state.schema.unknown if key not in admitted]:
         raise Unsupported(
@@ -65,8 +65,8 @@ def check_own_file(entry: FileEntry) -> None:
 def check_instants(
     schema: TableSchema, columns: Sequence[str], data_format: str, options: CommitOptions, doing: str
 ) -> None:
-    """Raises ``Unsupported`` if ORC files contain instants that depend on a JVM's zone. It is not raised if the caller
-    guarantees by ``options.jvm_zone`` that the zone is "UTC".
+    """Raises ``Unsupported`` if ORC files contain instants that depend on a JVM's zone. The error is not raised if the
+    caller guarantees by ``options.jvm_zone`` that the zone is "UTC".
 
     ``schema``: the schema of the files. ``columns``: names in that schema."""
     if data_format != "orc" or options.jvm_zone == "UTC" or not schema.moves_instants:

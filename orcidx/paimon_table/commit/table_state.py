@@ -1,4 +1,5 @@
-"""The state of a table before a change: its newest snapshot with all records of all manifests, and unknown fields.
+"""The state of a table before a change: the newest snapshot and all records of its manifests. Fields that orcidx does
+not know are included.
 
 Everything that is read here is copied into the next snapshot, so nothing may be ignored. An unknown snapshot field,
 manifest version or index type raises ``Unsupported``. Contradictory metadata raises ``CorruptFile``.
@@ -59,8 +60,8 @@ class ManifestFile:
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A live data file: its entry, the record from which the entry was read, and the schema of the manifest with that
-    record."""
+    """A live data file: its entry, the record from which the entry was read, and the schema of the manifest that
+    contains the record."""
 
     entry: FileEntry
     record: dict[str, Any] = field(repr=False)
@@ -114,8 +115,9 @@ def read_state(
     admitted: Sequence[str] = (),
     known: TableState | None = None,
 ) -> TableState:
-    """Reads the newest snapshot. The hint is read, and the directory is listed. If the numbers of the snapshots have a
-    gap, the hint may name a snapshot before the gap. The snapshots after the gap would hide a change of that snapshot.
+    """Reads the newest snapshot. The search uses both the hint and a listing of the directory, because the numbers of
+    the snapshots may have a gap. The hint may then name a snapshot before the gap. A change of that snapshot would be
+    hidden by the snapshots after the gap.
 
     ``cache``: manifests that were read before. They are still valid, because manifests never change. Manifests that are
     read now are added to the cache.

@@ -90,7 +90,7 @@ class ManifestStatistics:
 
     @property
     def bounds(self) -> tuple[Any, Any]:
-        """Minimum and maximum in the physical domain, truncated as ``mode`` says. None means unknown."""
+        """The minimum and the maximum in the form of ``BinaryRow``, truncated as ``mode`` says. None means unknown."""
         if self._unordered or self._least is None:
             return None, None
         if self.mode.kind == "full" or self.type.root not in _TEXTS:

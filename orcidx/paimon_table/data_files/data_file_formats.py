@@ -38,7 +38,7 @@ class Encoder(Protocol):
 
     @property
     def size(self) -> int:
-        """The number of bytes so far, including those that are not encoded yet."""
+        """The number of bytes that were added so far, including bytes that are not encoded yet."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Appends rows that ``as_stored`` has converted."""
@@ -48,7 +48,8 @@ class Encoder(Protocol):
 
 
 def check_writable(schema: TableSchema) -> str:
-    """The format of new data files. Raises ``Unsupported`` for a format, codec or type that orcidx does not write."""
+    """Returns the format of new data files. Raises ``Unsupported`` for a format, codec or type that orcidx does not
+    write."""
     options = schema.options
     form = options.get("file.format", "parquet").strip().lower()
     _codec(form, options)
@@ -124,7 +125,7 @@ class _Orc:
 
 
 def _orc_field(field: DataField) -> pa.Field:
-    """A field with its id. Paimon finds columns by name; other readers, such as Iceberg's, use the id."""
+    """A field with its id. Paimon finds columns by name. Other readers, such as Iceberg's, use the id."""
     metadata = {"paimon.id": str(field.id)}
     if field.type.root in ("CHAR", "VARCHAR") and field.type.length <= _LONGEST_IN_ORC:
         metadata["orc.type"] = f"{field.type.root.lower()}({field.type.length})"

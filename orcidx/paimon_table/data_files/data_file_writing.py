@@ -50,8 +50,7 @@ class WrittenFile:
 
 
 class NewFiles:
-    """New files of a table, with unique names. ``paths`` has the paths, within the table, of the files that have been
-    stored."""
+    """New files of a table, with unique names. ``paths``: the stored files' paths within the table."""
 
     def __init__(self, root: Source, schema: TableSchema, form: str) -> None:
         self.folder = Folder(root, made_of=schema_file(root, schema))

@@ -64,7 +64,7 @@ def _needs_default(schema: TableSchema, name: str) -> Unsupported:
 
 
 def conformed(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """The rows in the table's columns and types. Missing columns are null.
+    """Converts rows to the table's columns and types. Missing columns become null.
 
     Raises ``InvalidQuery`` for values of a kind that the column does not accept, and for nulls that are not allowed.
     Raises ``ValueOutOfRange`` for values that do not fit.
@@ -139,8 +139,8 @@ def _check_length(array: pa.Array, field: DataField) -> None:
 def placed(
     batch: pa.RecordBatch, schema: TableSchema, buckets: int
 ) -> Iterator[tuple[bytes, tuple[Any, ...], int, pa.RecordBatch]]:
-    """Groups the rows by partition and bucket. Yields the partition's row and values, the bucket, and its rows in
-    order.
+    """Groups the rows by partition and bucket. For each group, yields the bytes and the values of the partition's row,
+    the bucket, and the group's rows in order.
 
     ``buckets``: the number of buckets, or -1 if all rows go to bucket 0.
     """

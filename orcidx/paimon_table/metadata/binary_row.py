@@ -34,7 +34,7 @@ _EXACT = decimal.Context(prec=60)
 
 
 class BinaryRow:
-    """A row in the bytes of a manifest. Values are in the physical domain of predicates.
+    """A row in the bytes of a manifest. Its values have the form in which predicates compare values.
 
     A value is an ``int``, ``bool``, ``float`` or ``decimal.Decimal``. Text and binary values are ``bytes``. A DATE is a
     number of days. TIME and timestamps are numbers of nanoseconds.
@@ -52,7 +52,8 @@ class BinaryRow:
             raise CorruptFile(f"a BinaryRow of {self.fields} fields does not fit into {len(data)} bytes")
 
     def value(self, i: int, data_type: DataType) -> Any:
-        """Field ``i``; ``None`` for null and for nested types. Raises ``CorruptFile`` for a damaged row."""
+        """The value of field ``i``. ``None`` for null and for nested types. Raises ``CorruptFile`` for a damaged
+        row."""
         if not 0 <= i < self.fields:
             raise CorruptFile(f"a BinaryRow of {self.fields} fields has no field {i}")
         if self._data[(i + 8) // 8] >> (i % 8) & 1:
@@ -72,7 +73,7 @@ class BinaryRow:
         return None
 
     def values(self, types: Sequence[DataType]) -> tuple[Any, ...]:
-        """All fields. Raises ``CorruptFile`` if the row does not have exactly one field for each type."""
+        """The values of all fields. Raises ``CorruptFile`` if the row does not have exactly one field for each type."""
         if len(types) != self.fields:
             raise CorruptFile(f"a BinaryRow has {self.fields} fields, not {len(types)}")
         return tuple(self.value(i, data_type) for i, data_type in enumerate(types))
@@ -113,10 +114,11 @@ class BinaryRow:
 
 
 def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
-    """The bytes of a row. Values are as in ``BinaryRow``, ``None`` for null.
+    """The bytes of a row. Values have the form of ``BinaryRow``. ``None`` means null.
 
-    Wide decimals and fine timestamps take space in the variable part even if they are null, as in Java. Nested types
-    can only be null. Raises ``Unsupported`` for a value that its type cannot store.
+    Decimals of more than 18 digits and timestamps of more than 3 fractional digits take space in the variable part even
+    if they are null, as in Java. Nested types can only be null. Raises ``Unsupported`` for a value that its type cannot
+    store.
     """
     slots = (len(types) + 71) // 64 * 8
     row = bytearray(slots + 8 * len(types))
@@ -131,7 +133,7 @@ def write_binary_row(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
 
 
 def _slot(row: bytearray, data_type: DataType, value: Any) -> bytes:
-    """The 8 bytes of a field. A value that does not fit is appended to ``row``."""
+    """The 8 bytes of a field. A value that does not fit into 8 bytes is appended to ``row``."""
     root = data_type.root
     if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         millis, nanos = divmod(value or 0, _NANOS_PER_MILLI)

@@ -30,7 +30,8 @@ _MOST_PROBES = 100_000
 class TableFiles:
     """The directory of one table. ``root``: its path, URL, or path in a file system.
 
-    ``external_paths``: directories or URL prefixes in other stores in which its manifests may name files.
+    ``external_paths``: directories or URL prefixes in other stores. The table's manifests may name files in these
+    places.
     """
 
     root: Source
@@ -98,8 +99,8 @@ class TableFiles:
     def latest_snapshot(self) -> Snapshot | None:
         """The newest snapshot. None if the table has no snapshots.
 
-        LATEST is only a hint. The search starts at the number in LATEST and tries the next higher numbers. If this
-        finds no snapshot, the directory is listed.
+        LATEST is only a hint. The search starts at the number in LATEST and tries the next higher numbers. If the
+        search finds no snapshot, the directory is listed.
         """
         hint = self.hint("LATEST")
         latest = None if hint is None else self._last(self.snapshot, hint)
@@ -114,8 +115,8 @@ class TableFiles:
         """The newest snapshot, for writers. Raises ``CorruptFile`` if a number is missing although snapshots with
         higher numbers exist.
 
-        If there is such a gap, some of Paimon's readers follow the hint, and others use the listing. Only a damaged
-        table has a gap.
+        With such a gap, Paimon's readers may use different snapshots, because some read the hint and others list the
+        directory. Only a damaged table has a gap.
         """
         latest = self.latest_snapshot()
         most = max(self._listed("snapshot", "snapshot-"), default=0)
@@ -141,11 +142,12 @@ class TableFiles:
         return schema
 
     def latest_schema(self, known: int) -> TableSchema | None:
-        """The newest schema, searched upwards from number ``known``. None if schema ``known`` does not exist."""
+        """The newest schema. The search starts at the schema with the number ``known``, and tries the next higher
+        numbers. None if the schema with the number ``known`` does not exist."""
         return self._last(self.schema, known)
 
     def _listed(self, directory: str, prefix: str) -> list[int]:
-        """The numbers of the files in a directory whose names consist of ``prefix`` and a number."""
+        """The numbers in the file names of a directory. Only names that consist of ``prefix`` and a number are used."""
         try:
             names = names_in(self.source(directory))
         except FileNotFoundError:
@@ -184,7 +186,7 @@ def table_files(
     filesystem: object,
     external_paths: Sequence[str] = (),
 ) -> TableFiles:
-    """The table at a path or URL, or at a path in ``filesystem``."""
+    """The files of the table at a path or URL, or at a path in ``filesystem``."""
     if isinstance(external_paths, str):
         raise InvalidQuery(f"external_paths must be a list: give [{external_paths!r}]")
     root = describe_source(path, storage_options=storage_options, filesystem=filesystem)

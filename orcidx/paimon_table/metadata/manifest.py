@@ -71,7 +71,8 @@ class RowStats:
 
 @dataclass(frozen=True)
 class ManifestInfo:
-    """A manifest in a manifest list. ``partition_stats``: statistics of the partitions of its entries."""
+    """A manifest in a manifest list. ``partition_stats``: statistics of the partition values of the manifest's
+    entries."""
 
     name: str
     partition_stats: RowStats

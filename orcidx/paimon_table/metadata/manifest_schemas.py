@@ -1,5 +1,5 @@
-"""The Avro schemas of manifests, which are used if a table has no manifest yet. Also finds the fields that a schema
-requires of a new record.
+"""The Avro schemas of manifests, for tables that have no manifest yet. The module also fills new records with the
+fields that a schema requires.
 
 The schemas are those of Paimon 1.4. Every release of Paimon finds the fields by their names."""
 
@@ -112,7 +112,7 @@ INDEX_MANIFEST_SCHEMA = _text(
 
 
 def new_codec(options: Mapping[str, str]) -> str:
-    """Avro's name of the codec in the table option ``manifest.compression``."""
+    """Avro's name for the codec that the table option ``manifest.compression`` selects."""
     given = options.get("manifest.compression", "zstd").strip().lower()
     if given not in _CODECS:
         raise Unsupported(f"manifest.compression is {given!r}, but orcidx can write only {', '.join(_CODECS)}")
@@ -120,17 +120,19 @@ def new_codec(options: Mapping[str, str]) -> str:
 
 
 def field_names(schema_text: bytes, *path: str) -> frozenset[str]:
-    """The names of the fields of the schema's record, or of the record in its field ``path``."""
+    """The names of the fields of a record. With ``path``, this is the record in the field with that path. Without it,
+    this is the schema's outermost record."""
     return frozenset(_fields(schema_text, path))
 
 
 def completed(
     schema_text: bytes, record: Mapping[str, Any], *path: str, may_lose: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A new record with exactly the fields of a schema. Fields that are not given get Avro's default.
+    """Returns a new record with exactly the fields of a schema. Fields that are not in ``record`` get the default in
+    the schema.
 
-    Given fields that the schema lacks are left out; they must be None or in ``may_lose``. Raises ``Unsupported`` if a
-    field has no default."""
+    If the schema lacks a field of ``record``, the field is left out. Raises ``Unsupported`` if the left-out field has a
+    value and is not in ``may_lose``. Also raises it if a missing field has no default."""
     fields = _fields(schema_text, path)
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
     if lost := sorted(set(lost) - set(may_lose)):

@@ -23,8 +23,8 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def parse_duration(name: str, text: str) -> float:
-    """A duration in seconds. A number without a unit is in milliseconds. Raises ``InvalidQuery`` with the name of the
-    option."""
+    """Parses a duration and returns it in seconds. A number without a unit is in milliseconds. Raises ``InvalidQuery``
+    for an invalid text. The message names the option."""
     found = _FORM.fullmatch(text.strip().lower())
     unit = (found[2] or "ms") if found else ""
     seconds = _SECONDS.get(unit, _SECONDS.get(unit.removesuffix("s")))
@@ -34,7 +34,8 @@ def parse_duration(name: str, text: str) -> float:
 
 
 def parse_whole(name: str, text: str, *, least: int) -> int:
-    """A whole number of at least ``least``. Raises ``InvalidQuery`` with the name of the option."""
+    """Parses a whole number. Raises ``InvalidQuery`` for an invalid text and for a number below ``least``. The message
+    names the option."""
     if _WHOLE.fullmatch(text.strip()) is None or int(text) < least:
         raise InvalidQuery(f"{name} is {text!r}, which is not a whole number of at least {least}")
     return int(text)

@@ -1,4 +1,4 @@
-"""The schemas of a table, and the mapping of a data file's fields to those of the table, by field id."""
+"""Parses the schemas of a table, and maps the fields of a data file to the fields of the table by field id."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _EXACT_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One version of a table's schema. ``options``: the table's options with Paimon's names. ``defaults``: for each
-    column the text of the value that Paimon's Java writes for null. ``unknown``: keys of the document that orcidx does
-    not know."""
+    """One version of a table's schema. ``options``: the table's options with Paimon's names. ``defaults``: the texts of
+    the columns' default values, which Paimon's Java writes instead of null. ``unknown``: keys of the document that
+    orcidx does not know."""
 
     id: int
     fields: tuple[DataField, ...]
@@ -65,13 +65,14 @@ class TableSchema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema without the columns in ``uncarried``. Nullability is as declared."""
+        """The Arrow schema without the columns in ``uncarried``. Fields are nullable if the table declares them
+        nullable."""
         return pa.schema([arrow_field_of(field) for field in self.fields if field.name not in self.uncarried])
 
     @cached_property
     def uncarried(self) -> dict[str, DataType]:
-        """The columns whose types orcidx cannot convert to Arrow, such as VARIANT, by name. The other columns can be
-        read."""
+        """The types that orcidx cannot convert to Arrow, such as VARIANT, by the names of their columns. The other
+        columns can be read."""
         return {field.name: field.type for field in self.fields if not is_carried(field.type)}
 
     def check_carried(self, columns: Sequence[str]) -> None:
@@ -92,7 +93,7 @@ class TableSchema:
 
     @property
     def key_fields(self) -> tuple[DataField, ...]:
-        """The primary key without the partition keys. Data files are sorted by it."""
+        """The columns of the primary key that are not partition keys. Data files are sorted by these columns."""
         return tuple(self.by_name[name] for name in self.primary_keys if name not in self.partition_keys)
 
     @property
@@ -131,7 +132,7 @@ class FieldMapping:
 
     @property
     def is_same(self) -> bool:
-        """Whether the file has the field with the same name and type, apart from nullability."""
+        """Whether the field has the same name and type in the file and in the table. Nullability is ignored."""
         file_field = self.file_field
         return (
             file_field is not None
@@ -141,9 +142,10 @@ class FieldMapping:
 
 
 def parse_schema(data: bytes | memoryview) -> TableSchema:
-    """Parses a schema file. Raises ``CorruptFile`` for a damaged file, and ``Unsupported`` for an unknown type. The
-    schemas that were parsed last are cached, because a change reads the same schema several times, and many tables have
-    equal schemas."""
+    """Parses a schema file. A column of an unknown type is accepted (``_field``). Raises ``CorruptFile`` for a damaged
+    file. Raises ``Unsupported`` for a field without an id, a name or a type, for types that are nested too deeply, and
+    for a partition column whose type orcidx cannot convert to Arrow. The schemas that were parsed last are cached,
+    because a change reads the same schema several times, and many tables have equal schemas."""
     text = bytes(data)
     return _parsed_schema(text) if len(text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__(text)
 
@@ -176,8 +178,8 @@ def _parsed_schema(data: bytes) -> TableSchema:
 
 
 def _field(entry: Any) -> DataField:
-    """Parses a field. If the type is unknown, the field gets a type with the unknown text or keyword as its name. Then
-    the other fields can still be read."""
+    """Parses a field. An unknown type does not raise an error, so the table's other fields can still be read. The
+    unknown text or keyword is then the name of the field's type."""
     try:
         return parse_field(entry)
     except NestedTooDeep:
@@ -222,9 +224,10 @@ def _names(value: Any, part: str, known: set[str]) -> tuple[str, ...]:
 
 
 def map_fields(table: TableSchema, file: TableSchema) -> tuple[FieldMapping, ...]:
-    """Maps each field of the table to the schema that a file was written with.
+    """Maps each field of the table to the field with the same id in the schema of a file.
 
-    Raises ``Unsupported`` with the name of a column whose type changed in another way than by a safe widening.
+    Raises ``Unsupported`` if the type of a column has changed, unless the change is a safe widening. The error names
+    the column.
     """
     by_id = {entry.id: entry for entry in file.fields}
     mappings = tuple(FieldMapping(entry, by_id.get(entry.id)) for entry in table.fields)

@@ -43,9 +43,10 @@ LONG_LIMIT = 1 << 63
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of a table. Its manifest lists name the data files, and ``index_manifest`` names the index files.
+    """One version of a table. The data files are found through the snapshot's manifest lists, and the index files
+    through ``index_manifest``.
 
-    ``time_millis``: milliseconds since 1970-01-01 UTC. ``None`` means that the file does not have the value.
+    ``time_millis``: milliseconds since 1970-01-01 UTC. ``None`` means that the snapshot file does not have the value.
     ``unknown``: fields that orcidx does not know and that have a value. ``document``: the JSON object of the file."""
 
     id: int
@@ -112,7 +113,7 @@ def is_file_name(text: str) -> bool:
 
 
 def parse_hint(data: bytes | memoryview) -> int | None:
-    """The number in LATEST or EARLIEST. ``None`` if the file is damaged. That is not an error, because the file is only
-    a hint."""
+    """The number in LATEST or EARLIEST. ``None`` if the file is damaged. A damaged file is not an error, because the
+    file is only a hint."""
     text = bytes(data).strip()
     return int(text) if text.isdigit() and len(text) <= 19 else None

@@ -23,8 +23,8 @@ __all__ = ["FileWhere", "in_table_type", "split_where"]
 
 
 class FileWhere:
-    """A predicate for one file. ``pushed`` has the file's names and types. ``rest`` has the table's names and types,
-    and is tested after conversion. None means that there is no such part."""
+    """A predicate for one file, in two parts. ``pushed`` uses the file's names and types. ``rest`` uses the table's
+    names and types, and is tested after conversion. None means that there is no such part."""
 
     def __init__(self, pushed: Any, rest: Any) -> None:
         self.pushed = None if isinstance(pushed, Constant) and pushed.value else pushed
@@ -68,8 +68,8 @@ class _Translator:
         self.instants_moved = instants_moved
 
     def part(self, node: Part) -> Part | None:
-        """A part of a predicate with the file's names and types. None if that part would have another meaning in the
-        file."""
+        """Translates a part of a predicate to the file's names and types. Returns None if the part would have another
+        meaning in the file."""
         if isinstance(node, Leaf):
             return self._leaf(node)
         if isinstance(node, External):

@@ -1,7 +1,7 @@
 """Finds the data files that can contain a matching row, by their partition values, minima, maxima and null counts.
 
-This evidence treats the list of files as if each file were one row. So it is combined for each leaf of a predicate in
-the same way as other evidence."""
+This evidence treats the list of files as if each file were one row. So the evidence for files and the evidence for rows
+are combined in the same way, for each leaf of a predicate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NANOS_PER_MILLI = 1_000_000
 
 @dataclass(frozen=True)
 class Bounds:
-    """The known facts about a column in one file: minimum and maximum, null count, and rows. None means unknown."""
+    """The minimum, the maximum, the null count and the row count of a column in one file. None means unknown."""
 
     low: Any
     high: Any
@@ -89,7 +89,7 @@ class FileBounds:
 
 
 def _together(known: Sequence[Bounds], leaf: BoundLeaf) -> ColumnBounds:
-    """The bounds of all files together. Bounds of floats do not include NaN, so any file may have a NaN."""
+    """Puts the bounds of all files into arrays. Bounds of floats do not include NaN, so any file may have a NaN."""
     return ColumnBounds(
         lower=ValueBounds.of([bounds.low for bounds in known]),
         upper=ValueBounds.of([bounds.high for bounds in known]),
@@ -153,7 +153,7 @@ def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -
 
 
 def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int) -> Bounds:
-    """The bounds of column ``position`` in the statistics of ``rows`` rows."""
+    """The bounds of the column at ``position``, from statistics that describe ``rows`` rows."""
     counts = stats.null_counts
     nulls = counts[position] if counts is not None and position < len(counts) else None
     if nulls is not None and not 0 <= nulls <= rows:

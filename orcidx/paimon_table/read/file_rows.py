@@ -34,7 +34,7 @@ class FileRows(ABC):
 
     @abstractmethod
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that satisfy the predicate pushed to the file."""
+        """The rows that satisfy the predicate that is pushed to the file."""
 
     @abstractmethod
     def places(self) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:

@@ -1,5 +1,5 @@
-"""The first rows of a table in a given order. The rows are collected from one file after the other, after they have
-been converted to the table's types."""
+"""Finds the first rows of a table in a given order. The rows of one file after the other are converted to the table's
+types and then compared."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class FirstOfTable:
         return self._rows.table()
 
     def bound(self) -> Predicate | None:
-        """A condition on the rows of the next file. It excludes rows that sort after the last of the rows that have
-        been found so far."""
+        """A condition on the rows of the next file. It excludes rows that sort after all rows that have been found so
+        far."""
         last, key = self._rows.last(), self._order[0]
         if last is None:
             return None

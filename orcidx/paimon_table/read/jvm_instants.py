@@ -1,4 +1,4 @@
-"""Instants (TIMESTAMP WITH LOCAL TIME ZONE) in ORC files of Paimon's Java, which shifts them by the zone of its JVM.
+"""Corrects instants (TIMESTAMP WITH LOCAL TIME ZONE) in ORC files. Paimon's Java shifts them by the zone of its JVM.
 
 If ``orc.timestamp-ltz.legacy.type`` is false, Java does not shift instants. Otherwise, when Java writes an instant, it
 takes the UTC time of the instant as a local time in its own zone. When Java reads, it does the reverse. For example, a
@@ -33,7 +33,8 @@ _NAMES_OF_UTC = frozenset(["Z", *_LINKS_TO_UTC, *(f"Etc/{name}" for name in _LIN
 
 
 def check_zone(zone: str | None) -> str | None:
-    """The checked name of a zone; "UTC" for zones that are always UTC. Raises ``InvalidQuery`` for an unknown zone."""
+    """Checks the name of a zone and returns it. Returns "UTC" for zones that are always UTC. Raises ``InvalidQuery``
+    for an unknown zone."""
     try:
         return None if zone is None else "UTC" if zone in _NAMES_OF_UTC else ZoneInfo(zone).key
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -46,7 +47,8 @@ def moves(zone: str | None) -> bool:
 
 
 def put_back(array: pa.Array, zone: str) -> pa.Array:
-    """The true instants, from instants that a JVM in ``zone`` wrote to a file. Nested instants are converted too."""
+    """Computes the true instants from the instants that a JVM in ``zone`` wrote to a file. Nested instants are
+    converted too."""
     kind = array.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         earliest = pc.min(array.cast(pa.int64())).as_py()

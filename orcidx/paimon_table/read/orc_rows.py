@@ -28,7 +28,7 @@ class OrcRows(FileRows):
     """The remaining rows of an ORC file."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that satisfy the predicate pushed to the file."""
+        """The rows that satisfy the predicate that is pushed to the file."""
         small = self._small(self.reading.small)
         if small is not None:
             yield from small.batches
@@ -40,8 +40,8 @@ class OrcRows(FileRows):
                 _add(self.metrics, batches.metrics)
 
     def count(self) -> int:
-        """How many rows satisfy the predicate pushed to the file. Rows are read only where metadata and indexes do not
-        prove the number."""
+        """The number of rows that satisfy the predicate that is pushed to the file. Rows are read only where metadata
+        and indexes do not prove the number."""
         with self.scan() as scan:
             return scan.count_rows()
 
@@ -113,8 +113,8 @@ class OrcRows(FileRows):
 
 
 def _add(total: ScanMetrics, part: ScanMetrics) -> None:
-    """Adds the metrics of one file. The numbers of files and of returned rows are left out, because the pass over the
-    table counts them itself."""
+    """Adds the metrics of one file. The numbers of files and of returned rows are left out, because they are counted
+    for the whole table."""
     for name in ("requests", "bytes_read", "stripes", "stripes_skipped", "row_groups", "row_groups_kept"):
         setattr(total, name, getattr(total, name) + getattr(part, name))
     for name in ("chunks_decompressed", "bytes_decompressed", "rows_considered"):

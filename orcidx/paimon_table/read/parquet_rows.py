@@ -23,7 +23,7 @@ class ParquetRows(FileRows):
     """The remaining rows of a Parquet file."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that satisfy the predicate pushed to the file."""
+        """The rows that satisfy the predicate that is pushed to the file."""
         for batch, truth in self._tested(self.kept.rows()):
             yield batch if truth is None else batch.filter(pa.array(truth))
 
@@ -59,9 +59,10 @@ class ParquetRows(FileRows):
 def read_parquet(
     source: Source, columns: Sequence[str], kept: RowSelection, *, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``kept``, with the given columns in the given order. Row groups without such rows are not read.
+    """Reads the rows in ``kept``, with the given columns in the given order. Row groups without a row in ``kept`` are
+    not read.
 
-    Raises ``CorruptFile`` if the file is damaged, or if its number of rows differs from that of ``kept``.
+    Raises ``CorruptFile`` if the file is damaged, or if it does not have as many rows as ``kept`` was made for.
     """
     with closing(source.open()) as reader:
         try:

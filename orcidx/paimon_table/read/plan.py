@@ -315,14 +315,14 @@ class _Planner:
         return found
 
     def moves_instants(self, file: TableFile) -> bool:
-        """Whether the file's instants depend on a JVM's zone. This follows from the table options when the file was
-        written."""
+        """Whether the file's instants depend on a JVM's zone. This follows from the table's options at the time when
+        the file was written."""
         with located(file=file.path):
             return file.format == "orc" and self.schema_of(file.schema_id).moves_instants
 
     def _as_stored(self, file: TableFile, column: str) -> bool:
-        """Whether a condition on the column is compared with the stored values of the file. These may differ from the
-        values in the table's statistics."""
+        """Whether a condition on the column tests the values as they are stored in the file. The stored values may
+        differ from the values that the table's statistics describe."""
         field = self.schema.by_name.get(column)
         return field is not None and field.type.has_instants and self.jvm_zone is None and self.moves_instants(file)
 

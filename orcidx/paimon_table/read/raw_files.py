@@ -1,9 +1,9 @@
 """Finds out whether the files of a primary-key table can be read independently, without merging rows of equal keys.
 
-There are three cases in which a bucket needs no merging. First: no two files have overlapping keys, and no file has
-rows that delete keys. Second: no file is on level 0 or has rows that delete keys, and the older rows are covered by
-deletion vectors or the merge engine is first-row. Third: no file is on level 0 or has rows that delete keys, and all
-files are of one level. Keys of files of one level never overlap.
+A bucket needs no merging if no file has rows that delete keys, and one of three conditions is met. First: the keys of
+no two files overlap. Second: no file is on level 0, and either deletion vectors cover the older rows, or the merge
+engine is first-row. Third: no file is on level 0, and all files are on one level. The keys of files on one level never
+overlap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def hides_level_zero(schema: TableSchema) -> bool:
 
 
 def merging_needed(files: Sequence[FileEntry], schema: TableSchema) -> str | None:
-    """Why the visible files of one bucket must be merged. None if they need no merging."""
+    """The reason why the visible files of one bucket must be merged. None if they need no merging."""
     clean = all(file.level != 0 and not file.deleted_rows for file in files)
     if clean:
         if schema.is_on("deletion-vectors.enabled") or _first_row(schema):

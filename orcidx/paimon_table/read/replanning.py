@@ -1,4 +1,4 @@
-"""Plans a scan again if a compaction and the expiry of its snapshot have deleted files that the scan needs.
+"""Plans a scan again if a compaction and the expiry of the scan's snapshot have deleted files that the scan needs.
 
 A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If the scan has not returned
 rows yet, it is planned again on the snapshot that is now the newest, and a note reports this. ``FileGone`` is raised
@@ -37,9 +37,10 @@ class Newest:
 
 @dataclass(frozen=True)
 class Unpinned:
-    """The data for a new plan of a scan that is not bound to a snapshot: the scan's ``plan``, the snapshot of that
-    plan, and a function that makes a plan on the newest snapshot from a condition, options and a zone. The data are not
-    used for a scan with another plan, such as a task of Spark, which has a part of the plan."""
+    """The data for planning a scan again, if the scan is not bound to a snapshot. ``plan``: the scan's plan.
+    ``snapshot_id``: the snapshot of this plan. ``newest``: a function that makes a plan on the newest snapshot from a
+    condition, options and a zone. The data are not used for a scan with another plan. For example, a task of Spark has
+    only a part of the plan."""
 
     plan: TablePlan = field(repr=False)
     snapshot_id: int | None
@@ -68,7 +69,8 @@ T = TypeVar("T")
 
 
 def asked_again(scan: S, ask: Callable[[S], T]) -> T:
-    """Calls a function with the scan. If files of the scan are gone, calls it with a scan of the newest snapshot."""
+    """Calls a function with the scan. If files of the scan are gone, calls the function again with a scan of the newest
+    snapshot."""
     for _ in range(MOST_PLANS - 1):
         try:
             return ask(scan)
@@ -80,8 +82,8 @@ def asked_again(scan: S, ask: Callable[[S], T]) -> T:
 def on_some_snapshot(
     scan: S, batches_of: Callable[[S], Iterator[pa.RecordBatch]], notes: list[Note]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """One pass over the scan. If a file is gone before a row was returned, the pass reads the newest snapshot.
-    ``notes`` become the notes of the scan that was read."""
+    """One pass over the scan. If a file is gone before a row was returned, the pass reads the newest snapshot instead.
+    The contents of ``notes`` are replaced by the notes of the scan that is read."""
     for left in reversed(range(MOST_PLANS)):
         given = False
         try:
@@ -100,8 +102,8 @@ def on_some_snapshot(
 
 
 def _on_newest(scan: S, gone: FileGone) -> S:
-    """The scan on the newest snapshot. Raises ``gone`` if the scan is bound to its snapshot, or if the newest snapshot
-    has another schema."""
+    """The scan on the newest snapshot. Raises the error ``gone`` if the scan is bound to its snapshot, or if the newest
+    snapshot has another schema."""
     known = scan.unpinned
     if known is None or known.plan is not scan.plan:
         raise gone

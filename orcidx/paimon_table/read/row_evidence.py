@@ -39,7 +39,7 @@ class RowEvidence:
 
     @contextmanager
     def index(self) -> Iterator[FileIndex | None]:
-        """The file index. None if there is no index, or if it is damaged. In this case every row is kept. A note
+        """The file index. None if there is no index, or if it is damaged. In both cases every row is kept. A note
         reports a damaged index."""
         index = self._open_index()
         try:
@@ -96,8 +96,8 @@ class RowEvidence:
         return self._first(index, kept, limit)
 
     def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
-        """The first ``k`` rows according to the range-bitmap of the first sort key, and all further rows whose key
-        equals that of the last of these rows."""
+        """The first ``k`` rows according to the range-bitmap of the first sort key, and all further rows with the same
+        key as the last of these rows."""
         key = self.scan.top[0]
         entry = next(entry for entry in self.task.mapping if entry.field.name == key.column)
         if entry.file_field is None or not entry.is_same or kept.count <= k or entry.field.type.root == "CHAR":
@@ -113,7 +113,8 @@ class RowEvidence:
         return kept if verdict.rows is None else RowSelection.from_bitmap(verdict.rows, self.file.rows) & kept
 
     def rows(self) -> RowSelection:
-        """The rows that are not deleted and that the index does not exclude when it evaluates the predicate."""
+        """The rows that are not deleted. Rows are also left out if the file index proves that they do not satisfy the
+        predicate."""
         with self.index() as index:
             rows = self.among(index)
             if index is None or self.pushed is None:

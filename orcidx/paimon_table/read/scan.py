@@ -1,6 +1,6 @@
 """``TableScan``: the rows of a planned table, file by file, in the table's current schema.
 
-``OrcFile.scan`` reads ORC files with all its pruning. pyarrow reads Parquet files, restricted to the rows that the file
+``OrcFile.scan`` reads ORC files with all its pruning. pyarrow reads Parquet files, but only the rows that the file
 index and the deletion vector do not exclude.
 """
 
@@ -36,8 +36,8 @@ __all__ = ["TableBatches", "TableScan", "matching_rows", "rows_left"]
 
 @dataclass(frozen=True)
 class TableScan(ArrowStream):
-    """Rows of a table as record batches, made by ``Table.scan``. A scan holds no open file, and can be iterated many
-    times.
+    """The rows of a table as record batches. ``Table.scan`` returns this object. A scan holds no open file, and can be
+    iterated many times.
 
     ``plan`` says which files are read, and why the others are skipped. With ``top``, the scan returns the first
     ``limit`` rows in that order. ``unpinned``: the data for planning the scan again when files are gone. It is set only
@@ -152,7 +152,7 @@ def rows_left(task: FileTask) -> int:
 
 
 class TableBatches(Batches):
-    """One pass over a table: an iterator of record batches. ``metrics`` and ``notes`` are updated while it runs.
+    """One pass over a table: an iterator of record batches. ``metrics`` and ``notes`` are updated during the pass.
 
     ``notes``: indexes that could not be used, and why. No row was skipped by such an index.
     """
@@ -184,7 +184,7 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
-    """Positions in the file of the rows for which the scan's predicate is true, including deleted rows. The positions
-    are yielded in arrays, in ascending order."""
+    """The positions, in the file, of the rows for which the scan's predicate is true, including deleted rows. The
+    positions are yielded in arrays, in ascending order."""
     bare = replace(task, file=replace(task.file, deletion=None))
     return TaskRun(bare, replace(scan, columns=(), row_limit=None, top=()), ScanMetrics(), [], {}).places()

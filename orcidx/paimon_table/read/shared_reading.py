@@ -75,8 +75,8 @@ Shared = dict[tuple[Any, ...], SharedReading]
 def shared_reading(
     scan: Asked, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
-    """The values that files with the same mapping share. ``metrics``: the metrics of the pass, to which files that are
-    not opened are added."""
+    """The values that files with the same mapping share. ``metrics``: the metrics of the pass. Files that are not
+    opened are added to them."""
     where = FileWhere(None, None)
     if scan.where is not None:
         where = split_where(
@@ -116,7 +116,7 @@ def small_files(reading: SharedReading, metrics: ScanMetrics, *, row_numbers: st
 
 
 def table_bound(where: Predicate, schema: TableSchema, options: ReadOptions) -> BoundPredicate:
-    """A predicate bound to a table's own columns."""
+    """Binds a predicate to the columns of a table."""
     return bind(
         where,
         schema.arrow_schema,
@@ -134,7 +134,7 @@ def table_arrow_schema(fields: Sequence[DataField], options: ReadOptions) -> pa.
 
 
 def _unit(schema: pa.Schema) -> str:
-    """The finest unit that the columns need. Each column is cast to its own unit afterwards."""
+    """The finest timestamp unit that the columns need. Each column is cast to its own unit afterwards."""
     finest, waiting = 0, list(schema.types)
     while waiting:
         kind = waiting.pop()

@@ -19,7 +19,7 @@ __all__ = ["bucket_path", "bucket_pattern", "decoded_partition", "index_path", "
 
 
 def decoded_partition(schema: TableSchema, partition: bytes) -> tuple[Any, ...]:
-    """The values of a partition's row, in the physical domain."""
+    """The values of a partition's row, in the form of ``BinaryRow``."""
     return BinaryRow(partition).values([field.type for field in schema.partition_fields])
 
 

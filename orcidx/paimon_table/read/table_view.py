@@ -109,7 +109,7 @@ class TableView:
             raise FileGone(text, file=name or self.files.root.name) from error
 
     def unknown_keys(self) -> list[str]:
-        """Descriptions of the unknown fields of the snapshot and of the manifests read so far."""
+        """Descriptions of the unknown fields of the snapshot and of the manifests that have been read so far."""
         keys = () if self.snapshot is None else self.snapshot.unknown
         return [
             *(f"field {key!r} of snapshot {self.snapshot_id}" for key in keys),

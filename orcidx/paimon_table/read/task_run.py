@@ -1,4 +1,5 @@
-"""One data file in a scan of a table, in any supported format. Its rows are converted to the table's schema.
+"""Reads one data file in a scan of a table, in any supported format. The file's rows are converted to the table's
+schema.
 
 If a part of the predicate has no exact equivalent in the file's types, it is tested after conversion.
 """
@@ -30,7 +31,7 @@ __all__ = ["TaskRun"]
 
 
 class TaskRun:
-    """One file during one pass. ``shared``: values that files of the same schema share in the pass."""
+    """One file during one pass over the table. ``shared``: values that files of the same schema share in the pass."""
 
     def __init__(self, task: FileTask, scan: Asked, metrics: ScanMetrics, notes: list[Note], shared: Shared) -> None:
         self.task = task
@@ -52,7 +53,8 @@ class TaskRun:
 
     @property
     def whole(self) -> OrcRows | None:
-        """The file's rows, if it is an ORC file and the whole predicate can be pushed to it. Otherwise None."""
+        """The file's rows, if the file is an ORC file and the whole predicate can be pushed to the file. Otherwise
+        None."""
         return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -79,8 +81,8 @@ class TaskRun:
             return replace(found, notes=(*self.notes, *found.notes))
 
     def places(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Positions in the file of the rows that the scan returns. The predicate is tested on each of these rows. So a
-        wrong index or wrong statistics can hide a matching row, but cannot add a row that does not match. Like the
+        """The positions, in the file, of the rows that the scan returns. The predicate is tested on each of these rows.
+        So a wrong index or wrong statistics can hide a matching row, but cannot add a row that does not match. Like the
         scan, this method tests the stored values. The values that a scan returns may be coarser."""
         reading = self.reading
         with in_planned_file(self.file):

@@ -1,9 +1,9 @@
-"""Totals of the rows of a table. They are taken from the statistics of the ORC files where these prove them. Otherwise
-they are computed from the rows.
+"""Computes totals of the rows of a table. If the statistics of an ORC file prove the totals of the file, the statistics
+are used. Otherwise the rows of the file are read.
 
-The statistics of a file describe the values in the file. They are used only if these are also the values of the table:
-the column was not widened to another kind, no instant is shifted, and the whole condition can be pushed to the file.
-The rows of any other file are decoded and converted as in a scan.
+The statistics of a file describe the values as they are stored in the file. So statistics are used only under three
+conditions: the column was not widened to another kind, no instant is shifted, and the whole condition can be pushed to
+the file. The rows of any other file are decoded and converted as in a scan.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _TableTotals:
         self.origins.rows["metadata"] += rows
 
     def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
-        """The named columns that have one value in all rows of the file, because they are partition columns."""
+        """The columns of the totals that are partition columns, with the one value that they have in the file."""
         known = dict(zip((field.name for field in self.scan.table_schema.partition_fields), task.file.partition_values))
         found = {}
         for name, path in self.plan.paths.items():
