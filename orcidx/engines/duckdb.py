@@ -75,7 +75,7 @@ def register_duckdb(
         connection.register(name, rows)
         return
     scan = rows._scan
-    # This option makes the scan read the footer of each stripe, so it is set only for local files.
+    # With strings="dictionary" the scan reads the footer of each stripe, so this option is set only for local files.
     if not {"options", "strings"} & scan_options.keys() and is_local(scan):
         options = scan.options.override(strings="dictionary")
         rows = OrcDataset(replace(scan, request=replace(scan.request, options=options)))

@@ -316,8 +316,7 @@ class DirectoryIndexes:
         found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
             return KnownTotals(jobs, notes=found.notes)
-        # In rare cases, one of these files has changed since it was listed. The totals are then computed without the
-        # catalog.
+        # In rare cases, a file has changed since it was listed. The totals are then computed without the catalog.
         if any(_was_replaced(jobs[one].source) for one in found.totalled):
             found = self._asked(jobs, request, totalled=tuple(columns))
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)

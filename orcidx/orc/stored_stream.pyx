@@ -139,9 +139,9 @@ cdef class StoredStream:
         return written
 
     cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil:
-        # Gives this chunk and the next chunks to other threads, and then reads this chunk from the ring. Returns
-        # NO_CHUNK if this is not possible. The stored bytes of the piece are then no longer needed. A chunk that does
-        # not fit into the ring is given to the threads later.
+        # Gives this chunk and the next chunks to other threads, and then takes this chunk. Returns NO_CHUNK if this is
+        # not possible. The ring has copies of the stored bytes, so the piece is not needed any more. If the piece of a
+        # later chunk cannot be read early, that chunk is requested again when its turn comes.
         cdef bint needed = not self.ahead.goes_to(start, length)
         cdef int64_t offset = self.ahead.wants()
         while offset >= 0:
@@ -200,8 +200,8 @@ cdef class StoredStream:
 
     cdef int64_t take_stored(self, uint8_t* out, int64_t n) except -1 with gil:
         # Reads several uncompressed chunks at once. The size of each chunk is assumed to be the size of the last chunk.
-        # The data goes to `out` without gaps, and the headers go to `headers`. If a chunk has another size or is
-        # compressed, everything after it is dropped.
+        # The data goes to `out` without gaps, and the headers go to `headers`. A longer chunk or a compressed chunk is
+        # dropped, with everything after it. After a shorter chunk, everything is dropped.
         cdef uint8_t headers[3 * STORED_RUN]
         cdef int64_t size = self.stored_length, left = self.length - self.next_chunk, length, done = 0
         cdef int i, count = <int> min(<int64_t> self.stored_run, n // size, left // (size + 3))

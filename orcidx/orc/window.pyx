@@ -253,7 +253,7 @@ cdef class Window(PlainStream):
 
     cdef int64_t take_whole(self, uint8_t* out, int64_t n) except -1 nogil:
         # Reads bytes directly to `out`, and returns their number. Returns 0 if the bytes must be read through the
-        # buffer. When this is called, there must be no unread bytes.
+        # buffer. The caller must first read all bytes that are left in the buffer.
         if self.chunk_start >= 0 and self.extent_given < self.extent_length:
             return 0
         cdef int64_t step = 0

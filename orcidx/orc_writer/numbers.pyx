@@ -210,7 +210,8 @@ cdef class FloatColumn(Column):
         if not count:
             return None
         if totals.has_nan:
-            # All current readers understand these statistics. They skip no row that may match (decision 0041).
+            # If there are NaN values, the maximum is infinity and the sum is NaN. All current readers understand this,
+            # and skip no row that may match (decision 0041).
             return (totals.least if totals.least < INFINITY else -INFINITY), INFINITY, NAN
         # In Java -0.0 is less than 0.0. So if a bound is zero, the statistics must include both zeros.
         return (

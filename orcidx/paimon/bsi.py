@@ -168,7 +168,7 @@ def _part(numbers: Any, rows: Any) -> bytes:
     if not len(rows):
         return FLAG.pack(False)
     largest = int(numbers.max())
-    # In Java's writer the minimum begins at 0, so every file of Java has the minimum 0. The same is written here.
+    # In Java's writer the minimum begins at 0, so every file of Java has the minimum 0. orcidx writes the same minimum.
     return _written(0, largest, BitMap(rows), write_slices(numbers, rows, largest.bit_length()))
 
 

@@ -197,8 +197,8 @@ class _Binder:
         try:
             relaxed = self.relaxed.relax(leaf, kind, path in self.char_lengths)
             return relaxed if isinstance(relaxed, Constant) else replace(column, leaf=relaxed).bind()
-        # pyarrow compares such types by its own rules, or raises an error when it evaluates the comparison. So the
-        # result here excludes no row.
+        # orcidx cannot compare the column with this literal. pyarrow compares them by its own rules, or raises an error
+        # when it evaluates the comparison. So no row is excluded here.
         except InvalidQuery:
             self.relaxed.changed = True
             return Constant(True)

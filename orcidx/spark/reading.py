@@ -232,8 +232,8 @@ def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen:
     pruned = replace(query, where=chosen.where, columns=chosen.needed)
     try:
         rows = _planned(spark, pruned, facts, chosen.choice.reason)
-    # This happens for months, for example. It also happens for directories whose values are decimals in Spark and text
-    # in orcidx.
+    # This error is raised for months, for example. It is also raised for directories whose values are decimals in Spark
+    # and text in orcidx.
     except (Unsupported, InvalidQuery):
         if chosen.instead is None:
             raise

@@ -31,7 +31,7 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     or deleted in the end. ``deadline``: the time at which the wait ends, in the clock of ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
-    # The pattern matches no temporary file of orcidx, because these names have no dash. orcidx never replaces a
+    # The names of orcidx's temporary files have no dash, so the pattern does not match them. orcidx never replaces a
     # snapshot.
     temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")
     pause = 0.001

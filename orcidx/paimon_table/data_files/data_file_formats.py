@@ -159,7 +159,7 @@ def orc_options(schema: TableSchema) -> WriteOptions:
     if "orc.dictionary.key.threshold" in options:
         given["dictionary_key_size_threshold"] = _share(options, "orc.dictionary.key.threshold")
     names = [name.strip() for name in options.get("orc.bloom.filter.columns", "").split(",") if name.strip()]
-    # Java accepts the option for every column, but makes no bloom filter for these types.
+    # Java accepts the option for every column, but writes no bloom filters for columns of these types.
     bare = {field.name for field in schema.fields if field.type.root in _UNFILTERED}
     if names := [name for name in names if name not in bare]:
         given["bloom_filter_columns"] = names
