@@ -241,8 +241,8 @@ def _timestamp_hashes(
 
 
 def _decimal_hashes(node: OrcType, literal: Decimal, facts: FileFacts, options: ValueOptions) -> list[int] | None:
-    """The hashes of a decimal. Writers remove trailing zeros from the text, but older C++ writers did not remove them.
-    Short decimals of version [1, 9999] may have been added as unscaled numbers."""
+    """The hashes of a decimal. Most writers remove trailing zeros from the text, but older C++ writers keep them. In
+    files of version [1, 9999], short decimals may be hashed as unscaled numbers."""
     if node.precision == 0:
         return None
     _, scale = decimal_digits(node, options)

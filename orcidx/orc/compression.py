@@ -2,11 +2,11 @@
 
 A compressed ORC stream is a sequence of chunks. Each chunk has a ``header`` (3 bytes, little endian: length * 2 +
 original) and ``length`` bytes. ``original`` chunks are stored uncompressed. The decompressed bytes of a chunk are at
-most the compression block size. The stored bytes of a chunk are never more than that. With codec NONE there are no
-headers.
+most the compression block size. The stored bytes of a chunk do not exceed this size either. With codec NONE there are
+no headers.
 
 ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several
-consecutive frames. BROTLI is a raw stream. orcidx implements no codec itself, and calls a library for each of them. The
+consecutive frames. BROTLI is a raw stream. orcidx implements no codec itself, and calls a library for each codec. The
 output is never larger than the given buffer, whatever size the chunk declares.
 """
 

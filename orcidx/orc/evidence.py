@@ -104,8 +104,8 @@ class StatisticsEvidence:
     """Statistics of one level for some units.
 
     ``columns``: the statistics of each column, by the path of the column. They have one entry for each unit.
-    ``bounds``: the first row of each unit, and the end of the last unit (int64, one more than units). ``missing``: for
-    columns without statistics at this level, the reason, by path. ``keeps``: whether results keep references to the
+    ``bounds``: the first row of each unit, and the end of the last unit (int64, one more than units). ``missing``: the
+    reasons why columns have no statistics at this level, by path. ``keeps``: whether results keep references to the
     statistics. Otherwise a result takes them from ``columns`` again when its text is needed.
     """
 
@@ -175,8 +175,8 @@ class StatisticsEvidence:
 
 
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
-    """For each unit, whether some row may match, and whether every row matches. If the column and the leaf compare
-    values differently, only tests for null can be decided."""
+    """Decides for each unit whether some row may match, and whether every row matches. If the column and the leaf
+    compare values differently, only tests for null can be decided."""
     alike = compares_alike(leaf, column.node, options)
     known = ColumnBounds(
         lower=column.lower if alike else None,

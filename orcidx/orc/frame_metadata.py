@@ -8,7 +8,7 @@ These keys of the user metadata are written if the schema has metadata:
     orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose types ORC does not have
     orcidx.categories   base64 of an Arrow IPC stream: one row, with a list of categories for each column that has some
 
-All rows can be read without this metadata, even if it is damaged. Parts that cannot be understood are ignored.
+If this metadata is missing or damaged, all rows can still be read. Parts that cannot be understood are ignored.
 """
 
 from __future__ import annotations

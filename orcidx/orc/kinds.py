@@ -97,8 +97,8 @@ class EncodingKind(IntEnum):
 
 
 class StreamShape(Enum):
-    """What a stream contains. The value of each member is the number of positions of the stream in an index entry of an
-    uncompressed file."""
+    """The kind of data that a stream contains. The value of each member is the number of positions of the stream in an
+    index entry of an uncompressed file."""
 
     BYTES = ("bytes", 1)
     BYTE_RLE = ("byte_rle", 2)

@@ -240,8 +240,8 @@ class FileTail:
     @cached_property
     def stripe_statistics(self) -> tuple[Int64s, Int64s, Int64s]:
         """The positions of the ColumnStatistics in ``raw_metadata``, as the arrays bounds, starts and stops. The
-        messages of stripe i are those from bounds[i] to bounds[i + 1], by column id. There may be fewer of them than
-        stripes or columns."""
+        messages of stripe i are those from bounds[i] to bounds[i + 1], by column id. There may be messages for fewer
+        stripes or columns than the file has."""
         with located(file=self.name):
             return split_nested_messages(self.raw_metadata, 1, 1, "Metadata", self.limits.metadata_items)
 
@@ -326,7 +326,7 @@ def _head(reader: TailReader, last: memoryview, size: int) -> bytes:
 
 def _read_unmarked(reader: TailReader, last: memoryview, size: int, whole: Callable[[], FileTail]) -> FileTail:
     """Reads a file whose PostScript does not contain "ORC". Either Hive 0.11.0 wrote the file, with "ORC" only at the
-    beginning, or it is not an ORC file."""
+    beginning, or the file is not an ORC file."""
     head = _head(reader, last, size)
     if not head.startswith(MAGIC):
         raise CorruptFile(describe_foreign(head, size))

@@ -39,7 +39,7 @@ class _Wanted:
 
 
 def find_columns(root: OrcType, path: str | Sequence[str]) -> list[OrcType]:
-    """All columns that a path names. A path is dotted text, or one name for each step. Names may repeat in a file.
+    """All columns that a path names. A path is dotted text or a sequence of names. Names may repeat in a file.
 
     Raises ``InvalidQuery`` with the most similar name if there is no such column.
     """

@@ -48,14 +48,14 @@ MOST_GROUPS = 1 << 16
 
 
 def group_count(rows: int, stride: int) -> int:
-    """The number of row groups of a stripe. The last group may be shorter. With a stride of 0 the stripe is one
+    """The number of row groups of a stripe. The last group may be shorter. If the stride is 0, the whole stripe is one
     group."""
     return -(-rows // stride) if stride else min(rows, 1)
 
 
 def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int64s:
     """The bounds of the row groups of a stripe whose index was not read. They are computed from the file's row index
-    stride. A stripe with more than ``most`` row groups counts as one row group."""
+    stride. A stripe with more than ``most`` row groups is treated as one row group."""
     rows, stride = tail.footer.stripes[stripe].rows, tail.facts.row_index_stride
     groups = group_count(rows, stride)
     if groups > min(most, MOST_GROUPS):
@@ -116,8 +116,8 @@ class ColumnIndex:
 
 @dataclass(frozen=True, eq=False)
 class RowIndex:
-    """The decoded indexes of a stripe, by column id. ``untrusted``: the reasons why indexes of other columns cannot be
-    used."""
+    """The decoded row index of a stripe. ``columns``: the index of each column, by column id. ``untrusted``: for
+    columns whose index cannot be used, the reason, by column id."""
 
     stripe: int
     bounds: Int64s

@@ -113,8 +113,8 @@ def split_small(
     data: bytes, size: int, limits: MetadataLimits, kind_of: Callable[[Likeness], FileKind | None]
 ) -> SmallFile | None:
     """Splits the tail of a file into its parts. ``data``: the last bytes of the file. ``size``: the size of the file in
-    bytes. ``kind_of``: returns None for an unknown ``Likeness``. Returns None in this case, for every error, and for a
-    file with any unusual part."""
+    bytes. Returns None for every error, for a file with any unusual part, and if ``kind_of`` does not know the file's
+    ``Likeness``."""
     length = data[-1]
     if not 3 <= length < len(data) or data[-4:-1] != MAGIC or limits.for_file(size) is not limits:
         return None

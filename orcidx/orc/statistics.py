@@ -111,13 +111,13 @@ class RawStatistics:
         return found
 
     def has(self, *fields: int) -> npt.NDArray[np.bool_]:
-        """For each unit, whether its typed part has all these fields."""
+        """Whether the type-specific part of the statistics has all these fields, for each unit."""
         bits = np.uint32(sum(1 << number for number in fields))
         found: npt.NDArray[np.bool_] = (self.arrays["fields"] & bits) == bits
         return found
 
     def text(self, number: int, unit: int) -> bytes | None:
-        """The value of a bytes field in the typed part of one unit."""
+        """The value of a bytes field in the type-specific part of one unit's statistics."""
         if not self.arrays["fields"][unit] >> np.uint32(number) & 1:
             return None
         start, stop = self.arrays["spans"][number - 1, unit]
@@ -233,9 +233,9 @@ class ColumnStatistics:
     ``minimum``, ``maximum``: int, float, str, Decimal, date or datetime, depending on the column's type. If Python has
     no such date, they are int (days or nanoseconds). A datetime is rounded down to microseconds. ``minimum_nanos`` and
     ``maximum_nanos`` are exact. ``minimum`` and ``maximum`` are set only if some value equals them. ``lower_bound``,
-    ``upper_bound``: for strings that are too long to be stored completely. ``sum``: the sum of numbers, or the total
-    bytes of strings and binaries. Dates of the hybrid calendar are given as the same date of the proleptic calendar.
-    ``bytes_on_disk`` and counts of children are plain integers.
+    ``upper_bound``: bounds of strings, if the minimum or maximum is too long to be stored completely. ``sum``: the sum
+    of numbers, or the total bytes of strings and binaries. Dates of the hybrid calendar are given as the same date of
+    the proleptic calendar. ``bytes_on_disk`` and counts of children are plain integers.
     """
 
     column: str
@@ -310,7 +310,7 @@ def _known(value: Any) -> int | None:
 
 
 def _typed(raw: RawStatistics, unit: int, hybrid: bool) -> dict[str, Any]:
-    """The fields that are read from the typed part of the statistics message."""
+    """The fields that are read from the type-specific part of the statistics message."""
     kind = raw.node.kind
     part = PARTS.get(kind, TypedPart.NOTHING)
     if part == TypedPart.STRING:
@@ -428,7 +428,7 @@ _COPIED = (
 
 
 def units_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
-    """Statistics of many columns and units as one table, a row for each column and unit.
+    """Statistics of many columns and units as one table, with a row for each column and unit.
 
     ``minimum``, ``maximum`` and ``sum`` are text for every type (ISO dates and times, in UTC for instants), so one
     column is enough for all types. Numbers have typed columns as well: integers in ``minimum_integer`` and

@@ -1,4 +1,4 @@
-"""Finds the statistics that are exact: counts, sums, minima and maxima that equal those of the rows as they are read.
+"""Finds the statistics that are exact: counts, sums, minima and maxima that equal the values computed from the rows.
 
 A bound that is right for pruning may not be a value of the column. A recorded sum may not be the sum of the stored
 values. For each unit (file, stripe or row group) ``stored_totals`` gives only totals that are proved:

@@ -57,7 +57,8 @@ class Encodings:
 
 @dataclass(frozen=True, eq=False)
 class StripeFooter:
-    """``streams``: (column id, kind) -> (offset in the file, length), in file order. ``encodings``: by column id."""
+    """``streams``: maps (column id, kind) to (offset in the file, length), in file order. ``encodings``: the encodings
+    of the columns, by column id."""
 
     streams: StreamTable
     encodings: Encodings
@@ -83,8 +84,8 @@ def check_not_zeros(stored: Buffer) -> None:
 
 
 def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: MetadataLimits) -> StripeFooter:
-    """Makes a stripe footer from the decompressed message ``raw``. The file has ``columns`` column ids. Raises the
-    errors of ``parse_stripe_footer``."""
+    """Makes a stripe footer from the decompressed message ``raw``. ``columns``: the number of column ids of the file.
+    Raises the errors of ``parse_stripe_footer``."""
     streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
     if len(streams) > MOST_STREAMS * columns:
         raise CorruptFile(f"the stripe's footer has {len(streams)} streams for {columns} columns")

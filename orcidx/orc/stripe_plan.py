@@ -45,8 +45,8 @@ def group_ranges(
 
     ``positions``: None if the stream has no positions (dictionaries, or no row index). In this case the whole stream is
     needed. The caller must have checked that no offset is larger than ``length``. ``on_demand``: whether to leave out
-    the last chunk of a range, because only the header of the chunk gives its end. It is set for storage where one more
-    small read takes little time. ``runs``: the result of ``group_runs(groups)``, if it is known.
+    the last chunk of a range, because only the header of the chunk gives its end. ``on_demand`` is set for storage
+    where one more small read takes little time. ``runs``: the result of ``group_runs(groups)``, if it is known.
     """
     runs = group_runs(groups) if runs is None else runs
     if length == 0 or not len(runs):

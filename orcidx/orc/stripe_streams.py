@@ -1,9 +1,9 @@
 """Fetches the bytes of a stripe's streams according to a plan, and holds them in pieces.
 
 A ``PlannedStream`` has a list of the byte ranges that will be needed from its stream, and loads these ranges piece by
-piece. At any time it holds at most one piece (``read_ahead`` bytes) and the previous piece, whatever the size of the
-stripe. ``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many streams by one request. So
-a small stripe, or a few row groups of a large stripe, need only one round trip.
+piece. Whatever the size of the stripe, it holds at most two pieces at any time: the current piece (``read_ahead``
+bytes) and the previous piece. ``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many
+streams by one request. So a small stripe, or a few row groups of a large stripe, need only one round trip.
 """
 
 from __future__ import annotations

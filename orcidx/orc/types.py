@@ -313,8 +313,9 @@ def arrow_schema(root: OrcType, options: ValueOptions, *, dictionaries: Collecti
 
 def arrow_field(name: str, node: OrcType, kind: pa.DataType, *, nullable: bool = True) -> pa.Field:
     """The field of a column. Its metadata are the column's attributes, as in pyarrow's ORC reader, and the length of
-    CHAR and VARCHAR. So data that is read and written again keeps them. Attributes whose names begin with ``ARROW:``
-    are left out, because they describe an Arrow type that the values from ORC do not have."""
+    CHAR and VARCHAR. So data that is read and written again keeps the attributes and the lengths. Attributes whose
+    names begin with ``ARROW:`` are left out, because they describe an Arrow type that the values from ORC do not
+    have."""
     if not node.attributes and node.kind not in _SIZED:
         return pa.field(name, kind, nullable)
     metadata = {key: value for key, value in node.attributes if not key.startswith(("ARROW:", SIZED_TYPE))}

@@ -7,11 +7,12 @@ and ``cat_file``.
 The table says how ``create`` is made exclusive:
 
 ================================  ====================================================================================
-``s3://`` (s3fs)                  a PUT with ``If-None-Match: *``. orcidx sends it itself, because s3fs before 2025
-                                  ignores ``mode="create"``. This needs botocore 1.35.20.
+``s3://`` (s3fs)                  a PUT with ``If-None-Match: *``. orcidx sends the PUT itself, because s3fs before 2025
+                                  ignores ``mode="create"``. The PUT needs botocore 1.35.20.
 ``gs://``, ``abfs://``            the conditional PUT of the file system, through ``mode="create"``
-``memory://``                     a lock: all writers are in this process
-others                            ``create`` raises an error, because it would check for the name and then write
+``memory://``                     a lock, which is enough because all writers are in this process
+others                            ``create`` raises an error, because these file systems check for the name and
+                                  then write
 ================================  ====================================================================================
 """
 

@@ -1,4 +1,4 @@
-"""Readers of bytes and file objects that the caller passes. They are not in any store."""
+"""Readers of bytes and file objects that the caller passes. These bytes and objects are not in any store."""
 
 from __future__ import annotations
 

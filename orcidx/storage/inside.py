@@ -1,4 +1,4 @@
-"""Whether an untrusted path or URL is inside a directory."""
+"""Checks whether an untrusted path or URL is inside a directory."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class ObstoreStore:
         obstore.delete(self._store, path)
 
     def make_parent(self, path: str) -> None:
-        """Does nothing, because the storage has no directories or obstore creates them."""
+        """Does nothing. Either the storage has no directories, or obstore creates them."""
 
     def uploads(self, path: str) -> list[Upload]:
         return []  # obstore has no function that lists uploads

@@ -36,8 +36,8 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 @runtime_checkable
 class RangeReader(Protocol):
-    """Reads byte ranges of one object. It is safe to call from several threads. It cannot be pickled, but its
-    ``Source`` can.
+    """Reads byte ranges of one object. Its methods may be called from several threads. A reader cannot be pickled, but
+    its ``Source`` can.
 
     ``name`` is the path or URL as the caller gave it. ``identity`` is a hashable key of this version of the object, for
     caches. It is ``None`` if the version is not known (bytes, file objects, a file that was changed a moment ago).

@@ -1,10 +1,10 @@
 """The reader of all remote storage. One class contains the common code. A small asynchronous backend makes the requests
 of each kind of storage.
 
-``RemoteReader`` merges ranges, runs several requests at the same time, retries, counts, and detects changed objects. A
-backend makes one request for one range. Backends run on an event loop in another thread. It is the loop of
-``event_loop``, or fsspec's loop for its asynchronous file systems. A backend of a synchronous storage library uses a
-pool of threads.
+``RemoteReader`` merges ranges, sends several requests at the same time, repeats failed requests, counts requests, and
+detects changed objects. A backend makes one request for one range. Backends run on an event loop in another thread.
+This loop is the one of ``event_loop``, or fsspec's loop for the asynchronous file systems of fsspec. A backend of a
+synchronous storage library uses a pool of threads.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Backend(Protocol):
 
 
 class ThreadBackend:
-    """The base of backends for synchronous libraries. Each has ``look`` and ``read``, which run in a thread."""
+    """The base of backends for synchronous libraries. Each of these backends has ``look`` and ``read``, which run in a
+    thread."""
 
     answers_identity = False
     sifts = False
@@ -197,7 +198,8 @@ class RemoteReader:
         return self._run(partial(self._read_ranges, ranges, most))
 
     def start_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
-        """Starts ``read_ranges`` and does not wait for it. If the task is cancelled, its requests are cancelled."""
+        """Starts ``read_ranges`` in a task, and returns the task without waiting. If the task is cancelled, its
+        requests are cancelled."""
         return start_on(self._loop(), partial(self._read_ranges, ranges, most))
 
     async def aread_ranges(self, ranges: Sequence[Range], *, most: int | None = None) -> list[memoryview]:

@@ -1,4 +1,4 @@
-"""``open_sink``: one object that is written from start to end. It appears complete or not at all.
+"""``open_sink`` opens one object that is written from start to end. The object appears complete or not at all.
 
     local path        a hidden temporary file beside it, which is renamed at the end; links are followed, modes are kept
     object store      a multipart upload that is completed at the end

@@ -65,8 +65,8 @@ def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: i
 
 
 def look_then_put(store: Store, path: str, data: bytes) -> bool:
-    """Checks whether the object exists, and writes it if not. No other process may create it. Of two calls at the same
-    time, both could return True."""
+    """Checks whether the object exists. If it does not exist, writes it. No other process may create the object. If two
+    calls ran at the same time, both could return True."""
     if store.exists(path):
         return False
     store.put(path, data)

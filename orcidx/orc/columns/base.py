@@ -74,9 +74,9 @@ class Limits:
     """Limits the memory that one read may allocate. The readers of a stripe share one object, and may run in several
     threads.
 
-    The bytes of every buffer are claimed before it is allocated. The claims of all columns are added up and compared
-    with the limit. So no memory is allocated only because a number in the file requires it. Whether a batch is too
-    large does not depend on the order of the threads.
+    The bytes of every buffer are claimed before the buffer is allocated. The claims of all columns are added up and
+    compared with the limit. So a wrong number in the file cannot cause a large allocation. Whether a batch is too large
+    does not depend on the order of the threads.
 
     ``batch_bytes``: the maximum number of bytes of one read. None means that a single row is read, which cannot be
     split. ``held_bytes``: the maximum number of bytes of such a row. It is also the limit of the bytes that may be held
