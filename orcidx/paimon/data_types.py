@@ -225,8 +225,8 @@ class _Parser:
         return InvalidQuery(f"{self.text!r:.120} is not a known type: {what}")
 
     def take(self, *words: str) -> bool:
-        """Consumes the next tokens if they are these symbols or keywords, and returns True. Otherwise consumes nothing
-        and returns False."""
+        """If the next tokens are the symbols or keywords ``words``, consumes these tokens and returns True. Otherwise
+        consumes nothing and returns False."""
         ahead = [text.upper() for kind, text in reversed(self.tokens[-len(words) :]) if kind in ("mark", "name")]
         if ahead != list(words):
             return False

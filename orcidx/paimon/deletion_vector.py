@@ -295,8 +295,8 @@ def read_deletion_vector(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
 ) -> DeletionVector:
-    """Reads one deletion vector. For an index file, a manifest gives ``offset`` and ``length``. For a Puffin file, they
-    are the range of the blob.
+    """Reads one deletion vector. The source is an index file or a Puffin file. ``offset`` and ``length`` come from a
+    manifest or from the blob in the footer of the Puffin file.
 
     Parameters
     ----------

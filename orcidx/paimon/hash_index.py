@@ -97,7 +97,8 @@ class HashIndex:
 
 
 def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType]) -> Hashes:
-    """The hash of each row of ``keys``. The columns are the columns of the key in order, with the given Paimon types.
+    """The hash of each row of ``keys``. ``keys`` has the columns of the key, in order. ``key_types`` has the Paimon
+    types of these columns.
 
     Parameters
     ----------
@@ -134,13 +135,13 @@ def key_hash(keys: pa.RecordBatch | pa.Table, key_types: Sequence[str | DataType
 
 
 def bucket_of_hash(hashes: Hashes, buckets: int) -> npt.NDArray[np.int32]:
-    """The bucket of each hash of a bucket key, in a table with a fixed number of buckets (Paimon's default
-    function)."""
+    """The bucket of each hash of a bucket key, in a table with a fixed number of buckets. This is the function that
+    Paimon uses by default."""
     return np.abs(np.fmod(hashes.astype(np.int64), buckets)).astype(np.int32)
 
 
 class BucketAssigner:
-    """Assigns keys to the buckets of one partition as Paimon does. It must not be used from several threads.
+    """Assigns keys to the buckets of one partition as Paimon does. An assigner must not be used from several threads.
 
     A known key keeps its bucket. A new key goes to the first bucket that is not full, or else to a new bucket.
 

@@ -98,7 +98,7 @@ class Index(ABC):
     def evaluate(self, op: str, literals: Sequence[Any] = ()) -> Verdict:
         """The verdict of the index on ``column op literals``.
 
-        Both zeros are equal. NaN equals NaN and is greater than every number. CHAR values are compared as they are
+        -0.0 and 0.0 are equal. NaN equals NaN and is greater than every number. CHAR values are compared as they are
         stored.
 
         Parameters

@@ -9,8 +9,8 @@ file is not read.
                   sums, because the sum of the codes is not the sum of the values: for the values [10, 1000, 10, 7]
                   the codes add up to 4.
 
-Values have the forms of ``aggregation.value_forms``. Values that are equal in SQL have the same form, even if an index
-distinguishes them. So -0.0 becomes 0.0, and CHAR values lose their trailing spaces.
+Values are converted to the forms that ``aggregation.value_forms`` defines. Values that are equal in SQL have the same
+form, even if an index distinguishes them. So -0.0 becomes 0.0, and CHAR values lose their trailing spaces.
 """
 
 from __future__ import annotations

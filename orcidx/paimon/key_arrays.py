@@ -1,4 +1,4 @@
-"""Converts Arrow columns to keys, vectorised, and groups rows by key. Every index is built from these keys."""
+"""Converts whole Arrow columns to keys, and groups rows by key. Every index is built from these keys."""
 
 from __future__ import annotations
 

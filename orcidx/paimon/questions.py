@@ -1,9 +1,9 @@
 """Defines questions: simple conditions on keys that an index can evaluate. This module also translates a leaf of a
 predicate into questions.
 
-Every index evaluates the same few kinds of questions. So the modules of the formats do not need to know operators and
-literals. A leaf is translated into a union of questions. ``exact`` means that the union has exactly the rows for which
-the leaf is true.
+Every index evaluates the same few kinds of questions. So the modules of the index formats do not handle operators and
+literals. A leaf is translated into one or more questions. The result is the union of the rows that satisfy them.
+``exact`` means that the union has exactly the rows for which the leaf is true.
 """
 
 from __future__ import annotations

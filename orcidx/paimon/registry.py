@@ -1,4 +1,5 @@
-"""The index formats by Paimon's names, with the functions and options that read, build and configure each format."""
+"""A table of the index formats, by Paimon's names. For each format it has the functions that read and build an index,
+and the options of the format."""
 
 from __future__ import annotations
 

@@ -147,8 +147,9 @@ def aggregate_files(
 ) -> pa.Table:
     """The totals of all matching rows of files. See ``orcidx.aggregate``.
 
-    ``known``: totals that are known before any file is opened. ``add``: a function that replaces ``add_files``.
-    ``opened``: the file of the only job, if the file is already open. This function then closes the file.
+    ``known``: totals that are known before any file is opened. ``add``: a function that is called in place of
+    ``add_files``. ``opened``: the file of the only job, if the file is already open. This function then closes the
+    file.
 
     The metadata of the result's schema has an entry ``orcidx``. For each kind of evidence (see ``Origin``), the entry
     has the number of rows whose totals came from it.

@@ -1,6 +1,6 @@
 """The common interface of all scans: the rows as Arrow batches. Every pass starts at the first row.
 
-``ArrowStream`` is the base class of a scan of files or of a table. ``Batches`` is one pass over it.
+``ArrowStream`` is the base class of scans of files and of tables. ``Batches`` is one pass over a scan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ArrowStream", "Batches", "limited"]
 
 
 class Batches:
-    """One pass over a scan: an iterator of record batches. The counts in ``metrics`` grow while it runs."""
+    """One pass over a scan: an iterator of record batches. The counts in ``metrics`` grow while the pass runs."""
 
     def __init__(self, batches: Generator[pa.RecordBatch, None, None], metrics: ScanMetrics) -> None:
         self.metrics = metrics

@@ -1,7 +1,8 @@
 """``ColumnGroup``: column readers of one stripe that are always at the same row.
 
-To go forward inside a row group, the readers skip values by the headers of runs. To go to a later row group, or
-backwards, the readers first seek to the start of the wanted row group. This needs a row index that can be trusted.
+To go forward inside a row group, the readers skip values. They read only the headers of the skipped runs. To go to a
+later row group, or backwards, the readers first seek to the start of the wanted row group. Such a seek needs a row
+index that can be trusted.
 
 In a stripe of many rows each column has its own ``ColumnCursor``. So threads can decode rows of one column before the
 same rows of other columns. ``read_groups`` then takes rows from ``DecodeAhead``, which may have decoded these rows
@@ -188,8 +189,8 @@ def read_groups(
     joint: Sequence[ColumnCursor] | None = None,
 ) -> list[list[pa.Array]]:
     """Reads the next ``rows`` rows of every column of some groups of one stripe. All groups must be at the same row.
-    The columns are decoded in parallel, or taken from ``ahead`` if it has them. ``joint``: the cursors of all groups
-    together, for ``ahead``.
+    The columns are decoded in parallel. If ``ahead`` has already decoded the rows, they are taken from ``ahead``.
+    ``joint``: the cursors of all groups together, for ``ahead``.
 
     Raises ``BatchTooLarge`` if the rows have too many bytes for one batch. The groups then stay at their row. A single
     row is always read.

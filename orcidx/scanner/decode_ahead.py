@@ -7,8 +7,9 @@ changes the result, because the size of a span depends only on the rows before t
 fails, or if the columns of a span are too large together, everything that was decoded ahead is dropped. The caller's
 thread then reads the columns of the failed span one after the other.
 
-Decoding of columns that are not in the predicate starts as soon as their surviving rows are known (``begin``). These
-columns have priority over later spans of the predicate's columns, which are not needed yet.
+The matching rows of a span are known as soon as the predicate was evaluated. Decoding of the columns that are not in
+the predicate then starts (``begin``). These columns have priority over later spans of the predicate's columns, which
+are not needed yet.
 
 If there are fewer columns than threads, the threads without a column first decompress the next chunks of the columns
 (``orc/chunks_ahead``). These threads start to decode a span only when no chunk is left to decompress. This happens only
@@ -138,7 +139,7 @@ class DecodeAhead:
         """Returns the rows of all columns, as one list for each group of columns. Returns None if the caller must read
         the columns one after the other. Nothing is then decoded ahead.
 
-        ``kept``: the wanted rows, which are returned as ``KeptColumn``. They are decoded now unless ``begin`` was
+        ``kept``: the wanted rows. They are returned as ``KeptColumn``. These rows are decoded now unless ``begin`` was
         called for them. Spans of other columns that were decoded ahead are not dropped."""
         if not (self._spans or self._behind) and rows * sum(map(len, groups)) < FEW_VALUES:
             return None

@@ -133,8 +133,8 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 
 def _brought(scan: FileScan, stripe: int) -> int:
-    """The number of bytes of the stripe's dictionaries that were already read to prune the stripe. They are not read a
-    second time."""
+    """The number of bytes of the stripe's dictionaries that were already read to prune the stripe. A scan does not read
+    these dictionaries a second time."""
     return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
 
 

@@ -43,8 +43,9 @@ __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
 @dataclass(frozen=True)
 class Writer:
-    """The writer of a file. ``kind``: the kind of writer, such as "java" or "cpp". ``version``: the version of its
-    feature level. ``software``: the writer's software version that is stored in the file ("" if there is none)."""
+    """The writer of a file. ``kind``: the kind of writer, such as "java" or "cpp". ``version``: the version of the
+    writer's feature level. ``software``: the writer's software version that is stored in the file ("" if there is
+    none)."""
 
     kind: str
     version: int

@@ -60,7 +60,7 @@ class OpenFile:
 def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
     """Opens a file and reads what is needed before its stripes: the tail, and everything that ``prepare`` requests.
 
-    Raises ``FileGone`` if the file is missing, because the file existed when it was listed or when the scan was split.
+    Raises ``FileGone`` if the file is missing. The file existed earlier, when it was listed or when the scan was split.
     """
     try:
         storage = job.source.open(request.options, expected=job.fingerprint)

@@ -1,5 +1,5 @@
-"""``FileScan``: one file in one pass of a scan. The file is mapped to the wanted columns, pruned, and read stripe by
-stripe.
+"""``FileScan``: one file in one pass of a scan. The columns of the file are matched with the wanted columns. Then the
+file is pruned, and its remaining stripes are read one by one.
 
 A ``FileJob`` describes which data of a file are wanted. A ``FileScan`` reads these data. Like a ``StripeReader``, a
 ``FileScan`` has generators that never wait for bytes. Instead they yield ``Fetch`` requests.
@@ -198,8 +198,8 @@ class FileScan:
 
     @cached_property
     def wanted_rows(self) -> RowSelection:
-        """The rows that the caller wants, before any predicate: the selection, the range and the stripes, without
-        deleted rows.
+        """The rows that the caller wants, before any predicate. These rows are in the selection, in the row range and
+        in the wanted stripes, and they are not deleted.
 
         If there is a limit and no predicate, rows after the limit are left out, so they are not fetched.
         """

@@ -1,4 +1,5 @@
-"""Methods of an open file with the names of methods of pyarrow's ``ORCFile`` and ``ParquetFile`` and of data frames."""
+"""Further methods of an open file. Their names are those of similar methods of pyarrow's ``ORCFile`` and
+``ParquetFile``, and of data frames."""
 
 from __future__ import annotations
 

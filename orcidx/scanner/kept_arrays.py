@@ -44,7 +44,7 @@ class KeptRows:
     """The kept rows of a span, which is a range of consecutive rows. The numbers and the runs of the kept rows are
     computed when they are first needed.
 
-    ``mask``: a bool for each row of the span. ``count``: how many are True.
+    ``mask``: a bool for each row of the span, True for a kept row. ``count``: the number of kept rows.
     """
 
     __slots__ = ("_numbers", "_runs", "_stop", "count", "mask")

@@ -120,7 +120,7 @@ class AskedForKeys(ABC):
             A name, a dotted path or a sequence of names.
         keys : iterable
             Any number of values, which are converted like the literals of ``where``. The key None stands for nulls. The
-            key NaN stands for NaN values, for every value of the option ``nan``.
+            key NaN stands for NaN values. The option ``nan`` does not change this.
         file_index : paimon.FileIndex, bytes or path, optional
             A Paimon file index of this file.
         options : ReadOptions, optional
@@ -316,7 +316,8 @@ class _Search:
                 yield from self._ask_stripe(number, wanted)
 
     def reasons(self, places: Int64s) -> list[str]:
-        """For each of these literals, the reason why it may be in the file or cannot be in the file."""
+        """For each literal in ``places``, the reason why the file may contain the literal or why the file cannot
+        contain it."""
         texts = []
         for place in places.tolist():
             if self.found[place]:

@@ -107,7 +107,7 @@ class Narrowing(ABC):
         Raises
         ------
         InvalidQuery
-            This scan does not have such a column. A scan of all columns raises the error only when it is read.
+            This scan does not have such a column. A scan of all columns raises the error only when its rows are read.
         """
         names: Any = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else list(columns)
         return self._selecting(names)

@@ -124,8 +124,8 @@ class RangeUnits:
         many runs, or if their rows are too large or of unknown size.
 
         All columns are read at once for each run of row groups. Usually only the row groups at the two ends of a range
-        must be read. For so few rows, the planning of ``stripe_reader`` (spans, threads, late columns) would take
-        longer than it saves.
+        must be read. For so few rows, the methods of ``stripe_reader`` would take longer than they save. These methods
+        are the planning of spans, several threads, and decoding some columns later.
         """
         plan, reader = self.scan.columns.plan, self.scan.reader
         columns = [*plan.predicate, *(plan.output[place] for place in plan.rest)]

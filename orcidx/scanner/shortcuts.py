@@ -1,5 +1,5 @@
-"""``read_schema`` and ``read_metadata``: functions with the same names as in pyarrow, which read only the tail of a
-file."""
+"""``read_schema`` and ``read_metadata``, two functions that read only the tail of a file. pyarrow has functions with
+the same names."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ Span = tuple[int, int]
 
 
 class SpanPlan:
-    """Spans (start, stop) inside runs of the remaining row groups, cut to the wanted rows.
+    """The spans (start, stop) of a stripe. Each span lies inside a run of remaining row groups, and is cut to the
+    wanted rows.
 
     ``most``: the maximum number of rows of the first span. The limit of each later span is ``GROWTH_FACTOR`` times the
     limit of the span before it.

@@ -1,4 +1,5 @@
-"""Cuts a scan into tasks, and converts tasks to JSON. The class ``Split`` is in ``scan``, because it creates scans.
+"""Cuts a scan into tasks, and converts tasks to JSON. The class ``Split`` is in the module ``scan``, because a split
+creates scans.
 
 A task is a run of stripes of one file, or a part of one large stripe that begins and ends at row groups. A task also
 has the version of its file, and the rows that remain after a selection and a deletion vector.

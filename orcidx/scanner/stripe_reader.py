@@ -2,8 +2,8 @@
 match the predicate.
 
 The scan of a stripe is a generator that never reads bytes itself. It yields record batches and ``Fetch`` requests. The
-bytes of a request are sent back to the generator. The loop that runs the generator does the I/O in the caller's thread,
-asynchronously, or ahead (``fetching``).
+bytes of a request are sent back to the generator. The loop that runs the generator does the I/O (``fetching``). It
+reads in the caller's thread, asynchronously, or in advance.
 
 Late materialisation: the predicate's columns are decoded for the row groups that the indexes do not rule out. Then the
 predicate is evaluated. The matching rows are called survivors. They are collected until they fill a batch. Then the
@@ -228,7 +228,7 @@ class StripeReader:
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
         """Decodes the predicate's columns. Also decodes the other columns, if most rows of this span are likely to
-        survive. This is estimated from the previous span."""
+        match. The share of matching rows in the previous span is used as an estimate."""
         self.groups.first.seek(start)
         if not self._is_joint:
             arrays = self.groups.first.read(rows, self.ahead)

@@ -115,7 +115,7 @@ def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> np
 
 
 def as_batch(plan: ColumnPlan, found: Survivors, others: list[pa.Array], first_row: int) -> pa.RecordBatch:
-    """The survivors as a batch. ``first_row``: the number of the stripe's first row in the file."""
+    """The matching rows as a batch. ``first_row``: the number of the stripe's first row in the file."""
     rest = iter(others)
     arrays = [found.arrays[shared] if shared is not None else next(rest) for shared in plan.shared]
     if plan.row_number is not None:

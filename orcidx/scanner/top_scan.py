@@ -369,8 +369,8 @@ class TopPass:
 
 
 def _unused(name: str, request: ScanRequest) -> str:
-    """A column name that users are unlikely to choose. The name is made longer until no column of the request has
-    it."""
+    """Returns a column name that users are unlikely to choose. The name is made longer until no column of the request
+    has this name."""
     taken = {request.file_path, *(() if request.schema is None else request.schema.names)}
     name = f"__orcidx_{name}"
     while name in taken:
