@@ -399,8 +399,8 @@ def _check_places(files: pa.Table) -> None:
 
 
 def _pivoted(observed: pa.Array) -> dict[StatisticsKey, pa.Array]:
-    """One array for each column and type. The input has a list for each file, with one item for each column and
-    type."""
+    """Makes one array for each column and type. The input has one list for each file. A list has one item for each
+    column and type."""
     values = observed.flatten()
     parents = pc.list_parent_indices(observed).to_numpy()
     fields = {one.name: values.field(i) for i, one in enumerate(values.type)}

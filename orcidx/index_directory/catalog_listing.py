@@ -1,10 +1,10 @@
 """The files of a directory, taken from its catalog (``fresh="catalog"``). The directory is not listed, and no object is
 created for each file.
 
-A listing takes one request for every 1,000 names, but a catalog takes only one request. The catalog can replace a
-listing only if it has all files of the listing from which it was made (``Catalog.listed``). A scan compares each file
-that it opens with the catalog. It raises an error if the file is missing or has another version. Files that were added
-later are not seen. ``explain`` and the metadata of totals show the time of the listing.
+A listing takes one request for every 1,000 names, but a catalog takes only one request. A catalog can replace a listing
+only if the catalog was made from a listing and has all files of that listing (``Catalog.listed``). A scan compares each
+file that it opens with the catalog. The scan raises an error if the file is missing or has another version. Files that
+were added later are not seen. ``explain`` and the metadata of totals show the time of the listing.
 """
 
 from __future__ import annotations

@@ -47,12 +47,12 @@ _FILES = pa.schema(
 class IndexDescription(Summary):
     """The indexes of a directory.
 
-    ``files`` has a row for each file. Its ``state`` is "fresh"; "stale" (the file has changed since); "new" (not
-    indexed yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or broken); or
-    "gone" (the file was deleted). ``indexes`` has texts such as "bitmap of city". ``index`` is null if the indexes are
-    embedded in the catalog. ``current`` is False if the indexes were built with another spec. ``spec`` is the spec of
-    the last build. ``rewrites`` has a sentence for each rewrite (``orcidx.spark.rewrite``) whose old files still exist.
-    The sentence says who still reads these files, and until when.
+    ``files`` has a row for each file. Its ``state`` is "fresh"; "stale" (the file has changed since it was indexed);
+    "new" (not indexed yet); "error" (it could not be indexed); "damaged" (its index file is missing, truncated or
+    broken); or "gone" (the file was deleted). ``indexes`` has texts such as "bitmap of city". ``index`` is null if the
+    indexes are embedded in the catalog. ``current`` is False if the indexes were built with another spec. ``spec`` is
+    the spec of the last build. ``rewrites`` has a sentence for each rewrite (``orcidx.spark.rewrite``) whose old files
+    still exist. The sentence says who still reads these files, and until when.
     """
 
     directory: str

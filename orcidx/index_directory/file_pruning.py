@@ -107,9 +107,9 @@ class Partitions:
     def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
         """The partitions of paths below the listed directory.
 
-        The types are those of ``schema``. A key that is not in it has no type. Without a schema ``partition_values``
-        finds the types. Keys that differ only in case have no type, because the reader may treat them as the same
-        column.
+        The types are those of ``schema``. A key that is not in the schema has no type. Without a schema
+        ``partition_values`` finds the types. Keys that differ only in case have no type, because the reader may treat
+        them as the same column.
         """
         directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
         distinct = directories.dictionary.to_pylist()
@@ -430,7 +430,7 @@ class _KnownColumns(Mapping[Path, StatisticsColumn]):
 
 
 def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
-    """The columns whose statistics cannot be used with these options."""
+    """The columns whose statistics cannot be used with these options, each with a note."""
     changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
     if options.utf8 != "replace" and "utf8" in changed:
         changed.remove("utf8")

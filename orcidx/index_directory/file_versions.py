@@ -69,8 +69,8 @@ def _true(values: Any) -> npt.NDArray[np.bool_]:
 
 
 def behind(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
-    """The files from whose permissions the mode of a new catalog is computed. They are the files of ``news`` and the
-    earlier catalogs, because the new catalog contains values from them."""
+    """The files whose permissions determine the mode of a new catalog. They are the files of ``news`` and the earlier
+    catalogs, because the new catalog contains values from them."""
     below = Folder(root)
     return [
         *(below.source(path) for path in news["path"].to_pylist()),

@@ -78,10 +78,10 @@ def scan(
         files, and in listed directories of remote storage. "all": also the indexes beside and above remote files that
         are named one by one, which takes a few requests. Indexes of an older version of a file are not used.
     fresh : {"listing", "catalog"}
-        How files are found. "listing": files are listed now. "catalog": files are taken from the catalog of the one
-        directory ``sources``, without a listing. ``explain`` and the metadata of totals show the time of that catalog's
-        listing. If one of these files has been changed or deleted since then, an error is raised when it is opened.
-        Files that were added later are not seen.
+        How files are found. "listing": files are listed now. "catalog": ``sources`` must be one directory. Its files
+        are taken from its catalog, without a listing. ``explain`` and the metadata of totals show the time of that
+        catalog's listing. If a file has been changed or deleted since that listing, an error is raised when the file is
+        opened. Files that were added later are not seen.
     storage_options : dict, optional
         Options that are given to fsspec for URLs.
     filesystem : fsspec, pyarrow.fs or obstore file system, optional
@@ -257,7 +257,7 @@ def aggregate(
 
 
 def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
-    """The values that were given for the path of each file."""
+    """For each file, the values that the caller gave for the file's path."""
     chosen: list[dict[str, Any]] = [{} for _ in files]
     if not any(given.values()):
         return chosen
@@ -285,7 +285,7 @@ def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list
 class DirectoryIndexes:
     """The indexes in ``_orcidx/`` of the files' directories; see ``planner.request.FileIndexes``.
 
-    With ``everywhere``, the indexes beside and above remote files that were named one by one are also searched.
+    With ``everywhere``, indexes are also searched beside and above remote files that were named one by one.
     """
 
     everywhere: bool = False

@@ -53,7 +53,7 @@ class Table:
 
     @property
     def view(self) -> TableView:
-        """The snapshot in the form that plans and changes use."""
+        """The snapshot as the ``TableView`` that plans and changes use."""
         return self._view
 
     @property
@@ -317,8 +317,8 @@ class Table:
         where : predicate, optional
             A condition on partition keys.
         spec : mapping, optional
-            Kinds, columns and options as for ``build_file_index``. Columns have the names of the newest schema. None:
-            the ``file-index`` options of the table.
+            Kinds, columns and options as for ``build_file_index``. Columns have the names of the newest schema. None
+            means the kinds, columns and options in the table's ``file-index`` options.
         only_missing : bool
             Do not rebuild the indexes of files that already have every index.
         dry_run : bool

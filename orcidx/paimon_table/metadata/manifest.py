@@ -80,8 +80,8 @@ class ManifestInfo:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A data file in a manifest. ``partition`` and the keys are BinaryRow bytes. ``TableFile`` describes the other
-    fields."""
+    """A data file in a manifest. ``partition`` and the keys are the bytes of BinaryRows. ``TableFile`` describes the
+    other fields."""
 
     kind: int
     partition: bytes
@@ -296,7 +296,8 @@ def _wrong(name: str, value: object) -> CorruptFile:
 
 
 def _required(record: dict[str, Any], fields: Sequence[tuple[str, type]]) -> list[Any]:
-    """The values of fields that every writer writes."""
+    """The values of fields that every writer writes. Raises ``CorruptFile`` if a value is missing or has another
+    type."""
     values = []
     for name, kind in fields:
         value = record.get(name)

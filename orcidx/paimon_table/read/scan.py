@@ -123,7 +123,8 @@ def _explained(scan: TableScan) -> Explanation:
 
 
 def _instant_notes(scan: TableScan) -> list[Note]:
-    """A note that Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM."""
+    """A note that Paimon's Java shifts TIMESTAMP WITH LOCAL TIME ZONE in ORC files by the zone of its JVM. The result
+    is empty if the scan does not use such values, or if ``jvm_zone`` was given."""
     schema = scan.table_schema
     if scan.jvm_zone is not None:
         return []

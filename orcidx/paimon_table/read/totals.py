@@ -146,7 +146,7 @@ class _TableTotals:
 
 
 def _key_form(constant: pa.Scalar) -> object:
-    """The form of a constant in the key of a group."""
+    """Converts a constant to the form that it has in the key of a group."""
     return comparable(pa.array([constant.as_py()], constant.type))[0].as_py()
 
 
