@@ -1,4 +1,5 @@
-"""Makes Spark's relation of a query, the query's condition in Spark's form, and the part of it that can skip files."""
+"""Makes Spark's relation of a query, the query's condition in Spark's form, and the part of this condition that can
+skip files."""
 
 from __future__ import annotations
 

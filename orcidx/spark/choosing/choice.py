@@ -19,15 +19,16 @@ Engine = Literal["auto", "spark", "orcidx"]
 
 
 class Unreadable(Exception):
-    """Spark cannot make a relation of a path. The text is Spark's message."""
+    """Raised if Spark cannot make a relation of a path. The text is Spark's message."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """The engine that reads a DataFrame, the reason, and what was skipped. ``str()`` returns a sentence or two.
 
-    ``files`` and ``bytes`` are those listed. ``files_left`` and ``bytes_left`` are those read. ``by``: how many files
-    each kind of evidence ruled out. The numbers are None if they are known only when the engine runs."""
+    ``files`` and ``bytes`` are the number and the bytes of the listed files. ``files_left`` and ``bytes_left`` are
+    those of the files that are read. ``by``: how many files each kind of evidence ruled out. The numbers are None if
+    they are known only when the engine runs."""
 
     engine: Literal["spark", "orcidx"]
     reason: str
@@ -51,10 +52,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A choice with what is needed to carry it out. For Spark's reader, that is the DataFrame ``frame``. For orcidx, it
-    is the predicate ``where`` that prunes, the columns ``needed`` that are read, and the ``condition`` and ``keys``
-    that Spark tests afterwards. ``instead``: the choice to use if orcidx does not read those columns with exactly the
-    ``types`` with which Spark reads them."""
+    """A choice with the data to carry it out. If Spark reads, this is the DataFrame ``frame``. If orcidx reads,
+    ``where`` is the predicate for pruning, and ``needed`` has the columns that are read. Spark tests ``condition`` and
+    ``keys`` afterwards. ``types`` has the types with which Spark reads these columns. If orcidx reads them with other
+    types, the choice ``instead`` is used."""
 
     choice: Choice
     frame: DataFrame | None = None

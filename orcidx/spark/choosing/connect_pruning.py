@@ -1,4 +1,5 @@
-"""Which files can be skipped over Spark Connect, which gives neither an analysed expression nor a listing.
+"""Determines which files can be skipped with Spark Connect. Spark Connect returns neither an analysed expression nor a
+listing.
 
 Spark analyses a condition when the DataFrame runs, with the session's settings at that time. So a condition skips files
 only if orcidx can parse it and its literals have exactly the columns' types. A condition on times skips only files
@@ -101,7 +102,8 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def listing_of_client(sources: Sequence[Source]) -> Listing:
-    """The files that the client sees. If some of these files can be skipped, the server is asked for its listing."""
+    """Makes a listing of the files that the client sees. The server's listing (``listing_of_server``) is needed only if
+    some of these files can be skipped."""
     known = [one for one in sources if one.kind in _KINDS and one.listed is not None and one.listed.mtime is not None]
     versions = [one.listed for one in known if one.listed is not None]
     return Listing(
@@ -112,7 +114,7 @@ def listing_of_client(sources: Sequence[Source]) -> Listing:
 
 
 def listing_of_server(spark: SparkSession, path: str | Sequence[str], options: Mapping[str, str]) -> Listing:
-    """The files with their sizes and times, listed by one job of the server. The job does not open them."""
+    """Lists the files with their sizes and times by one job on the server. The job does not open the files."""
     reader = spark.read.format("binaryFile").options(**{k: v for k, v in options.items() if k != "mergeSchema"})
     found = reader.load(paths_of(path)).selectExpr("path", "length", "unix_millis(modificationTime) AS time")
     rows = found.collect()

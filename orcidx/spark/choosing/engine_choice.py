@@ -156,7 +156,7 @@ class _Choosing:
     keys: tuple[Keys, ...]
 
     def by_spark(self, reason: str, frame: DataFrame | None = None, **counts: Any) -> Chosen:
-        """Spark reads ``frame``, or all files if there is no ``frame``."""
+        """Chooses Spark's reader. It reads ``frame``, or all files if ``frame`` is None."""
         if reason == NO_INDEX:
             _warn_once(self.query.path, self.engine)
         return Chosen(Choice("spark", reason, **counts), self.filtered if frame is None else frame, keys=self.keys)
@@ -257,7 +257,7 @@ def _has_no_index(path: object) -> bool:
 def _restricted(
     relation: Relation, listing: Listing, kept: npt.NDArray[np.bool_], verdict: EngineVerdict
 ) -> tuple[DataFrame, str]:
-    """Spark's relation without the skipped files, and the sentence about it."""
+    """Returns Spark's relation without the skipped files, and a sentence about how they are left out."""
     if verdict.way == "all":
         return relation.frame, verdict.reason
     if verdict.way == "none":

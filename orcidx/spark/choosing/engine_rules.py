@@ -53,7 +53,7 @@ tasks find."""
 
 @dataclass(frozen=True)
 class Sizes:
-    """The files of a listing with their stored bytes, and how many of both remain."""
+    """The number of files in a listing and their stored bytes, and how many files and bytes remain."""
 
     files: int
     bytes: int
@@ -78,8 +78,9 @@ class Sizes:
 
 @dataclass(frozen=True)
 class ConditionFacts:
-    """``obstacle``: why the condition can skip no file. ``is_judged``: whether orcidx can evaluate all of the condition
-    and of the keys; None before both were examined. ``asks_nothing``: whether no part of them can skip a file."""
+    """``obstacle``: the reason why the condition can skip no file. ``is_judged``: whether orcidx can evaluate all of
+    the condition and of the keys; None before both were examined. ``asks_nothing``: True if neither the condition nor
+    the keys can skip a file."""
 
     is_given: bool
     has_keys: bool = False
@@ -90,10 +91,10 @@ class ConditionFacts:
 
 @dataclass(frozen=True)
 class RemainingFacts:
-    """``proven``: the listing whose files were examined. ``is_listed``: whether Spark lists its files. ``kept``: the
-    files of Spark's own listing, or None if not known yet. ``has_reader_options``: whether the query has options of
-    Spark's reader. If so, the files are given to Spark only by name. ``are_alike``: whether files given by name have
-    the same partition columns as in the relation."""
+    """``proven``: the counts of the listing whose files were examined. ``is_listed``: whether Spark gives its listing
+    of the files. ``kept``: the counts of Spark's own listing, or None if not known yet. ``has_reader_options``: whether
+    the query has options of Spark's reader. With such options, files can be passed to Spark only by name.
+    ``are_alike``: whether files that are passed by name have the same partition columns as in the relation."""
 
     proven: Sizes
     has_reader_options: bool = False
@@ -117,11 +118,12 @@ class LookupFacts:
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """The known facts about a query. Later facts cost more to find out. Until a fact is known it has its default.
+    """The known facts about a query. Facts that are found out later cost more. A fact that is not known yet has its
+    default value.
 
-    ``gate``: the setting of the session because of which no file may be skipped. ``is_unplaced``: Spark does not give
-    the location of the table. ``has_index``: None until an index was searched for. ``listing_error``: why the files
-    cannot be listed."""
+    ``gate``: the setting of the session because of which no file may be skipped. ``is_unplaced``: whether Spark does
+    not give the location of the table. ``has_index``: whether there is an index, or None before one was searched for.
+    ``listing_error``: the reason why the files cannot be listed."""
 
     engine: Engine
     condition: ConditionFacts
@@ -135,7 +137,7 @@ class EngineFacts:
 
 @dataclass(frozen=True)
 class EngineVerdict:
-    """The engine that reads, the reason, and what it reads."""
+    """The decision: which engine reads, for what reason, and in which way."""
 
     engine: Literal["spark", "orcidx"]
     reason: str
@@ -144,7 +146,8 @@ class EngineVerdict:
 
 @dataclass(frozen=True)
 class Refusal:
-    """``sentence``: the reason if ``holds`` is true. It can refer to facts as ``{f.gate}``."""
+    """A possible reason for not skipping files. ``sentence`` gives the reason, if ``holds`` is true for the facts. The
+    sentence can refer to facts as ``{f.gate}``."""
 
     holds: Callable[[EngineFacts], bool]
     sentence: str
@@ -223,12 +226,13 @@ WAYS: tuple[tuple[Callable[[RemainingFacts, Sizes], bool], Way, str], ...] = (
 
 
 def refusal(facts: EngineFacts) -> str | None:
-    """Why Spark reads all files. None if the known facts do not say so."""
+    """The reason why Spark reads all files. None if the known facts give no such reason."""
     return next((one.of(facts) for one in REFUSALS if one.holds(facts)), None)
 
 
 def lookup_refusal(facts: EngineFacts) -> str | None:
-    """The note (or an empty text) about why keys are not looked up. None if orcidx looks them up."""
+    """The note about why keys are not looked up, or an empty text if there is no note. None if orcidx looks up the
+    keys."""
     lookup, kept = facts.lookup, facts.files.kept if facts.files is not None else None
     if lookup is None or kept is None:
         return ""

@@ -37,9 +37,9 @@ class KeptAnswer:
 
 
 def digest_of(asked: Sequence[str], listing: str = "") -> bytes:
-    """The key under which the result of a scan is kept. It is made from the texts ``asked`` about the scan, and from
-    the text of the listing. The last text of ``asked`` has the filters in Catalyst's JSON. Without a listing, the key
-    is for a result that is valid for every listing."""
+    """The key under which the result of a scan is kept. It is made from the texts in ``asked``, which describe the
+    scan, and from the text of the listing. The last text in ``asked`` has the filters in Catalyst's JSON. Without a
+    listing, the key is for a result that is valid for every listing."""
     *about, filters = asked
     digest = hashlib.blake2b(digest_size=32)
     for text in (*about, _EXPRESSION.sub("", filters), listing):
@@ -59,7 +59,8 @@ class KeptAnswers:
         self._kept: IdentityCache[_Held] = IdentityCache(ANSWERS_BYTES)
 
     def of(self, key: bytes, opened: IndexStore) -> KeptAnswer | None:
-        """The result, if none of its indexes has changed. ``opened``: the indexes that were just opened."""
+        """Returns the kept result. Returns None if there is no result, or if one of its indexes has changed.
+        ``opened``: the indexes that were just opened."""
         kept = self._kept.get(key)
         if kept is None:
             return None

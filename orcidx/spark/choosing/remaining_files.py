@@ -48,8 +48,9 @@ Stores: TypeAlias = Sequence[tuple[IndexStore, Int64s]]
 
 
 def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
-    """The files, and the indexed directories among them. The files come from Spark's listing. They come from orcidx's
-    listing if Spark does not give its own listing, or if Spark lists several file systems."""
+    """Returns the files, and the stores of the indexed directories that contain them. The files come from Spark's
+    listing. They come from orcidx's listing if Spark does not give its own listing, or if Spark lists several file
+    systems."""
     paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
     given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
     alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1
@@ -62,7 +63,7 @@ def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[t
 
 
 def listing_for(relation: Relation, query: Query, files: ListedFiles, found: SurvivingFiles) -> Listing | None:
-    """Spark's listing. If only counts are needed, the client's listing."""
+    """Returns Spark's listing. If only counts are needed, the listing of the client is sufficient."""
     if isinstance(files, SparkFiles) or not (found.fallen.any() or query.reader_options):
         return as_listed(files)
     if is_connect(relation.spark):
@@ -71,7 +72,7 @@ def listing_for(relation: Relation, query: Query, files: ListedFiles, found: Sur
 
 
 def as_listed(files: ListedFiles) -> Listing:
-    """The listing with the examined files, which is Spark's or orcidx's."""
+    """The examined files as a listing. It is Spark's own listing, or a listing made from orcidx's."""
     return files.listing if isinstance(files, SparkFiles) else listing_of_client(files.sources)
 
 
@@ -100,8 +101,8 @@ def survivors_of(
 
 
 def partition_columns(relation: Relation, query: Query, files: ListedFiles) -> PartitionColumns:
-    """The partition columns of Spark's relation. Spark Connect does not give them. Then they are all columns that the
-    files' paths may define, whatever the option basePath is."""
+    """The partition columns of Spark's relation. Spark Connect does not give these columns. In this case the result has
+    every key in the files' paths, whatever the option basePath is."""
     names = relation.partition_columns
     if names is None:
         sources = files.sources if isinstance(files, ClientFiles) else ()

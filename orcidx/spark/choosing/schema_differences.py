@@ -1,7 +1,8 @@
-"""Messages about files of one read whose columns differ. They name two of the files and the option that reads both.
+"""Messages about a read of several files with different columns. A message names two of the files and the option that
+reads both.
 
-Another message names a file that is not an ORC file. This code runs only after a read has failed, so it costs nothing
-otherwise. If there are many files, it examines the first of them.
+If a file is not an ORC file, another message names this file. This code runs only after a read has failed, so a
+successful read does not get slower. If there are many files, only the first of them are examined.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def _of_columns(query: Query, name: str) -> str | None:
 
 
 def _of_types(query: Query, error: InvalidQuery) -> str | None:
-    """The sentence about a file whose type of a column does not widen to the type in another file."""
+    """The sentence about a file in which a column has a type that does not widen to the column's type in another
+    file."""
     if query.schema is not None:
         return None
     for file, columns in _columns_of_files(query):

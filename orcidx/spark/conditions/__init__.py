@@ -1,1 +1,1 @@
-"""How Spark interprets a condition, and which files the condition skips."""
+"""Finds out how Spark interprets a condition, and which files the condition skips."""

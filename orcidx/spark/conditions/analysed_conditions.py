@@ -2,8 +2,9 @@
 
 Spark's analysis has resolved columns, casts, functions and variables, and its own rules fold the constant parts. A
 comparison of a bare column with a literal of the column's own type becomes a predicate. Anything else is unknown. Each
-node has two predicates: one holds wherever the node may be true, the other wherever it may be false. NOT swaps them. An
-unknown part below OR makes the whole OR unknown."""
+node has two predicates. One predicate is true for every row for which the node may be true. The other is true for every
+row for which the node may be false. NOT swaps the two predicates. An unknown part below OR makes the whole OR
+unknown."""
 
 from __future__ import annotations
 
@@ -62,8 +63,8 @@ _ANY = Constant(True)
 @dataclass(frozen=True)
 class Condition:
     """``may``: a predicate that is true for every row for which the condition is true. ``columns``: the columns that
-    the condition names. ``obstacle``: why the condition may not skip files, or None if it may. ``unjudged``: why some
-    parts of the condition skip no file."""
+    the condition names. ``obstacle``: the reason why the condition may not skip files, or None if there is no reason.
+    ``unjudged``: the reason why some parts of the condition skip no file."""
 
     may: Predicate
     columns: frozenset[str]
@@ -73,8 +74,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Column:
-    """``is_char``: whether values are compared as if they were padded. ``zone``: the time zone that converts the
-    column's times to instants."""
+    """A column of the relation. ``is_char``: whether values are compared as if they were padded. ``zone``: the time
+    zone that converts the column's times to instants."""
 
     path: tuple[str, ...]
     kind: str
@@ -96,7 +97,8 @@ class _Literal:
 
 @dataclass(frozen=True)
 class _Truth:
-    """``true`` holds for every row for which a node may be true, ``false`` for every row for which it may be false.
+    """The two predicates of a node. ``true`` holds for every row for which the node may be true. ``false`` holds for
+    every row for which the node may be false.
 
     ``exact``: both hold for no other row.
     """
@@ -141,9 +143,9 @@ def carried_of(
     filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
 ) -> tuple[Predicate, bool, frozenset[str], bool]:
     """Returns four values. The first is a predicate that is true for every row for which the condition is true, as in
-    ``analysed``. It may have fields of structs. The second says whether the predicate is true for no other row. The
-    third has the columns that the condition names. The fourth says whether the condition uses the file that Spark's
-    reader is reading. ``once``: functions of the current time are evaluated only now."""
+    ``analysed``. This predicate may have fields of structs. The second says whether the predicate is true only for
+    these rows. The third has the columns that the condition names. The fourth says whether the condition uses the file
+    that Spark's reader is reading. ``once``: functions of the current time are evaluated only now."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":
@@ -168,8 +170,8 @@ def carried_of(
 
 
 def _judged(before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[str | None], clock: Zone) -> Predicate:
-    """A predicate that holds wherever all parts of a condition may be true. It is made from the parts that orcidx can
-    evaluate."""
+    """A predicate that is true for every row for which the condition may be true. It is made from the parts of the
+    condition that orcidx can evaluate."""
     return all_of(
         *(part_of_json(one, now, clock) for one, now, reason in zip(before, folded, reasons) if reason is None)
     )
@@ -183,8 +185,9 @@ def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> f
 
 
 def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
-    """For each conjunct: why it cannot skip files, or None if it can. A conjunct that is not deterministic skips
-    nothing. Spark itself pushes down the other conjuncts, in whatever order they are."""
+    """The reason why each conjunct cannot skip files, or None for a conjunct that can. A conjunct that is not
+    deterministic skips nothing. The other conjuncts can skip files in whatever order they are, because Spark itself
+    pushes them down, too."""
     steady = (
         [True] * len(parts) if condition.deterministic() else [bool(one.deterministic()) for one in _and(condition)]
     )
@@ -236,7 +239,8 @@ def _rules(jvm: JavaObject) -> list[JavaObject]:
 
 
 def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObject:
-    """The plan after ``_RULES``. The rules compute constants, so a cast in ANSI SQL can fail here as in every query."""
+    """Applies ``_RULES`` to a plan. The rules compute constants, so a cast in ANSI SQL can fail here as in every
+    query."""
     with told_in_a_sentence(condition, "compute"):
         for rule in _rules(jvm):
             plan = rule.apply(plan)
@@ -266,9 +270,9 @@ def _end(nodes: Nodes, at: int) -> int:
 
 
 def _inlined(nodes: Nodes) -> Nodes:
-    """The expression with references to a bare column replaced by the column. Since 4.0 Spark names the column of a
-    BETWEEN once and then refers to it. The JSON has no numbers for references. So references are not replaced if there
-    are several names, or one name inside another."""
+    """Replaces references to a bare column by the column. Since 4.0 Spark names the column of a BETWEEN once and then
+    refers to this name. The JSON has no numbers for references. So references are not replaced if the expression has
+    several names, or one name inside another."""
     found: Nodes = []
     at = 0
     while at < len(nodes):
@@ -288,7 +292,7 @@ def _inlined(nodes: Nodes) -> Nodes:
 
 
 def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
-    """A predicate that holds wherever a conjunct may be true, at any action from now on.
+    """A predicate that is true for every row for which a conjunct may be true, in any action from now on.
 
     ``folded``: the conjunct with the current time as a constant. If a column must be at or after a time that only
     increases, it is also at or after the present value of the time. Nothing is known about other functions of the time.
@@ -340,8 +344,8 @@ def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
 
 
 def condition_of_json(nodes: Nodes, clock: Zone) -> Predicate:
-    """The predicate that holds wherever an expression may be true. The expression is given in Catalyst's JSON (its
-    nodes in preorder)."""
+    """A predicate that is true for every row for which an expression may be true. The expression is given in Catalyst's
+    JSON (its nodes in preorder)."""
     return _truth(nodes, clock).true
 
 

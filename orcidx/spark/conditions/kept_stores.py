@@ -1,8 +1,8 @@
-"""Catalogs of indexes that stay in memory between two ``read`` calls for the same directory.
+"""Keeps catalogs of indexes in memory between two ``read`` calls for the same directory.
 
 Reading a catalog of a few files takes the driver some eight milliseconds, which is noticeable in a count over one
-column. Catalogs are numbered and never changed. So a store stays valid as long as the listing of its catalogs has the
-same sizes and times."""
+column. Catalogs are numbered and never changed. So an ``IndexStore`` in memory stays valid as long as a listing shows
+the same catalogs with the same sizes and times."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ columns."""
 
 
 class KeptStores:
-    """The most recently used stores of directories. Safe to use from several threads."""
+    """The ``IndexStore`` objects of the most recently used directories. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._stores: IdentityCache[IndexStore] = IdentityCache(MOST_STORES)
 
     def known(self, store: IndexStore) -> IndexStore:
-        """The kept store with the same catalogs, which still has everything that it has read. If no such store is kept,
-        the given store."""
+        """Returns the kept store with the same catalogs. It contains everything that was read through it before. If
+        there is no such store, returns the given store."""
         if store.root.kind not in KINDS:
             return store
         kept = self._stores.get(identity_of(store))

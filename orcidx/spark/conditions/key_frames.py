@@ -132,7 +132,7 @@ def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
 
 
 def _once(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: each key of a task once. If there are more than ``most`` keys, a null instead."""
+    """For ``mapInArrow``: the distinct keys of one task. If a task has more than ``most`` keys, a single null."""
     seen = pa.array([], schema.field("key").type)
     for batch in batches:
         if len(seen) <= most:  # all batches must be taken from Spark, even if they are ignored

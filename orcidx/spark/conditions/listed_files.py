@@ -1,4 +1,4 @@
-"""The files of a scan, stored in columns and not as one object per file, because there may be many thousands.
+"""Stores the files of a scan in columns. There may be many thousands of files, so there is no object for each file.
 
 ``SparkFiles`` are files that Spark has listed. Nothing is listed twice: the listing in which files are skipped is also
 the listing that Spark reads. ``ClientFiles`` are sources that orcidx has listed itself because Spark does not give its
@@ -62,7 +62,7 @@ def listing_of(text: str) -> Listing:
 
 @dataclass(frozen=True)
 class ClientFiles:
-    """Files that orcidx has listed, by their numbers."""
+    """Files that orcidx has listed. A file's number is its position in ``sources``."""
 
     sources: Sequence[Source]
 
@@ -75,7 +75,8 @@ class ClientFiles:
         return np.array([one.size or 0 for one in self.sources], np.int64)
 
     def stores(self) -> list[tuple[IndexStore, Int64s]]:
-        """The indexed directories with these files, each with the numbers of its files."""
+        """The stores of the indexed directories that contain these files. Each store comes with the numbers of its
+        files."""
         return [(store, np.array(numbers, np.int64)) for store, numbers in stores_of(self.sources)]
 
     def some(self, numbers: Int64s) -> ClientFiles:
@@ -83,7 +84,8 @@ class ClientFiles:
         return ClientFiles([self.sources[number] for number in numbers.tolist()])
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:
-        """The names of the files in a store's catalog, and the catalog's rows about them."""
+        """Returns a table of the files with their names below the store's directory, and the rows of the store's
+        catalog that belong to them."""
         table = listing_table(store.root, self.sources)
         return table, store.match(table)
 
@@ -123,8 +125,8 @@ class SparkFiles:
 
     @cached_property
     def _directories(self) -> tuple[Int64s, list[Source]]:
-        """The number of the directory of each file, and one file of each directory. All files of one directory have the
-        same root and the same partition values."""
+        """Returns two values: the number of each file's directory, and one file of each directory. All files of one
+        directory have the same root and the same partition values."""
         codes = pc.replace_substring_regex(self._places, "[^/]*$", "").dictionary_encode().indices
         of_file = codes.to_numpy().astype(np.int64)
         _, first = np.unique(of_file, return_index=True)

@@ -85,8 +85,9 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
 
 
 def _divisors(expression: str) -> Iterator[str]:
-    """For each division in the text of a pyarrow Expression, the text after the first argument. If the first argument
-    has a quoted text, which may contain brackets, the text of the entire Expression instead."""
+    """Returns the text after the first argument, for each division in the text of a pyarrow Expression. If the first
+    argument has a quoted text, returns the text of the entire Expression, because a quoted text may contain
+    brackets."""
     for found in re.finditer(r"\bdivide\(", expression):
         depth = 0
         for at in range(found.end(), len(expression)):

@@ -88,7 +88,7 @@ class Relation:
         return location
 
     def listing(self) -> Listing | None:
-        """The files, by few calls to the JVM. None if Spark does not give them."""
+        """Returns the listing of the files, with few calls to the JVM. None if Spark does not give the files."""
         return self._listing
 
     @cached_property

@@ -1,8 +1,9 @@
-"""Which files of Spark's listing are proven to have no matching row, by the indexes of their directory.
+"""Determines which files of Spark's listing are proven to have no matching row, by the indexes of their directory.
 
-A file is skipped only if Spark's listing, orcidx's listing of the directory and the catalog of its indexes have the
-same size and time for it. Every other file is read. Spark's listing is fetched only if the other two skip a file.
-Statistics of a column are used if the file's type is that of the relation, or widens to it without changing a value.
+A file is skipped only if its size and time are the same in Spark's listing, in orcidx's listing of the directory, and
+in the catalog of the indexes. Every other file is read. Spark's listing is fetched only if orcidx's listing and the
+catalog allow a file to be skipped. Statistics of a column are used if the file's type is that of the relation, or
+widens to it without changing a value.
 """
 
 from __future__ import annotations
@@ -89,9 +90,10 @@ _STORES = KeptStores()
 
 @dataclass(frozen=True)
 class PartitionColumns:
-    """The columns of Spark's relation whose values do not come from the files. If the files have columns with the same
-    ``names``, the statistics of those columns prove nothing. ``infer``: whether the types are inferred.
-    ``by_directory``: whether the values come from the directories' names, not from a catalog."""
+    """The columns of Spark's relation whose values do not come from the files. ``names``: the names of these columns.
+    If the files have columns with these names, too, the statistics of the files' columns prove nothing. ``infer``:
+    whether the types are inferred. ``by_directory``: whether the values come from the directories' names, not from a
+    catalog."""
 
     names: frozenset[str] = frozenset()
     infer: bool = True
@@ -100,9 +102,10 @@ class PartitionColumns:
 
 @dataclass(frozen=True)
 class SurvivingFiles:
-    """``fallen``: which of the listed files are proven to have no matching row, in the listed version. ``by``: how many
-    files each kind of evidence ruled out. ``keyed``: columns with a bloom filter. ``notes``: why no more files are
-    skipped. ``failed``: whether some indexes could not be read. They may be readable the next time."""
+    """The result of evaluating indexes. ``fallen``: for each listed file, whether it is proven to have no matching row
+    in the listed version. ``by``: how many files each kind of evidence ruled out. ``keyed``: columns with a bloom
+    filter. ``notes``: reasons why no more files are skipped. ``failed``: whether some indexes could not be read. They
+    may be readable the next time."""
 
     fallen: Bools
     by: Mapping[str, int]
@@ -122,7 +125,7 @@ class SurvivingFiles:
         )
 
     def kept_of(self, listing: Listing, files: ListedFiles) -> Bools:
-        """Which files of Spark's own listing are read."""
+        """For each file of Spark's own listing, whether it is read."""
         kept = np.ones(len(listing.names), np.bool_)
         if not self.fallen.any():
             return kept
@@ -150,9 +153,9 @@ def find_survivors(
     partitions: PartitionColumns,
     share: float = 1.0,
 ) -> SurvivingFiles:
-    """Finds the files that can be skipped. ``files``: the files of a scan. ``positions``: the numbers of the files that
-    the store covers. ``types``: Spark's types of the relation's columns, by name. ``share``: the share of the files'
-    bytes that is in the columns to read."""
+    """Finds the files that can be skipped. ``files``: the files of a scan. ``positions``: the positions, in ``files``,
+    of the files below the directory of ``store``. ``types``: Spark's types of the relation's columns, by name.
+    ``share``: the share of the files' bytes that belongs to the columns to read."""
     nothing = np.zeros(len(files), np.bool_)
     store = _STORES.known(store)
     known_of = files.some(positions)
@@ -190,7 +193,8 @@ def with_old_times(
     options: ReadOptions,
     partitions: PartitionColumns,
 ) -> Bools:
-    """Which files may have a date or time in one of the columns that Spark and orcidx read differently."""
+    """Determines which files may contain an old date or time in one of ``columns``. Spark and orcidx decode such values
+    differently."""
     nothing = np.zeros(len(files), np.bool_)
     old = any_of(*(Leaf((name,), Op.LT, (_OLD[types[name]],)) for name in columns))
     plan = _planned(_STORES.known(store), files.some(positions), old, types, options, partitions=partitions)[2]
@@ -199,7 +203,8 @@ def with_old_times(
 
 
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
-    """For each source, the number of the file in Spark's listing with the same size and time. -1 if there is none."""
+    """For each source, the position of the file with the same size and time in Spark's listing. -1 if there is no such
+    file."""
     by_path = {re.sub(r"^file:/+", "/", name): number for number, name in enumerate(listing.names)}
     found = np.full(len(sources), -1, np.int64)
     for i, source in enumerate(sources):
@@ -220,7 +225,7 @@ def _planned(
     *,
     partitions: PartitionColumns,
 ) -> tuple[KnownFiles, Bools, Any]:
-    """Excludes files by the catalog: by statistics and by the values of directories."""
+    """Excludes files by the statistics in the catalog, and by the partition values in directory names."""
     table, match = files.match(store)
     kinds = [
         (key, kind)
@@ -254,8 +259,8 @@ def _is_read_as(stored: str | None, wanted: str | None) -> bool:
 
 @dataclass(frozen=True)
 class _Question:
-    """``open_in``: the parts of the predicate that are still undecided in each file. ``types``: Spark's types of the
-    columns, by name."""
+    """A condition to evaluate with the indexes of files. ``open_in``: for each file, the parts of the predicate that
+    are still undecided. ``types``: Spark's types of the columns, by name."""
 
     where: Predicate
     open_in: Sequence[Predicate]
@@ -265,7 +270,7 @@ class _Question:
 
     def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
         """Whether an index proves that its file has no matching rows. None if the index has no column of the predicate.
-        Such an index is not read."""
+        In this case the index is not read."""
         asked = columns_asked_of(self.where) or ()
         types = {
             name: kind
@@ -290,9 +295,9 @@ class _Question:
 
 @dataclass
 class _Price:
-    """What the use of indexes has cost so far, and what it saves. ``saved``: seconds saved by a skipped file. ``once``:
-    seconds that skipping the first file costs. ``slots``: how many files Spark reads at a time. ``remote``: whether
-    each index must be fetched from a remote store."""
+    """The cost of the indexes that were used so far, and the time that they save. ``saved``: seconds saved by a skipped
+    file. ``once``: seconds that skipping the first file costs. ``slots``: how many files Spark reads at a time.
+    ``remote``: whether each index must be fetched from a remote store."""
 
     saved: float
     once: float
@@ -305,11 +310,11 @@ class _Price:
 
     @property
     def askers(self) -> int:
-        """How many indexes are used at a time."""
+        """The number of indexes that are evaluated at the same time."""
         return ASKED_AT_ONCE if self.remote else 1
 
     def ask(self, questions: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
-        """Evaluates the indexes, adds the cost, and returns the results."""
+        """Evaluates indexes, adds the cost to the total, and returns the results."""
         clock = time.perf_counter if self.remote else time.thread_time
 
         def timed(question: Callable[[], bool | None]) -> tuple[bool | None, float]:
@@ -330,21 +335,22 @@ class _Price:
         return self.saved + (REQUESTS_OF_SPARK * self._least / self.slots if self.remote and self.asked else 0.0)
 
     def is_too_high(self, rest: int) -> bool:
-        """Whether the use of the remaining indexes would cost too much, if they exclude the same share of files as the
-        indexes used so far."""
+        """Whether using the remaining indexes would cost too much. It is assumed that they exclude the same share of
+        files as the indexes used so far."""
         expected = COST_SHARE * self._saved * (self.fell + self.fell / self.asked * rest) - self.once
         return self.spent / self.asked * rest > max(expected, FAR_PATIENCE_SECONDS if self.remote else PATIENCE_SECONDS)
 
     @property
     def is_worth(self) -> bool:
-        """Whether the skipped files save more time than it costs to skip them."""
+        """Whether the time that the skipped files save is longer than the time that skipping them takes."""
         return self.fell > 0 and self.fell * self._saved > self.once
 
 
 def _asked(
     known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, price: _Price
 ) -> tuple[list[int], int, list[str]]:
-    """The files that their indexes do not exclude, the number of excluded files, and why no more indexes were used."""
+    """Evaluates the indexes of files. Returns the files that remain, the number of excluded files, and the reasons why
+    no more indexes were used."""
     rows = known.rows
     where = question.where
     columns, keys = _columns_of_indexes(where, _is_not_null), _columns_of_indexes(where, _names_no_key)
@@ -374,15 +380,15 @@ def _asked(
 
 
 def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> set[str] | None:
-    """The columns of the condition's parts for which an index can have a result. None means any columns. Parts of an OR
-    count as well, because statistics may exclude the other parts in some files."""
+    """The columns that an index can test, for the parts of a condition. None means any columns. Parts of an OR count as
+    well, because statistics may exclude the other parts in some files."""
     heard: list[Any] = [part for part in parts(where) if not is_silent(part)]
     return columns_asked_of(all_of(*heard))
 
 
 def _is_not_null(part: Part) -> bool:
-    """Whether a part is IS NOT NULL, for which the statistics of a file prove as much as an index does. Spark adds this
-    condition on the key to every join."""
+    """Whether a part of a condition is IS NOT NULL. For such a part, the statistics of a file prove as much as an
+    index. Spark adds this condition on the key to every join."""
     return isinstance(part, Leaf) and part.op is Op.IS_NULL and part.negated
 
 

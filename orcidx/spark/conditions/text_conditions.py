@@ -32,9 +32,10 @@ __all__ = ["Carried", "TextCondition", "filtered_by", "predicate_of_text"]
 
 @dataclass(frozen=True)
 class Carried:
-    """``where``: a predicate that is true for every row for which the text is true. ``exact``: whether it is true for
-    no other row. ``columns``: the columns that the text names, or None if Spark does not give them. ``chars``: the CHAR
-    columns among them. ``of_files``: whether the text uses the file that Spark's reader is reading."""
+    """``where``: a predicate that is true for every row for which the text is true. ``exact``: whether the predicate is
+    true only for these rows. ``columns``: the columns that the text names, or None if Spark does not give them.
+    ``chars``: the CHAR columns among them. ``of_files``: whether the text uses the file that Spark's reader is
+    reading."""
 
     where: Predicate
     exact: bool
@@ -47,9 +48,9 @@ class Carried:
 class TextCondition:
     """A text with Spark's meaning. It is analysed with the schema of the files, as soon as this schema is known.
 
-    ``clock_zone``: the JVM's time zone. ``once``: the rows are searched only now, so functions of the current time have
-    their present value. ``on_connect``: for Spark Connect, which gives no analysed expression, a function that returns
-    the predicate from the text and the schema."""
+    ``clock_zone``: the JVM's time zone. ``once``: True if the rows are searched only now, so functions of the current
+    time have their present value. ``on_connect``: a function that makes the predicate from Spark's schema. It is used
+    with Spark Connect, which does not return analysed expressions."""
 
     spark: SparkSession
     text: str

@@ -87,8 +87,8 @@ def build_file_index(
     progress: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Builds indexes of a directory's ORC files, in its folder ``_orcidx/``. Files that already have them are not
-    changed.
+    """Builds indexes of a directory's ORC files, in its folder ``_orcidx/``. Files that already have all of the indexes
+    are not changed.
 
     A missing or truncated index file is built again. A damaged catalog is replaced, with a warning. After a failure,
     call the function again: index files that were already written are used.
@@ -100,15 +100,15 @@ def build_file_index(
     path
         A directory or URL prefix that the driver and the tasks can reach.
     spec
-        The indexes by kind and column, as for ``paimon.build_file_index``. If the spec differs from the last spec, its
-        indexes replace the old ones.
+        The indexes by kind and column, as for ``paimon.build_file_index``. If the spec differs from the last spec, the
+        indexes of the new spec replace the old indexes.
     types
         The columns' Paimon types, as for ``paimon.build_file_index``.
     dry_run
         Report what would be done, and write nothing.
     on_error
-        "raise" stops at the first file that fails, with an error that names it. With "record", the result has a row
-        with the error.
+        "raise" stops at the first file that fails, with an error that names the file. "record" adds a row with the
+        error to the result.
     target_bytes
         Stored bytes of data for each task.
     file_filter
@@ -119,8 +119,8 @@ def build_file_index(
     rebuild
         Build all indexes again, including those that exist.
     single_writer
-        The caller guarantees that no other job writes here at the same time. A storage that cannot create a file
-        exclusively needs this.
+        The caller guarantees that no other job writes to this directory at the same time. This is required for a
+        storage that cannot create a file exclusively.
     progress
         Show a progress bar on standard error. None: only if standard error is a terminal.
     storage_options
@@ -230,8 +230,9 @@ def is_table(path: object, storage_options: Mapping[str, Any] | None) -> bool:
 
 @dataclass(frozen=True)
 class _Job:
-    """A listing compared with a catalog: the ``chosen`` files, the files to ``build``, the files that are built
-    ``again``, and the files whose existing index file must not be used (``doubted``)."""
+    """A listing that was compared with a catalog. The following attributes select files of the listing. ``chosen``:
+    files that ``file_filter`` accepts. ``build``: files to index. ``again``: files that the catalog already contains.
+    ``doubted``: files whose existing index file must not be used."""
 
     store: IndexStore
     spec: IndexSpec

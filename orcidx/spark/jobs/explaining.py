@@ -180,7 +180,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
 
 
 def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
-    """The pickled partition columns of each listed file. None if the file has none."""
+    """The pickled partition values of each listed file. None for a file without partition columns."""
     pickled: dict[str, bytes | None] = {}
     last: tuple[Any, bytes | None] = ({}, None)
     for job in rows.jobs:
@@ -191,7 +191,7 @@ def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
 
 
 def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
-    """The rows for the tasks: the remaining files, and the files with an index."""
+    """The rows for the tasks: one row for each file that remains or has an index."""
     known = pruned.plan.known
     kept = pruned.mask(pruned.plan)
     catalog = known.index_rows.of(np.arange(known.count))

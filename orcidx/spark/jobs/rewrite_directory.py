@@ -1,10 +1,11 @@
 """``rewrite``: sorts, clusters and merges the ORC files of a directory, and gives them bloom filters, in one Spark job.
 
 The driver lists the files once and packs the files of each directory into groups. Each task makes one staged file from
-a group, under a hidden name beside the final name. When all staged files exist, a manifest says which file replaces
-which files. From then on the swap is always completed. If this call is killed, its lease expires, and then ``recover``
-or the next call completes the swap. A mark in each directory lets orcidx's listings leave out files that are already
-replaced. If the files of a group change in the meantime, the group is not replaced."""
+a group, under a hidden name beside the final name. When all staged files exist, the driver writes a manifest, which
+says which file replaces which files. The replacement is called a swap. Once the manifest is written, the swap is always
+completed. If this call is killed, its lease expires, and then ``recover`` or the next call completes the swap. A small
+file in each directory, the mark, tells orcidx's listings which files are already replaced. If the files of a group
+change in the meantime, the group is not replaced."""
 
 from __future__ import annotations
 
@@ -115,9 +116,9 @@ def rewrite(
     target_bytes
         The wanted size of merged files in bytes.
     keep_old
-        Seconds, or a timedelta, for which the replaced files are kept, so that running queries can finish. Until then
-        readers other than orcidx see rows twice, as during a swap. After that time, the next call or ``recover``
-        deletes the files. A call before that time raises an error.
+        How long the replaced files are kept, in seconds or as a timedelta. Running queries can then finish. While the
+        files are kept, readers other than orcidx see rows twice, and a new call raises an error. After that time, the
+        next call or ``recover`` deletes the files.
     dry_run
         Report what would be done, and write nothing.
     progress
@@ -173,8 +174,8 @@ def recover(
     """Completes or undoes what killed calls of ``rewrite`` left in a directory. It runs only on the driver.
 
     A swap that had started is completed. If the swap had not started, the staged files are deleted and the old files
-    stay. Old files that a call keeps (``keep_old``) are deleted when their time is over. Before that, a sentence in the
-    result says how long they are kept.
+    stay. Old files that a call keeps (``keep_old``) are deleted when their time is over. If their time is not over, a
+    sentence in the result says how long they are kept.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def recover(
     Returns
     -------
     tuple of str
-        One sentence for each of the calls.
+        One sentence for each call that was completed or undone, or whose old files are still kept.
 
     Raises
     ------
@@ -245,7 +246,8 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Job:
-    """Which file is made from which files. ``fresh``: files that need no rewrite."""
+    """The plan of a rewrite. ``groups``: the groups of files, each of which becomes one file. ``fresh``: the files that
+    need no rewrite."""
 
     folder: Folder
     key: str
@@ -304,8 +306,8 @@ class _Job:
         return _Job(Folder(root), key, asked, tuple(groups), tuple(fresh), swaps)
 
     def run(self, spark: SparkSession, progress: bool | None, kept: float) -> tuple[dict[int, Any], set[int]]:
-        """Makes the staged files and swaps them in. Returns the reports of the tasks, and the groups that were
-        swapped."""
+        """Makes the staged files and replaces the old files by them. Returns the reports of the tasks, and the groups
+        that were replaced."""
         if not self.groups:
             return {}, set()
         first = self.groups[0]  # an impossible request raises its error here, not in every task

@@ -1,5 +1,5 @@
-"""The marks of a rewrite's swap. Each directory gets a mark for orcidx's listings. A mark beside the manifest is for
-reads whose files Spark lists."""
+"""Marks: small files that record an unfinished replacement of files by ``rewrite``. Each directory gets a mark for
+orcidx's listings. Another mark beside the manifest is for reads whose files Spark lists."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ __all__ = ["FOLDER", "mark", "swap_under_way", "unmark"]
 
 
 def mark(folder: Folder, manifest: str, groups: Sequence[Mapping[str, Any]], kept_until: float | None = None) -> None:
-    """Writes a mark into each directory: which old files are replaced by which new file. The marks are written before
-    the first new file gets its name. ``kept_until``: until when the old files are kept (seconds since 1970)."""
+    """Writes a mark into each directory. It says which old files are replaced by which new file. The marks are written
+    before the first new file gets its name. ``kept_until``: the time until which the old files are kept (seconds since
+    1970)."""
     swaps = defaultdict(list)
     for group in groups:
         old = {
@@ -50,8 +51,8 @@ def _under_way(manifest: str) -> str:
 
 
 def swap_under_way(path: object, storage_options: Mapping[str, Any] | None) -> bool:
-    """True if a rewrite of this directory has not finished its swap. For a local directory, rewrites of directories
-    above it count as well. False if orcidx cannot list the directory."""
+    """True if a rewrite of this directory has not finished the replacement of its files. For a local directory,
+    rewrites of directories above it count as well. False if orcidx cannot list the directory."""
     try:
         return any(
             stored.name.endswith(UNDER_WAY)

@@ -105,8 +105,8 @@ class Swaps:
             reader.close()
 
     def carry_on(self, *, kept_stop: bool = True) -> tuple[str, ...]:
-        """Completes or undoes what earlier calls have started, and returns sentences about it. If old files must still
-        be kept, the method reports them, or raises an error if ``kept_stop`` is set."""
+        """Completes or undoes what earlier calls have started, and returns sentences about these calls. If a call still
+        keeps its old files, its sentence says for how long. With ``kept_stop``, such a call raises an error instead."""
         done = []
         listed = [stored.name for stored in self._folder.list(FOLDER)]
         for name in sorted(one for one in listed if one.endswith(".json")):

@@ -1,6 +1,6 @@
 """``describe`` shows what is indexed, ``clean`` deletes leftover files, and ``summarize`` summarizes a job's result.
 
-They run only on the driver, so ``spark`` may be None for the first two.
+All three functions run only on the driver. For ``describe`` and ``clean``, ``spark`` may be None.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cuts a read into parts and packs these for tasks. Data that metadata excludes is in no part."""
+"""Cuts a read into parts, and packs the parts for tasks. Data that metadata excludes is in no part."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["TaskPart", "enough", "pack_sizes", "split_orc", "split_paimon"]
 
 @dataclass(frozen=True)
 class TaskPart:
-    """The smallest unit that a task reads: stripes of an ORC file, or a data file of a Paimon table. ``size``: stored
-    bytes. ``rows``: the least number of rows without a filter, or None if it is not known."""
+    """A part: the smallest unit that a task reads. It is some stripes of an ORC file, or one data file of a Paimon
+    table. ``size``: stored bytes. ``rows``: the least number of rows without a filter, or None if it is not known."""
 
     what: FileJob | FileTask
     size: int
@@ -65,7 +65,7 @@ def split_paimon(rows: TableScan) -> list[TaskPart]:
 
 
 def enough(parts: Sequence[TaskPart], limit: int) -> list[TaskPart]:
-    """The first parts that certainly have ``limit`` rows together."""
+    """As many of the first parts as certainly have ``limit`` rows together."""
     chosen: list[TaskPart] = []
     for part in parts:
         if limit <= 0:

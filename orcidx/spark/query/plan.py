@@ -1,7 +1,7 @@
 """Plans a read on the driver, without Spark: which tasks it has, and which parts each task reads.
 
-``begin`` lists the files and determines the schema. The module ``parts`` cuts the read into parts and packs them; for
-many files, tasks do this. ``assign`` makes tasks from the parts."""
+``begin_plan`` lists the files and determines the schema. The module ``parts`` cuts the read into parts and packs them.
+For many files, this is done by tasks. ``assign`` makes tasks from the parts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ not 126 tasks."""
 class Plan:
     """A read before it is cut into parts. ``rows``: the scan, without the details of parts. ``schema``: Spark's JSON.
     ``columns``: the names of the schema's first columns in the caller's spelling. ``order``: the order of the top rows.
-    ``listed``: the number of files and bytes. ``session``: what depends on the session that runs the tasks."""
+    ``listed``: the number of files and bytes. ``session``: the parts of the read that depend on the session that runs
+    the tasks."""
 
     query: Query
     rows: Scan | TableScan
@@ -158,7 +159,7 @@ def _begin_orc(query: Query) -> Plan:
 
 
 def _by_directory(rows: Scan) -> Scan:
-    """The scan without the files that the values of their directories exclude."""
+    """Removes from a scan the files that their partition values exclude."""
     request = rows.request
     if request.where is None or request.schema is None or not any(job.constants for job in rows.jobs):
         return rows

@@ -100,11 +100,11 @@ class Query:
         partitions: Mapping[str, tuple[str, Any]] | None = None,
         whole: Mapping[str, Any] | None = None,
     ) -> Predicate | None:
-        """``where`` with its times in the session's time zone. If the zone is not known, a predicate that is true in
-        any zone.
+        """``where`` with its times in the session's time zone. If the zone is not known, a predicate that is true for
+        every row for which ``where`` is true in any zone.
 
-        ``partitions``: a dictionary from the name of each column of directories to its key and type. ``whole``: the
-        schema as Spark's JSON, with which a text of Spark's is analysed."""
+        ``partitions``: a dictionary from the name of each partition column to its key and type. ``whole``: the whole
+        schema as Spark's JSON. Spark analyses a text with this schema."""
         if self.where is None:
             return None
         if isinstance(self.where, TextCondition):
@@ -118,14 +118,15 @@ class Query:
         return on_session_clock(where, schema, self.session_zone, case_sensitive=self.case_sensitive)
 
     def on_any_clock(self, schema: pa.Schema) -> Predicate:
-        """A predicate that is true wherever ``where`` is true, in any time zone."""
+        """A predicate that is true for every row for which ``where`` is true in any time zone."""
         return on_any_clock(parse_text(self.where), schema, case_sensitive=self.case_sensitive)
 
     def of_session(
         self, schema: pa.Schema, partitions: Mapping[str, tuple[str, Any]], names: Sequence[str]
     ) -> OfSession | None:
-        """What the tasks must do if the session is not known. ``partitions``: a dictionary from the name of each column
-        of directories to its key and type. ``names``: the stored names of all columns."""
+        """The parts of the read that depend on the session, if they must be applied by the tasks. ``partitions``: a
+        dictionary from the name of each partition column to its key and type. ``names``: the stored names of all
+        columns."""
         if self.session_zone is not None:
             return None
         where = None if self.where is None else parse_text(self.where)
@@ -169,7 +170,7 @@ class Query:
 
 
 def zoned_partitions(partitions: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """The columns of directories whose values depend on the session's time zone."""
+    """The partition columns whose values depend on the session's time zone."""
     return {name: one for name, one in partitions.items() if one[1] == "timestamp"}
 
 

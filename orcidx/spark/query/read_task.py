@@ -27,9 +27,9 @@ TASK, ROW = "orcidx task", "orcidx row"
 
 @dataclass(frozen=True)
 class ReadTask:
-    """``rows`` in ``schema``, which is Spark's schema in Arrow. With ``order``, only the first ``limit`` rows. Each of
-    these rows also has the number of its task and its position. ``session``: what depends on the session that runs the
-    task."""
+    """A task that reads ``rows`` and returns them in ``schema``, which is Spark's schema in Arrow. With ``order``, only
+    the first ``limit`` rows are returned. Each of these rows also has the number of its task and its position.
+    ``session``: the parts of the read that depend on the session that runs the task."""
 
     rows: Scan | TableScan
     schema: pa.Schema

@@ -30,10 +30,10 @@ _QUERY = "spark.sql.execution.id"
 class OfSession:
     """The parts of a read that depend on the session that runs it.
 
-    ``where``: the predicate, whose times have no time zone yet; None if no zone matters. ``schema``: the schema that
-    binds the predicate. ``partitions``: a dictionary from the name of each column of directories that has times to its
-    key and type. ``default_zone``: the JVM's zone, for a session without a zone. ``planned``: the settings with which
-    the read was planned, and their values."""
+    ``where``: the predicate, whose times have no time zone yet, or None if no zone matters. ``schema``: the schema that
+    binds the predicate. ``partitions``: a dictionary from the name of each partition column that has times to its key
+    and type. ``default_zone``: the JVM's zone, for a session without a zone. ``planned``: the settings with which the
+    read was planned, and their values."""
 
     where: Predicate | None
     schema: pa.Schema
@@ -81,7 +81,8 @@ class OfSession:
 
 
 def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
-    """The same rows. The columns of files are found by the case rule that the session has at the action."""
+    """Makes a scan find the columns of files by the case rule that the session has at the action. The rows are not
+    changed."""
     if not isinstance(rows, Scan) or rows.request.options.case_sensitive == case_sensitive:
         return rows
     options = rows.request.options.override(case_sensitive=case_sensitive)

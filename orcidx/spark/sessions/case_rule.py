@@ -1,8 +1,8 @@
 """The case rule of a session (``spark.sql.caseSensitive``), which may change between planning and the action.
 
 Spark finds the names of a query in the relation when the DataFrame is made. It finds the relation's columns in files at
-the action. So names are spelled as in the relation from the start. If a file spells a requested column differently,
-nothing of the file is skipped until its task knows the rule (docs/decisions/0014)."""
+the action. So names are spelled as in the relation from the start. If a file spells a requested column differently, no
+part of the file is skipped until its task gets the rule (docs/decisions/0014)."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ class SessionFiles:
         return self._roads[top]
 
     def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
-        """A broadcast that says how tasks reach some URLs. A broadcast is not part of a job's plan. Spark does the same
-        with its own Hadoop settings."""
+        """Broadcasts to the tasks how they reach some URLs. A broadcast is not part of a job's plan. Spark broadcasts
+        its own Hadoop settings in the same way."""
         return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
 
     @property
@@ -234,8 +234,8 @@ def reached(
 def sources_in_session(
     spark: SparkSession, path: Paths, storage_options: Mapping[str, Any] | None
 ) -> Source | list[Source | str] | None:
-    """The paths. Those in the session's Hadoop file systems become sources. None if no path is in such a file
-    system."""
+    """Returns the paths. Each path in one of the session's Hadoop file systems is replaced by a source. Returns None if
+    there is no such path."""
     if storage_options or is_connect(spark):
         return None
     finder = _Finder(spark)

@@ -2,8 +2,8 @@
 
 The list has the names in the classes of Spark 4.1's ``datasources.orc``, the names in its ``SQLConf`` about files, ORC,
 directories and CHAR, and the names of readers in ``org.apache.orc.OrcConf``. If a setting changes values, orcidx
-applies the setting, or does without one of two things. It does without "pruning" if the evidence is about other values.
-It does without its own "tasks" if they would read other values than Spark."""
+applies the setting or turns off a feature. It turns off "pruning" if the statistics and indexes are about other values
+than Spark reads. It turns off its own "tasks" if they would read other values than Spark."""
 
 from __future__ import annotations
 
@@ -84,15 +84,16 @@ _SHUT = {name: one for name, one in SETTINGS.items() if one.effect in ("pruning"
 
 @dataclass(frozen=True)
 class Gates:
-    """``pruning``: why no file may be skipped. ``tasks``: why orcidx's tasks would read other rows than Spark. Both are
-    None if there is no reason."""
+    """Reasons for turning off features. ``pruning``: the reason why no file may be skipped. ``tasks``: the reason why
+    orcidx's tasks would read other rows than Spark. Each is None if there is no reason."""
 
     pruning: str | None = None
     tasks: str | None = None
 
 
 def gates_of(value_of: Callable[[str], str | None]) -> Gates:
-    """What the settings turn off. ``value_of`` returns the value of a setting, or None if it is not set."""
+    """The features that the settings turn off. ``value_of`` returns the value of a setting, or None if the setting is
+    not set."""
     found: dict[str, str] = {}
     for name, one in _SHUT.items():
         value = value_of(name)

@@ -41,15 +41,16 @@ def items_of(text: str) -> list[str]:
 
 
 def served_bytes(at: Callable[[bytearray], object]) -> bytes:
-    """Bytes that the JVM serves at a port. ``at`` is a call to the JVM. It gets a password for the bytes, and returns
-    the port and the number of bytes. Raises ``ConnectionError`` if the bytes do not arrive completely."""
+    """Reads bytes that the JVM serves at a port. ``at`` is a call to the JVM. Its argument is a password for the bytes,
+    and it returns the port and the number of bytes. Raises ``ConnectionError`` if the bytes do not arrive
+    completely."""
     password = secrets.token_bytes(32)
     port, _, length = str(at(bytearray(password))).partition(" ")
     return _given(int(port), password, int(length))
 
 
 def _given(port: int, password: bytes, length: int) -> bytes:
-    """The bytes that are served at a port. The port sends their number first."""
+    """Reads the bytes that are served at a port. The first bytes contain the number of bytes that follow."""
     with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_SECONDS) as connection:
         connection.sendall(password)
         with connection.makefile("rb") as answer:

@@ -25,17 +25,18 @@ class ScanAnswers(Protocol):
     """The results that the rule needs from Python. Spark may call the methods from several threads."""
 
     def indexed(self, relations: str) -> str:
-        """Which relations of a query may have an index. ``relations`` has the directories of each relation. Returns the
-        numbers of the relations, separated by commas."""
+        """Returns the numbers of the relations of a query that may have an index, separated by commas. ``relations``
+        has the directories of each relation."""
 
     def fallen(self, question: str, listing: Callable[[], str]) -> str:
-        """Which files a scan skips. ``listing`` returns the text of the scan's files. Returns the numbers of the files,
-        separated by commas."""
+        """Returns the numbers of the files that a scan skips, separated by commas. ``listing`` is a function that
+        returns the text of the scan's files."""
 
 
 class _Callback:
-    """The object that Java calls. While a query is planned, Java gives the directories of its relations and no listing.
-    When a scan lists its files, Java gives the facts about the scan, such as its filters, and its listing."""
+    """The object that Java calls. While a query is planned, Java passes the directories of the query's relations,
+    without a listing. When a scan lists its files, Java passes the facts about the scan, such as the filters, and the
+    listing."""
 
     def __init__(self, answers: ScanAnswers) -> None:
         self._answers = answers
@@ -67,8 +68,8 @@ def has_rule(spark: SparkSession) -> bool:
 
 
 def add_rule(spark: SparkSession, answers: ScanAnswers) -> None:
-    """Adds a rule to the optimizer. The rule gets from ``answers`` which relations of a query may have an index. The
-    scans of these relations then get from ``answers`` which files to skip."""
+    """Adds a rule to the optimizer. The methods of ``answers`` return which relations of a query may have an index, and
+    which files the scans of these relations skip."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway

@@ -69,7 +69,7 @@ def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
 
 
 def _closure(names: tuple[str, ...]) -> list[str]:
-    """These distributions and all their requirements, at any depth, without orcidx."""
+    """These distributions and all their direct and indirect requirements, without orcidx."""
     found: dict[str, None] = {}
     waiting = list(names)
     while waiting:

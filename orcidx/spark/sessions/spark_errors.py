@@ -1,4 +1,5 @@
-"""Converts errors of Spark to sentences: errors of its analysis, and of jobs that it runs while it makes a relation."""
+"""Converts errors of Spark to sentences. The errors come from Spark's analysis, or from jobs that Spark runs while it
+makes a relation."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ OLDEST_SPARK = (3, 5)
 class SessionFacts:
     """``clock_zone``: the JVM's time zone, in which Spark reads ORC's TIMESTAMP. ``session_zone``: the zone of
     ``spark.sql.session.timeZone``, in which literals are written. ``slots``: how many tasks run at once, if known.
-    ``gates``: what the settings of Spark's ORC source turn off."""
+    ``gates``: the features that the settings of Spark's ORC source turn off."""
 
     clock_zone: str
     session_zone: str
@@ -56,7 +56,7 @@ class SessionFacts:
 
     @property
     def of_query(self) -> dict[str, Any]:
-        """The values that a query needs, by the names of its fields."""
+        """The facts that ``Query`` needs. The keys are the names of the fields of ``Query``."""
         return {
             "clock_zone": self.clock_zone,
             "session_zone": self.session_zone,
