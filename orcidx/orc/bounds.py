@@ -373,9 +373,10 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
     that are rounded to milliseconds.
 
     A value less than a second before the epoch is read as one second later, because writers round seconds towards zero.
-    The epoch is an instant, so its local time depends on the zone. So maxima near the epoch are raised by a second. The
-    writer computed local times with its own time zone table, and orcidx reads them with another table. So the bounds
-    are widened by the possible difference between the two tables.
+    So maxima near the epoch are raised by a second. The local time of the epoch depends on the zone. Maxima count as
+    near if they can be the local time of the epoch in any zone. The writer computed local times with its own time zone
+    table, and orcidx reads them with another table. So the bounds are widened by the possible difference between the
+    two tables.
     """
     lower, upper, utc = timestamp_bounds(raw)
     sides = []

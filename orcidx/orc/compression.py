@@ -228,8 +228,8 @@ def _library(module: str, package: str, codec: str) -> Any:
 
 @cache
 def find_functions(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Finds the addresses of C functions. Each function is exported by one of these extension modules, or by a library
-    to which a module is linked."""
+    """Finds the addresses of C functions. Each function is exported by one of the given extension modules, or by a
+    library to which such a module is linked."""
     for module in modules:
         try:
             spec = importlib.util.find_spec(module)

@@ -247,8 +247,9 @@ class BloomEvidence:
         return None if may.all() else self._finding(may)
 
     def filters_for(self, leaf: BoundLeaf) -> tuple[OrcType, BloomFilters, Bools] | None:
-        """The column of an equality leaf, its filters, and which of the filters can be used. If none can be used, adds
-        the reason to the explanation of the scan and returns None."""
+        """Returns the column of an equality leaf, the filters of the column, and a mask of the filters that can be
+        used. If the filters cannot be used for this leaf, adds the reason to the explanation of the scan and returns
+        None."""
         if leaf.path not in self._filters:
             self._note(leaf, *self._ignored.get(leaf.path, ("absent", "the column has no bloom filter")))
             return None

@@ -67,9 +67,9 @@ def usual_bounds(tail: FileTail, stripe: int, *, most: int = MOST_GROUPS) -> Int
 class StreamPositions:
     """The start of each row group in one stream. Each array has one entry for each row group.
 
-    ``offsets``: bytes from the start of the stream. In a compressed file this is the position of a chunk's header.
-    ``within``: the offset in the decompressed chunk. It is None in an uncompressed file. ``mid_run``: whether the run
-    or the byte at this position begins with values of earlier groups.
+    ``offsets``: bytes from the start of the stream. In a compressed file, the offset is the position of a chunk's
+    header. ``within``: the offset in the decompressed chunk. It is None in an uncompressed file. ``mid_run``: whether
+    the run or the byte at this position begins with values of earlier groups.
     """
 
     offsets: Int64s

@@ -81,8 +81,8 @@ class Proved:
 class StoredTotals:
     """The totals that are proved for one column in each of n units.
 
-    ``count``: the number of values that are not null, -1 if unknown. ``sums``: integers. The sum of decimals is in
-    units of 10**-scale. ``minima``, ``maxima``: int, float, Decimal or bytes.
+    ``count``: the number of values that are not null, -1 if unknown. ``sums``: the sums as integers. A sum of decimals
+    is in units of 10**-scale. ``minima``, ``maxima``: int, float, Decimal or bytes.
     """
 
     rows: Int64s

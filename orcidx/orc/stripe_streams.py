@@ -177,8 +177,8 @@ class PlannedStream:
         return self._pieces[-1].data[offset - start :]
 
     def _arrived(self, offset: int) -> tuple[int, Any]:
-        """The start and the bytes of the piece that was requested ahead, if the piece contains ``offset``. Otherwise
-        cancels the request, and returns None for the bytes."""
+        """Returns the start and the bytes of the piece that was requested ahead, if the piece contains ``offset``.
+        Otherwise cancels the request, and returns None for the bytes."""
         if self._coming is None or self._ahead is None:
             return offset, None
         (start, stop), future = self._coming

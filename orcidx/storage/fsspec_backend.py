@@ -378,8 +378,8 @@ def _is_taken(error: BaseException) -> bool:
 
 
 def _is_conflict(error: BaseException) -> bool:
-    """S3's status 409: another conditional request for the key is in progress. That request may still fail, so this
-    request is sent again."""
+    """Whether S3 returned the status 409, because another conditional request for the same key is in progress. The
+    other request may still fail, so orcidx sends its own request again."""
     return any(status_of(link) == 409 for link in chain(error))
 
 

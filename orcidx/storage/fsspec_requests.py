@@ -1,7 +1,7 @@
 """HTTP and S3 requests that orcidx sends itself, through fsspec's file systems.
 
-One response has the bytes, the size and the version. fsspec's interface needs two requests to get all of these. The
-requests for HTTP and for S3 use the session, credentials and settings of the file system.
+The response to such a request has the bytes, the size and the version. With fsspec's interface, two requests would be
+needed to get all three. The requests for HTTP and for S3 use the session, credentials and settings of the file system.
 """
 
 from __future__ import annotations

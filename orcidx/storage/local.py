@@ -335,8 +335,8 @@ STORE: type[Store] = LocalStore
 def local_path_of(url: str) -> str | None:
     """The path in a ``file:`` URL; ``None`` for other URLs.
 
-    By their standard, such URLs are percent-encoded. But fsspec reads and writes them without encoding. If a file
-    exists whose name is the path without decoding, this path is returned.
+    According to the standard, ``file:`` URLs are percent-encoded. But fsspec reads and writes such URLs without
+    encoding. If a file exists at the path before decoding, this path is returned.
     """
     match = _LOCAL_URL.match(url)
     if match is None or "::" in url:

@@ -73,8 +73,8 @@ class Place(NamedTuple):
 
 
 def shared_mode(paths: Iterable[str]) -> int:
-    """The mode of a new file with data of several files. A right is set only if all of these files have it. The owner
-    of the new file may always read and write it. Paths without a file are ignored.
+    """The mode of a new file with data of several files. A permission is set only if all of these files have it. The
+    owner of the new file may always read and write it. Paths without a file are ignored.
 
     No execute bit is set, because the new file contains data and not a program.
     """
@@ -123,8 +123,8 @@ def _take_over(temporary: str, old: os.stat_result, name: str) -> None:
 
 
 def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> int:
-    """Gives a file the owner and the group of the old file. Returns the mode, without the group's rights if the group
-    could not be set."""
+    """Gives a file the owner and the group of the old file. Returns ``mode``. If the group could not be set, the
+    permissions of the group are removed from the result."""
     for owner in (old.st_uid, -1):  # changing only the group is often permitted when changing the owner is not
         try:
             os.chown(temporary, owner, old.st_gid)
@@ -253,8 +253,8 @@ class LocalSink:
             self._file.write(data)
 
     def narrow(self, mode: int) -> None:
-        """Removes the rights that are not in ``mode`` from a new file. If the file replaces another file, nothing is
-        changed."""
+        """Removes the permissions that are not in ``mode`` from a new file. If the file replaces another file, nothing
+        is changed."""
         if self._place.replaced is None:
             own = stat.S_IMODE(os.stat(self._temporary).st_mode)
             if own & ~mode:

@@ -199,8 +199,8 @@ class _Aborted(Exception):
 
 
 class _Upload:
-    """The state of an upload's thread. It has no reference to the sink. So the sink can be garbage-collected, which
-    ends the upload."""
+    """The state of an upload's thread. It has no reference to the sink. So the sink can be garbage-collected while the
+    thread runs, and the upload is then ended."""
 
     def __init__(self) -> None:
         self.parts: Channel[bytes | None] = Channel(2)

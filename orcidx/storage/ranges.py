@@ -300,8 +300,8 @@ def scatter(count: int, merged: Sequence[MergedRange], buffers: Sequence[memoryv
 
 
 def merge_limits(options: RequestOptions | None, *, is_local: bool) -> tuple[int, int]:
-    """(gap, size) for ``merge_ranges``. They depend on the kind of storage, because a local read takes microseconds and
-    a remote request takes tens of milliseconds."""
+    """The arguments ``gap`` and ``size`` for ``merge_ranges``. They depend on the kind of storage, because a local read
+    takes microseconds and a remote request takes tens of milliseconds."""
     gap, size = (8 * _KIB, 8 * _MIB) if is_local else (_MIB, 16 * _MIB)
     if options is not None:
         gap = gap if options.merge_gap is None else options.merge_gap

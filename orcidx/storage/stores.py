@@ -303,8 +303,7 @@ class Store(Protocol):
         """All objects below a directory or prefix, including hidden ones, in any order. Empty if there are none."""
 
     def expand(self, source: Source, path: str) -> list[Source]:
-        """The files that a source names: the file itself, or the files of a directory, prefix or glob that are not
-        hidden."""
+        """The files that a source names: the file itself, or the visible files of a directory, prefix or glob."""
 
     def put(self, path: str, data: bytes) -> None:
         """Writes an object completely or not at all. An existing object is replaced."""

@@ -35,8 +35,8 @@ LONGEST_CHAR = 1 << 16
 
 
 def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tuple[pa.Buffer, bool]:
-    """Reads ``total`` bytes of a stream, with room for ``spare`` bytes after them. Also returns whether they are all
-    ASCII text.
+    """Reads ``total`` bytes of a stream, with room for ``spare`` bytes after them. Also returns whether all of the read
+    bytes are ASCII text.
 
     The allocated memory grows only with the bytes that are read.
     """
