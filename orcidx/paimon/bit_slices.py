@@ -1,5 +1,5 @@
 """Bit slices: the integers of a column, stored as one bitmap per bit. This module also compares these integers with
-others.
+given numbers.
 
 Each row has at most one integer. Slice ``b`` has the rows whose integer has bit ``b`` set. The existence bitmap has the
 rows that have an integer. A comparison reads each slice once (O'Neil and Quass, "Improved query performance with
@@ -28,7 +28,7 @@ class BitSlices:
         self._loaded: list[BitMap] = []
 
     def slices(self, first: int = 0) -> list[BitMap]:
-        """The slices from ``first`` up to the highest."""
+        """The slices from bit ``first`` to the highest bit."""
         if first < self._first:
             self._loaded = [*self._load(first, self._first), *self._loaded]
             self._first = first

@@ -142,7 +142,7 @@ class _Layout:
         raise NotImplementedError
 
     def bitmaps(self, places: Sequence[tuple[int, int]]) -> list[BitMap]:
-        """The rows at each position. All bitmaps are fetched together."""
+        """The bitmap of rows at each position. All bitmaps are fetched together."""
         stored = [(self.first_bitmap + offset, length) for offset, length in places if offset >= 0]
         self.body.check_apart(stored)
         data = iter(self.body.read_many(stored))

@@ -126,7 +126,7 @@ class DataType:
 
     @property
     def has_instants(self) -> bool:
-        """Whether the type is TIMESTAMP WITH LOCAL TIME ZONE, or contains it."""
+        """Whether the type is TIMESTAMP WITH LOCAL TIME ZONE, or is a nested type that contains this type."""
         inner = [*self.children, *(field.type for field in self.fields)]
         return self.root == "TIMESTAMP_LTZ" or any(kind.has_instants for kind in inner)
 

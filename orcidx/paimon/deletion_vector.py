@@ -295,8 +295,8 @@ def read_deletion_vector(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: object = None,
 ) -> DeletionVector:
-    """Reads one deletion vector. The source is an index file or a Puffin file. ``offset`` and ``length`` come from a
-    manifest or from the blob in the footer of the Puffin file.
+    """Reads one deletion vector. The source is an index file or a Puffin file. For an index file, ``offset`` and
+    ``length`` are stored in a manifest. For a Puffin file, they are stored in its footer.
 
     Parameters
     ----------

@@ -249,7 +249,7 @@ class EmptyIndex(Index):
     """An index without payload. Its column has no value: the data file has no rows, or the indexed key of a map occurs
     in no row.
 
-    An EMPTY index excludes rows only for those conditions for which Paimon's reader excludes them, too.
+    A condition excludes rows by an EMPTY index only if Paimon's reader would exclude the same rows.
     """
 
     _SKIPPING = frozenset({Op.EQ, Op.EQ_NULL_SAFE, Op.IN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})

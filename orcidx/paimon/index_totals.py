@@ -100,7 +100,7 @@ def totals_of(index: Index) -> IndexTotals | None:
     """Returns the totals that an index proves. Returns None if the kind of the index or the type of its column does not
     allow totals.
 
-    Raises ``CorruptFile`` for damage, and ``Unsupported`` for more than ``MOST_VALUES`` values.
+    Raises ``CorruptFile`` if the index is damaged, and ``Unsupported`` if it has more than ``MOST_VALUES`` values.
     """
     if isinstance(index, BitmapIndex):
         return _BitmapTotals(index)

@@ -1,5 +1,5 @@
-"""Finds the value at a given position, if the values of an index are sorted in ascending order. The values come from
-bit slices or from counts."""
+"""Finds the value at a given position in the ascending order of all values of an index. The values come from bit
+slices, or are given with their counts."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def without_fields(rows: int) -> pa.RecordBatch:
 
 
 def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Joins batches of one schema into one. ``pyarrow.concat_batches`` exists only since pyarrow 19."""
+    """Joins batches of the same schema into one batch. ``pyarrow.concat_batches`` exists only since pyarrow 19."""
     first = batches[0]
     if not first.num_columns:
         return without_fields(sum(batch.num_rows for batch in batches)).replace_schema_metadata(first.schema.metadata)

@@ -176,8 +176,8 @@ class ColumnGroup:
         self.seek(row)
 
     def read_in_order(self, rows: int, batch_bytes: int | None, claims: Claims) -> list[pa.Array]:
-        """Reads the next rows of one column after the other in this thread. ``claims`` counts the bytes of all columns
-        together."""
+        """Reads the next rows of one column after the other in the caller's thread. ``claims`` counts the bytes of all
+        columns together."""
         return [cursor.read(self.row, rows, batch_bytes, claims) for cursor in self.cursors]
 
 

@@ -7,7 +7,7 @@ changes the result, because the size of a span depends only on the rows before t
 fails, or if the columns of a span are too large together, everything that was decoded ahead is dropped. The caller's
 thread then reads the columns of the failed span one after the other.
 
-The matching rows of a span are known as soon as the predicate was evaluated. Decoding of the columns that are not in
+The matching rows of a span are known after the predicate has been evaluated. Decoding of the columns that are not in
 the predicate then starts (``begin``). These columns have priority over later spans of the predicate's columns, which
 are not needed yet.
 
@@ -118,8 +118,8 @@ class DecodeAhead:
             self._chains.start_early()
 
     def decompress(self, columns: Columns, *, whole: bool) -> None:
-        """Lets threads without a column decompress the next chunks. ``whole``: whether all rows of the stripe will be
-        read."""
+        """Lets threads that have no column to decode decompress the next chunks. ``whole``: whether all rows of the
+        stripe will be read."""
         if self._threads <= len(self._numbers):
             return
         memory = min(CHUNK_BYTES, self._most // 4)
@@ -226,7 +226,7 @@ class DecodeAhead:
             cursor.lose_place()
 
     def close(self) -> None:
-        """Must be called when the stripe is finished or abandoned."""
+        """Ends decoding. The caller must call this method when the stripe is finished or abandoned."""
         self.drop()
         self._chains.chunks = ()
         for cursor in self._numbers:

@@ -58,7 +58,7 @@ class FileColumns:
 
     @cached_property
     def schema_plan(self) -> SchemaPlan:
-        """The request applied to the schema of the file."""
+        """The plan for reading the file, made from the request and the schema of the file."""
         with located(file=self.reader.name):
             return schema_plan(
                 self.reader.schema_key,
@@ -80,7 +80,7 @@ class FileColumns:
 
     @cached_property
     def plan(self) -> ColumnPlan:
-        """Which columns are decoded, by which readers, and with which options."""
+        """The columns that are decoded, with their readers and options."""
         with located(file=self.reader.name):
             fits = partial(within_nanoseconds, self.reader.tail, options=self.request.options)
             return self.schema_plan.columns(tuple(not all(map(fits, nodes)) for nodes in self.schema_plan.timestamps))

@@ -62,7 +62,7 @@ _DOUBTS = ("damaged", "stale")
 
 @dataclass(frozen=True)
 class KeyAnswers:
-    """Which keys a file may contain, and why. ``OrcFile.explain_keys`` returns this object.
+    """The result of a search for keys in a file. ``OrcFile.explain_keys`` returns this object.
 
     ``may_contain``: a bool for each key, False if no row has it. ``reasons``: for each key, the evidence that rules the
     key out, or the place where the key may be. ``notes``: evidence that could not be used, such as a damaged index.
@@ -368,7 +368,7 @@ class _Search:
     # ------------------------------------------------------------------ a stripe
 
     def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
-        """Searches the evidence of a stripe for the wanted keys."""
+        """Searches the statistics and indexes of a stripe for the wanted keys."""
         reader, node = self._scan.reader, self._statistics.node
         # The writer's time zone is known only now, so the leaf is bound again.
         if self._options.row_index and node.kind is TypeKind.TIMESTAMP:

@@ -1,4 +1,4 @@
-"""The ``key=value`` directories of many files, as columns."""
+"""Converts the ``key=value`` directories of many files to columns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A limit on the number of rows of a scan. The limit applies to all stripes and files together. They are read one after
-the other."""
+"""A limit on the number of rows of a scan. The limit applies to all stripes and files together. Stripes are read one
+after the other."""
 
 from __future__ import annotations
 

@@ -406,7 +406,7 @@ class Scan(RequestNarrowing, ArrowStream):
     def splits(self, target_bytes: int = SPLIT_BYTES) -> list[Split]:
         """Cuts the scan into tasks. The tasks, read in order, return the same rows as the scan.
 
-        No task reads files and stripes that statistics rule out.
+        Files and stripes are not included if statistics rule them out.
 
         Parameters
         ----------

@@ -150,7 +150,7 @@ class SmallFiles:
 
     def _filtered(self, file: SmallFile, plan: SchemaPlan) -> list[pa.RecordBatch] | None:
         """Returns the matching rows. Returns None if the file must be opened, for example because only its tail was
-        read. In this example, the next file is read completely."""
+        read. After such a file, the next file is read completely."""
         if self._filter is None or self._filter[0] is not plan:
             self._filter = plan, small_filter(plan)
         under = self._filter[1]

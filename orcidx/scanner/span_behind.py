@@ -2,10 +2,10 @@
 The other columns are those that the predicate does not use. ``SpanBehind`` holds the earlier span. ``OtherColumns``
 holds the other columns.
 
-When the predicate was evaluated for a span, threads start to decode the other columns of the matching rows. Meanwhile
-the caller decodes and filters the predicate's columns of the next span. So the batches of a span are returned one span
-later. The same order is used if there is only one thread. The batches must not depend on the number of threads, nor
-must the rows that are returned before an error.
+After the predicate has been evaluated for a span, threads start to decode the other columns of the matching rows.
+Meanwhile the caller decodes and filters the predicate's columns of the next span. So the batches of a span are returned
+one span later. The batches, and the rows that are returned before an error, must not depend on the number of threads.
+So the order is the same with only one thread.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OtherColumns:
             self.ahead.begin(self.group.cursors, *found.reach, size)
 
     def read(self, found: Survivors) -> list[pa.Array]:
-        """The columns of the surviving rows. Raises ``BatchTooLarge`` if all rows of the span have too many bytes."""
+        """The columns of the matching rows. Raises ``BatchTooLarge`` if all rows of the span have too many bytes."""
         if not self.group.columns:
             return []
         if found.kept is None:

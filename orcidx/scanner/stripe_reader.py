@@ -83,7 +83,7 @@ class StripeGroups:
 
 @dataclass
 class StripeReader:
-    """The state of the scan of one stripe. ``read_stripe`` runs it.
+    """The state of the scan of one stripe. The function ``read_stripe`` runs the scan.
 
     ``fetches``: fetches the planned bytes. ``goes_on``: whether the caller has taken a batch and requested another one.
     While ``goes_on`` is False, nothing is decoded ahead, except after several spans without matching rows. ``count``: a
@@ -206,7 +206,7 @@ class StripeReader:
         self.spans.drop()
 
     def _filter(self, start: int, stop: int) -> Survivors | None:
-        """Decodes the predicate's columns over a span and finds the surviving rows."""
+        """Decodes the predicate's columns over a span and finds the matching rows."""
         if not self.filter.reads(start, stop):
             mask, count = self.filter.wanted(start, stop)
             return Survivors(start, stop, None if mask is None else KeptRows(mask, count), [], count)

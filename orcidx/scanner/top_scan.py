@@ -186,7 +186,7 @@ class _FoundRows:
         return bound
 
     def table(self, schema: pa.Schema) -> pa.Table:
-        """The rows in their order, with the columns of ``schema``."""
+        """The rows found so far, sorted, with the columns of ``schema``."""
         if self._first is None:
             return pa.Table.from_batches([], schema)
         if not schema.names:
@@ -233,7 +233,7 @@ class TopPass:
         return (*request.columns, *((key.column,) for key in self._order if (key.column,) not in there))
 
     def rows(self, schema: pa.Schema) -> pa.Table:
-        """The rows, sorted. ``schema``: the schema of the result."""
+        """Reads the files and returns the first ``k`` rows, sorted. ``schema``: the schema of the result."""
         try:
             for stripe in self._stripes():
                 self._read(self._opened(stripe.file), stripe)
@@ -299,7 +299,7 @@ class TopPass:
             self._open = None
 
     def _read(self, file: OpenFile, stripe: _Stripe) -> None:
-        """Adds the rows of a stripe that may be among the first ``k`` rows."""
+        """Reads a stripe, and adds those of its rows that may be among the first ``k`` rows."""
         decided = self._decide(file, stripe, None, stripe.first_row)
         if decided is None:
             return
