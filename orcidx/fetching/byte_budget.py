@@ -1,4 +1,4 @@
-"""Divides the bytes that a scan may fetch among its stripes.
+"""Divides the byte budget of a scan among the stripes of the scan.
 
 Two stripes are active at a time: one is decoded while the next one is fetched. The first stripe may use all bytes that
 the second stripe does not hold. The second stripe may use at most half of the budget. If half is not enough, the second

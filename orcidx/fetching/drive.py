@@ -50,7 +50,7 @@ class Fetch:
 
     @property
     def limit(self) -> dict[str, int]:
-        """The keyword argument ``most``, if it is set, as a dictionary."""
+        """A dictionary with the keyword argument ``most``. The dictionary is empty if ``most`` is None."""
         return {} if self.most is None else {"most": self.most}
 
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PrefetchedRange:
-    """Bytes of a file in memory: ``data`` begins at ``offset``."""
+    """Bytes of a file that are in memory. ``offset``: the position of ``data`` in the file."""
 
     offset: int
     data: memoryview

@@ -112,8 +112,8 @@ def may_wrap(node: OrcType, facts: FileFacts) -> bool:
 
 
 def surely_fits(column: StatisticsColumn) -> Bools:
-    """For each unit, whether its minimum and maximum are in the range of the type. The writer computes the minimum and
-    the maximum before it stores the values."""
+    """Whether the minimum and the maximum of each unit are in the range of the type. The writer computes the minimum
+    and the maximum before it stores the values."""
     return column.all_null | (column.lower.valid & column.upper.valid)
 
 

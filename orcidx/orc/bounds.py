@@ -73,7 +73,7 @@ INTEGER_RANGES = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StatisticsColumn:
-    """What statistics prove about one column in each of n units.
+    """The facts that statistics prove about one column in each of n units.
 
     ``may_null``: a row may be null (also because an enclosing struct is null). ``all_null``: every row is null.
     ``may_nan``: a value may be NaN, and the bounds then hold for the other values. ``reasons``: each reason why
@@ -329,9 +329,9 @@ def _as_given(bounds: BytesBounds, *, is_upper: bool, merged: bool) -> BytesBoun
 
 
 def _padded(bounds: BytesBounds, change: Callable[[bytes], bytes]) -> BytesBounds:
-    """orcidx compares CHAR values without trailing spaces, but the writer may have compared them with padding. The two
-    orders differ only for bytes below the space. The bounds are widened for such bytes, so they need not be values of
-    the column."""
+    """orcidx compares CHAR values without trailing spaces, but the writer may have compared them with padding. The
+    order with padding and the order without spaces differ only for bytes below the space. The bounds are widened for
+    such bytes, so they need not be values of the column."""
     texts = [change((bounds.value(unit) or b"").rstrip(b" ")) for unit in range(len(bounds.valid))]
     stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate(([0], stops[:-1])).astype(np.int64) if texts else stops

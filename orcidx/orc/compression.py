@@ -298,7 +298,7 @@ def _zlib(native: bool) -> Codec:
 
 def _inflate(chunk: memoryview, out: memoryview) -> int:
     """Decompresses with inflate of the standard library. inflate does not limit its output, and does not detect a
-    truncated end. So this function checks both."""
+    truncated end. So this function checks the size of the output and the end of the data."""
     stream = zlib.decompressobj(-15)
     try:
         data = stream.decompress(chunk, len(out) + 1)

@@ -1,4 +1,4 @@
-"""Converts decimals to and from the text that statistics and bloom filters have, and to integers with a scale."""
+"""Converts decimals to and from the text form that statistics and bloom filters use, and to integers with a scale."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class BloomEvidence:
         return node, filters, usable
 
     def _hashes(self, leaf: BoundLeaf, node: OrcType) -> Int64s | None:
-        """The hashes of all literals. None if the filters cannot be used for one of them."""
+        """The hashes of all literals. None if the filters cannot be used for one of the literals."""
         if len(leaf.literals) > FEW_LITERALS:
             at_once = many_hashes(node, leaf.literals, self._options)
             if at_once is not None:
@@ -303,8 +303,8 @@ class DictionaryEvidence:
     dictionary.
 
     ``read`` returns the dictionary of a column as an Arrow array of the column's type. It returns None if the column
-    has no dictionary in this stripe, or if the dictionary is too large. ``read`` is called only for a leaf that is
-    still undecided.
+    has no dictionary in this stripe, or if the dictionary is too large. ``read`` is called only for a leaf that no
+    other evidence has decided.
     """
 
     name = "dictionary"

@@ -1,5 +1,5 @@
-"""Statistics of an open file at every level. They come from its tail and, for row groups, from the stripes' row
-indexes."""
+"""Statistics of an open file at every level. Statistics of the file and its stripes come from the file's tail.
+Statistics of row groups come from the stripes' row indexes."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class StripeInformation:
 
 
 class TypeRecord(NamedTuple):
-    """A column as the footer lists it. Its position in the list is its column id."""
+    """The type of one column, as the footer lists it. The position in the footer's list of types is the column id."""
 
     kind: TypeKind
     subtypes: tuple[int, ...] = ()

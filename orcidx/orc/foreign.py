@@ -1,5 +1,5 @@
-"""Recognises files that are not ORC, or that are only the beginning of an ORC file. The descriptions say what to do
-with such files."""
+"""Recognises and describes files that are not ORC, or that are only the beginning of an ORC file. The descriptions say
+what to do with such files."""
 
 from __future__ import annotations
 

@@ -30,5 +30,5 @@ def is_acid_file(root: OrcType, user_metadata: Iterable[str]) -> bool:
 
 
 def is_acid_directory(name: str) -> bool:
-    """Whether a directory of this name belongs to one transaction of an ACID table."""
+    """Whether a directory with this name has the files of one transaction of an ACID table."""
     return _DIRECTORY.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""Caches of parsed metadata (tails, stripe footers, row indexes), by file identity. All scans share them."""
+"""Caches of parsed metadata (tails, stripe footers, row indexes), by file identity. All scans share these caches."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ real writers have more bytes for each of these."""
 
 @dataclass(frozen=True, slots=True)
 class MetadataLimits:
-    """Limits with the names and values of the options. ``for_file`` makes them larger for larger files."""
+    """Limits with the names and values of the options. ``for_file`` makes the limits larger for larger files."""
 
     metadata_bytes: int = 32 << 20
     metadata_items: int = 250_000
@@ -71,7 +71,8 @@ class MetadataLimits:
             raise _too_many(f"the metadata has {length} bytes", most, "metadata_bytes")
 
     def check_items(self, count: int, what: str) -> None:
-        """Raises ``Unsupported`` for more items than the limits allow."""
+        """Raises ``Unsupported`` if ``count`` is more than the option ``metadata_items`` allows. ``what``: the name of
+        the counted items, for the message."""
         if count > self.metadata_items:
             raise _too_many(f"the stripe footers have {count} {what}", self.metadata_items, "metadata_items")
 

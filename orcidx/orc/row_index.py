@@ -131,7 +131,7 @@ class RowIndex:
         return len(self.bounds) - 1
 
     def positions(self, columns: Iterable[int], group: int) -> dict[int, PositionIterator]:
-        """Positions of a row group for each of these columns. All of them must be seekable."""
+        """The positions of a row group in each of these columns. All of these columns must be seekable."""
         return {column: self.columns[column].positions.iterator(group) for column in columns}
 
     def joined(self, other: RowIndex) -> RowIndex:

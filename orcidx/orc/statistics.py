@@ -1,4 +1,5 @@
-"""Column statistics of a file, its stripes and its row groups. All of them are decoded by the same code, into arrays.
+"""Column statistics of a file, its stripes and its row groups. The same code decodes all of these statistics into
+arrays.
 
 ``RawStatistics`` has the statistics of one column's units. A unit is the file, a stripe or a row group.
 ``unit_statistics`` makes a Python object for one unit, and ``units_table`` makes an Arrow table for many. ``bounds``
@@ -84,8 +85,8 @@ class RawStatistics:
     ``wire.read_statistics``. A span in these arrays is a pair (start, stop) of positions in ``buffer``. A unit without
     statistics has count -1, has_null -1 and no fields.
 
-    These objects are kept in the cache of metadata. So values that are computed from them (``derived``) are cached as
-    well."""
+    ``RawStatistics`` objects are kept in the cache of metadata. So values that are computed from them (``derived``) are
+    cached as well."""
 
     node: OrcType
     level: Level
@@ -177,7 +178,7 @@ def stripe_statistics(tail: FileTail, node: OrcType, *, stripes: Sequence[int] |
     """Statistics of a column for each of the ``stripes``, or for all stripes by default. A stripe that is missing in
     the Metadata has no statistics.
 
-    Statistics for all stripes are cached with the tail, for a few columns.
+    For a few columns, the statistics of all stripes are cached with the tail.
     """
     if stripes is not None:
         return _stripe_statistics(tail, node, stripes)

@@ -14,8 +14,8 @@ values. For each unit (file, stripe or row group) ``stored_totals`` gives only t
   strings. Minima and maxima of timestamps are not used, because they are truncated to milliseconds, shifted by time
   zones, and not exact in files of orcidx. CHAR (padded) and VARCHAR (may be truncated) are not used either.
 
-Only files of ORC Java and ORC C++ are trusted. Files of orcidx have the writer number of ORC C++, so they are trusted
-as well.
+Only files of ORC Java and ORC C++ are trusted. Files of orcidx are trusted as well, because they have the writer number
+of ORC C++.
 """
 
 from __future__ import annotations

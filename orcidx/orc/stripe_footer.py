@@ -38,7 +38,7 @@ _PLAIN = tuple(map(ColumnEncoding, EncodingKind))
 
 
 class Encodings:
-    """The encodings of a stripe, by column id. ``table`` stores them as numbers."""
+    """The encodings of a stripe, by column id. ``table`` stores the encodings as numbers."""
 
     __slots__ = ("table",)
 

@@ -190,7 +190,7 @@ class PlannedStream:
         return start, future.result()[0]
 
     def _ask_ahead(self, after: int) -> None:
-        """Requests the next planned piece from offset ``after`` on, unless it was already read."""
+        """Requests the next planned piece from offset ``after`` on, unless this piece was already read."""
         if self._ahead is None or self._coming is not None:
             return
         start, stop = next(((max(a, after), b) for a, b in self._plan if after < b), (0, 0))

@@ -161,7 +161,7 @@ class Zone:
         return walls - self.offsets_at(walls - self.offsets_at(near))
 
     def offsets_near(self, second: int) -> set[int]:
-        """All offsets of the zone in the days around an instant or a local time."""
+        """All offsets that the zone has within two days of an instant or a local time."""
         late = max(0, second + 2 * DAY_SECONDS - self.repeats_from) // FOUR_CENTURIES + (
             second + 2 * DAY_SECONDS >= self.repeats_from
         )

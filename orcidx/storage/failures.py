@@ -77,7 +77,7 @@ class Retries:
     longest_delay: float = 2.0
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait after the failure of request number ``attempt`` (from 1)."""
+        """The number of seconds to wait after the failure of request number ``attempt``, counted from 1."""
         return min(self.first_delay * 2.0 ** (attempt - 1), self.longest_delay) * random.uniform(0.5, 1.0)
 
 
@@ -160,7 +160,8 @@ def translated_error(
 
 
 def showable(error: BaseException) -> BaseException | None:
-    """The error, for use as a cause. None if its text contains a secret, because a traceback would show the text."""
+    """Returns the error for use as the cause of another error. Returns None if the text of the error contains a secret,
+    because a traceback would show the text."""
     return None if any(without_secrets(str(link)) != str(link) for link in chain(error)) else error
 
 

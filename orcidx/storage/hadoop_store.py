@@ -76,7 +76,7 @@ class Files(Protocol):
     def make_directory(self, url: str) -> None: ...
     def refuses_second(self, url: str) -> bool: ...
     def in_tasks(self, url: str) -> Source | None:
-        """The source through which a task reads a URL; None if only the JVM can read it."""
+        """The source through which a task reads a URL. None if only the JVM can read the URL."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,8 @@ STORE: type[Store] = HadoopStore
 
 
 class _HeldSink:
-    """Holds the data in memory until the sink is closed. Only the driver uses it, and the driver writes little data."""
+    """Holds the data in memory until the sink is closed. Only the driver uses this sink, and the driver writes little
+    data."""
 
     def __init__(self, store: HadoopStore, path: str, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The local store. It reads files by ``pread`` or ``mmap``. ``local_writing`` writes them.
+"""The local store. It reads files by ``pread`` or ``mmap``. ``local_writing`` writes files.
 
 ``create`` is exclusive because it makes a hard link to the finished temporary file, and a hard link cannot replace a
 file. On Windows it renames the file, because a rename on Windows cannot replace a file either.

@@ -91,7 +91,7 @@ class ObstoreBackend:
 
 
 class ObstoreStore:
-    """A store of obstore: S3, GCS, Azure, a directory, memory."""
+    """A store of the library obstore: S3, GCS, Azure, a local directory, or memory."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

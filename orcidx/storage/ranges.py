@@ -325,7 +325,8 @@ def object_changed(name: str, before: Fingerprint, after: Fingerprint | None = N
 
 
 def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeReader:
-    """Returns the reader. Raises an error if the version that it opened is not the expected one."""
+    """Returns the reader. Raises an error if the reader has opened another version of the object than the expected
+    one."""
     found = reader.fingerprint()
     if not found.matches(expected):
         reader.close()
@@ -334,8 +335,8 @@ def as_expected(reader: RangeReader, name: str, expected: Fingerprint) -> RangeR
 
 
 def start_read(reader: RangeReader, ranges: Sequence[Range], *, most: int | None = None) -> Task[list[memoryview]]:
-    """Starts ``reader.read_ranges(ranges)``. It runs on the storage's own event loop if there is one, otherwise in a
-    thread.
+    """Starts ``reader.read_ranges(ranges)``. The call runs on the storage's own event loop if there is one, and
+    otherwise in a thread.
 
     Parameters
     ----------

@@ -135,8 +135,8 @@ _NOTHING = memoryview(b"")
 
 @dataclass
 class LastBytes:
-    """The part at the end of an object that was already read. ``data`` begins at offset ``start``. ``kept`` is called
-    at the first read of the tail. It may return a stored copy of the tail of the expected version."""
+    """The bytes at the end of an object, which were already read. ``data`` begins at offset ``start``. ``kept`` is
+    called at the first read of the tail. It may return a stored copy of the tail of the expected version."""
 
     start: int = 0
     data: memoryview = _NOTHING

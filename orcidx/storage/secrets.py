@@ -1,10 +1,10 @@
 """Finds the secret parts of storage options and URLs. Secrets are never shown. They are pickled only if the caller
 permits it.
 
-Options are dictionaries for other libraries, and there is no complete list of their names. So this module has a list of
-harmless names. Every other option counts as secret. Numbers, booleans and None are harmless under every name. The
-password and the query of a URL are secret, because a signed URL has its signature in the query. Query parameters that
-name the object or its version are not secret.
+Options are dictionaries for other libraries, and there is no complete list of the option names. So this module has a
+list of harmless names. Every other option counts as secret. Numbers, booleans and None are harmless under every name.
+The password and the query of a URL are secret, because a signed URL has its signature in the query. Query parameters
+that name the object or its version are not secret.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _URL_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://[^\s'\"<>]+")
 
 
 class WithSecrets(dict[str, Any]):
-    """Storage options that may be pickled. ``with_secrets`` makes them."""
+    """Storage options that may be pickled. They are returned by ``with_secrets``."""
 
 
 def with_secrets(storage_options: Mapping[str, Any] | None = None) -> WithSecrets:

@@ -90,8 +90,8 @@ class Limits:
         self._kept = Held()
 
     def apart(self) -> Limits:
-        """Makes limits for readers that are at other rows than the other readers of the stripe. The held bytes of both
-        objects are added up."""
+        """Makes limits for readers that are at other rows than the other readers of the stripe. The held bytes of all
+        these readers are added up."""
         apart = Limits(self.batch_bytes, held_bytes=self.held_bytes)
         apart._kept = self._kept
         return apart
@@ -119,7 +119,7 @@ class Limits:
         """Must be called before or immediately after ``owner`` allocates ``size`` bytes that it holds. The new size
         replaces the size that the owner held before.
 
-        Raises ``Unsupported`` if all owners together hold too much.
+        Raises ``Unsupported`` if all owners together hold too many bytes.
         """
         held = self._kept.set(owner, size)
         if held > self.held_bytes:
@@ -137,8 +137,8 @@ class Limits:
         self.claim(size)
 
     def check_elements(self, count: int) -> None:
-        """Must be called before elements of lists are read. It does not claim the bytes of the elements. Raises an
-        error for more elements than 32-bit offsets can address."""
+        """Must be called before elements of lists are read. The call does not claim the bytes of the elements. Raises
+        an error for more elements than 32-bit offsets can address."""
         if count > LARGEST_ARRAY:
             if self.batch_bytes is None:
                 raise Unsupported(
@@ -152,7 +152,7 @@ def _too_much(what: str, most: int) -> Unsupported:
 
 
 class StripeStreams(Protocol):
-    """The object from which a column reader opens its streams. There is one for each stripe."""
+    """The object from which a column reader opens its streams. There is one such object for each stripe."""
 
     writer_timezone: str | None
     rows: int

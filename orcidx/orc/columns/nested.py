@@ -1,5 +1,4 @@
-"""Readers of structs, lists, maps and unions. They read lengths or tags, and they have readers for the columns
-below."""
+"""Readers of structs, lists, maps and unions. They read lengths or tags, and have readers for their child columns."""
 
 from __future__ import annotations
 
@@ -143,7 +142,8 @@ class Maps(_Repeated):
 
 
 class Unions(ColumnReader):
-    """UNION: a tag for each row. The variant with this tag has a value for the row. The other variants have none.
+    """UNION: a tag for each row. The variant with this tag has a value for the row. The other variants have no value
+    for the row.
 
     Arrow unions have no validity bitmap of their own, so a null row becomes a null of the first variant.
     """

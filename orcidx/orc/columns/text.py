@@ -74,7 +74,7 @@ class Strings(ColumnReader):
     def _plain(
         self, rows: int, bits: pa.Buffer | None, offsets: pa.Buffer, data: pa.Buffer, nulls: int, *, ascii_only: bool
     ) -> pa.Array:
-        """A string or binary array. If the options request it, text is checked to be UTF-8."""
+        """Makes a string or binary array. If the options request it, checks that text is valid UTF-8."""
         array = pa.Array.from_buffers(self._plain_type, rows, [bits, offsets, data], nulls)
         if not self._is_text:
             return array
