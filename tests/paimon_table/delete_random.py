@@ -244,7 +244,10 @@ def make_appended(rng: np.random.Generator, folder: Path) -> Made:
         columns[(name,)] = Column(kind, [*pool, None], np.concatenate(parts))
     options = {"file__format": form}
     for index, types in INDEXES.items():
-        if indexed := [name for name in types if name in names and old.get(name) == name and rng.random() < 0.5]:
+        indexed = [name for name in types if name in names and old.get(name) == name and rng.random() < 0.5]
+        if index == "bsi":  # appending refuses the value that a BSI cannot hold
+            indexed = [name for name in indexed if -(2**63) not in columns[name,].values(slice(None))]
+        if indexed:
             options[f"file_index__{index.replace('-', '_')}__columns"] = ",".join(indexed)
     if rng.random() < 0.5:
         options["orc__row__index__stride"] = "10"
