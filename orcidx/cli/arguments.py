@@ -158,7 +158,7 @@ def scan_from(
 def _one_directory(sources: Sequence[str]) -> str:
     if len(sources) != 1:
         raise InvalidQuery(
-            "--fresh catalog supports only one directory, whose catalog it reads; use --fresh listing for several"
+            "--fresh catalog reads the catalog of one directory, but several directories are given; use --fresh listing"
         )
     return sources[0]
 

@@ -42,7 +42,7 @@ def may_contain(
     from orcidx.scanner.file import OrcFile
 
     if not keys and not null:
-        raise InvalidQuery("give at least one key, or --null")
+        raise InvalidQuery("no key is given; give at least one key, or --null")
     (source,) = list_files([file], storage_options)[:1]
     index: Any = file_index
     notes: tuple[Any, ...] = ()

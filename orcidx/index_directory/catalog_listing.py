@@ -45,7 +45,7 @@ def listed_by_catalog(
     damaged catalog."""
     if not isinstance(path, Source) and isinstance(path, (list, set, frozenset)):
         raise InvalidQuery(
-            'fresh="catalog" supports only one directory, whose catalog it reads; use fresh="listing" for several'
+            'fresh="catalog" reads the catalog of one directory, but several directories are given; use fresh="listing"'
         )
     store = IndexStore.open(path, storage_options=storage_options, filesystem=filesystem)
     name = describe_source(path, storage_options=storage_options, filesystem=filesystem).name

@@ -242,7 +242,9 @@ def _refuse_pattern(root: Source) -> None:
     directory with a wildcard in its name must already exist."""
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
-    raise InvalidQuery("give a directory, not a pattern; the indexes are stored in the directory", file=root.name)
+    raise InvalidQuery(
+        "a pattern is given, but the indexes are stored in a directory; give the directory", file=root.name
+    )
 
 
 def whole_object(folder: Folder, name: str) -> bytes | None:

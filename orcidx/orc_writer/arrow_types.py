@@ -222,7 +222,8 @@ def _decimal(type_: pa.DataType, path: tuple[str, ...]) -> WriteNode:
     precision, scale = type_.precision, type_.scale
     if not 0 <= scale <= precision <= 38:
         raise Unsupported(
-            f"{type_}: ORC has decimals of up to 38 digits with a scale from 0 to the precision; cast the column",
+            f"{type_} cannot be stored in ORC, whose decimals have up to 38 digits and a scale from 0 to the "
+            "precision; cast the column",
             column=".".join(path),
         )
     target = pa.decimal128(precision, scale)

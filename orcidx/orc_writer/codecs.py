@@ -74,7 +74,9 @@ def open_compressor(kind: CompressionKind, level: int | None = None) -> Compress
         lowest, highest, _ = _LEVELS.get(kind, (0, 0, 0))
         if not lowest <= level <= highest or lowest == highest:
             range_ = f"{lowest} to {highest}" if highest else "none"
-            raise InvalidQuery(f"compression_level={level!r}: the levels of {kind.name.lower()} are {range_}")
+            raise InvalidQuery(
+                f"compression_level={level!r} is not supported; the levels of {kind.name.lower()} are {range_}"
+            )
     number = level if level is not None else _LEVELS.get(kind, (0, 0, 0))[2]
     if kind is CompressionKind.NONE:
         return None
@@ -130,5 +132,7 @@ def _zlib(level: int) -> Compressor:
     try:
         import deflate
     except ImportError as error:
-        raise Unsupported(f"writing ZLIB needs the Python package deflate (pip install deflate): {error}") from error
+        raise Unsupported(
+            f"writing ZLIB needs the Python package deflate (pip install deflate), which cannot be imported: {error}"
+        ) from error
     return Compressor(name="ZLIB", through=lambda raw: deflate.deflate_compress(raw, level))

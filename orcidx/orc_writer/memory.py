@@ -50,7 +50,7 @@ class WriterMemory:
 
     def __init__(self, limit: int) -> None:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < LEAST_BYTES:
-            raise InvalidQuery(f"max_memory={limit!r} is not a number of bytes of at least {LEAST_BYTES}")
+            raise InvalidQuery(f"max_memory must be a number of bytes of at least {LEAST_BYTES}, but is {limit!r}")
         self.limit = limit
         # The keys are the identities of writers. Each change of the dict is atomic, so other threads never see a
         # partial change.

@@ -202,8 +202,9 @@ class OrcWriter:
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         if not batch.schema.equals(self.schema, check_metadata=False):
             raise InvalidQuery(
-                f"{self._sink.name}: a batch of schema\n{batch.schema.to_string(show_field_metadata=False)}\nfor a "
-                f"file of schema\n{self.schema.to_string(show_field_metadata=False)}"
+                f"{self._sink.name}: the batch has the "
+                f"schema\n{batch.schema.to_string(show_field_metadata=False)}\nbut the file has the "
+                f"schema\n{self.schema.to_string(show_field_metadata=False)}"
             )
         if not self._rows and self.schema.metadata:
             self.schema = with_categories(self.schema, batch)

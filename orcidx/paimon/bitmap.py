@@ -96,7 +96,7 @@ def _read_entries(data: memoryview, count: int, kind: KeyType, fields: struct.St
     the layout ``fields`` has two integers, the second integer is the length of the bitmap."""
     size = kind.width + fields.size
     if count < 0 or count > len(data) // max(size, INT.size + fields.size if not kind.width else 1):
-        raise CorruptFile(f"{count} entries do not fit into {len(data)} bytes")
+        raise CorruptFile(f"{count} entries do not fit into the {len(data)} bytes of the index")
     if kind.width:
         names = [("key", kind.dtype), ("offset", ">i4"), ("length", ">i4")][: 1 + fields.size // INT.size]
         stored = np.frombuffer(data, np.dtype(names), count)
@@ -163,7 +163,7 @@ class _Layout1(_Layout):
         self.nulls = int(body.unpack(INT, at)[0]) if has_null else None
         at += INT.size if has_null else 0
         if values > (body.length - at) // (INT.size + (kind.width or INT.size)):
-            raise CorruptFile(f"{values} values do not fit into {body.length} bytes", offset=5)
+            raise CorruptFile(f"{values} values do not fit into the {body.length} bytes of the index", offset=5)
         guess = values * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, values * 2 * INT.size)
         found = body.parse_growing(at, lambda data: _read_entries(data, values, kind, INT), guess=guess)
         self._entries: Entries = found[0]
@@ -207,7 +207,10 @@ class _Layout2(_Layout):
         (blocks,) = body.unpack(INT, at)
         at += INT.size
         if blocks < 0 or blocks > values:
-            raise CorruptFile(f"{blocks} blocks cannot have {values} values", offset=at - INT.size)
+            raise CorruptFile(
+                f"the index has {blocks} blocks for {values} values, but must have at most one block for each value",
+                offset=at - INT.size,
+            )
         guess = blocks * (kind.width + INT.size) if kind.width else max(_GUESSED_HEAD_BYTES, blocks * 2 * INT.size)
         self._firsts, size = body.parse_growing(at, lambda data: _read_entries(data, blocks, kind, INT), guess=guess)
         kind.check_ascending(self._firsts.keys, "the blocks")
@@ -219,7 +222,7 @@ class _Layout2(_Layout):
         ascending = all(a < b for a, b in zip(self._edges, self._edges[1:]))
         if total < 0 or not ascending or (blocks and self._edges[0]) or self.first_bitmap > body.length:
             raise CorruptFile(
-                "the offsets of the blocks do not ascend from 0 to below the size of all blocks", offset=at
+                "the offsets of the blocks must ascend, begin at 0, and be below the size of all blocks", offset=at
             )
         self._blocks: dict[int, Entries] = {}
 

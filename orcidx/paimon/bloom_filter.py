@@ -61,10 +61,15 @@ class Contents:
 def read(data: memoryview) -> Contents:
     """Reads a whole body. Raises ``CorruptFile``."""
     if not INT.size < len(data) <= INT.size + LARGEST_BITS // 8:
-        raise CorruptFile(f"a bloom filter cannot have {len(data)} bytes")
+        raise CorruptFile(
+            f"a bloom filter has {len(data)} bytes, but must have {INT.size + 1} to {INT.size + LARGEST_BITS // 8} "
+            "bytes"
+        )
     (functions,) = INT.unpack_from(data, 0)
     if not 1 <= functions <= MOST_FUNCTIONS:
-        raise CorruptFile(f"a bloom filter cannot have {functions} hash functions", offset=0)
+        raise CorruptFile(
+            f"a bloom filter has {functions} hash functions, but must have 1 to {MOST_FUNCTIONS}", offset=0
+        )
     return Contents(functions, bytes(data[INT.size :]))
 
 
@@ -86,10 +91,14 @@ def filter_size(items: int, fpp: float) -> tuple[int, int]:
     Raises ``InvalidQuery`` unless items >= 1, 0 < fpp < 1 and the filter has less than 2**31 bits.
     """
     if items < 1 or not 0 < fpp < 1:
-        raise InvalidQuery(f"a bloom filter needs items >= 1 and 0 < fpp < 1, not items={items} and fpp={fpp}")
+        raise InvalidQuery(
+            f"items must be at least 1 and fpp must be between 0 and 1, but items is {items} and fpp is {fpp}"
+        )
     wanted = -items * math.log(fpp) / (math.log(2) * math.log(2))
     if wanted > LARGEST_BITS - 8:
-        raise InvalidQuery(f"items={items} and fpp={fpp} need {wanted:.3g} bits, more than {LARGEST_BITS}")
+        raise InvalidQuery(
+            f"items={items} and fpp={fpp} need {wanted:.3g} bits, but a bloom filter has at most {LARGEST_BITS} bits"
+        )
     bits = int(wanted) + 8 - int(wanted) % 8
     return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
 
@@ -144,7 +153,9 @@ class BloomFilterIndex(BodyIndex):
         (functions,) = self._body.unpack(INT, 0)
         if self._body.length == INT.size or not 1 <= functions <= MOST_FUNCTIONS:
             raise CorruptFile(
-                f"a bloom filter cannot have {functions} hash functions in {self._body.length} bytes", offset=0
+                f"a bloom filter of {self._body.length} bytes has {functions} hash functions, but must have 1 to "
+                f"{MOST_FUNCTIONS} and at least one byte of bits",
+                offset=0,
             )
         self._contents: Contents | None = None
 

@@ -81,7 +81,7 @@ def read(data: memoryview) -> Contents:
     if version != VERSION:
         raise CorruptFile(f"the BSI has version {version}; orcidx supports {VERSION}", offset=0)
     if rows < 0:
-        raise CorruptFile(f"a BSI cannot have {rows} rows", offset=1)
+        raise CorruptFile(f"a BSI has {rows} rows, but the number of rows must not be negative", offset=1)
     parts: list[BsiPart | None] = []
     at = HEAD.size
     for _ in range(2):
@@ -94,7 +94,7 @@ def read(data: memoryview) -> Contents:
             part, at = _read_part(data, at, rows)
         parts.append(part)
     if at != len(data):
-        raise CorruptFile(f"{len(data) - at} bytes follow the index", offset=at)
+        raise CorruptFile(f"there are {len(data) - at} unexpected bytes after the index", offset=at)
     positive, negative = parts
     if positive and negative and positive.existence.intersect(negative.existence):
         raise CorruptFile("a row is both in the part of positive values and in the part of negative values")
@@ -113,12 +113,12 @@ def _read_part(data: memoryview, at: int, rows: int) -> tuple[BsiPart, int]:
     (count,) = _unpack(INT, data, at)
     at += INT.size
     if not (largest - smallest).bit_length() <= count <= MOST_SLICES:
-        raise CorruptFile(f"{count} slices do not fit numbers up to {largest - smallest}", offset=at)
+        raise CorruptFile(f"{count} slices are too few or too many for numbers up to {largest - smallest}", offset=at)
     slices = []
     for bit in range(count):
         rows_with, at = read_bitmap(data, at)
         if not is_within(rows_with, existence, rows):
-            raise CorruptFile(f"slice {bit} has rows without a value", offset=at)
+            raise CorruptFile(f"slice {bit} has a row that has no value according to the index", offset=at)
         slices.append(rows_with)
     return BsiPart(smallest, largest, existence, tuple(slices)), at
 
@@ -158,7 +158,9 @@ def build(column: KeyColumn) -> BsiIndex:
     keys, rows = column.present()
     assert isinstance(keys, np.ndarray)
     if keys.size and int(keys.min()) < -LARGEST_LONG:
-        raise ValueOutOfRange("a BSI cannot hold -9223372036854775808, which has no absolute value")
+        raise ValueOutOfRange(
+            "-9223372036854775808 cannot be stored in a BSI, because its absolute value does not fit in 64 bits"
+        )
     below = keys < 0
     parts = _part(keys[~below], rows[~below]) + _part(-keys[below], rows[below])
     return BsiIndex(HEAD.pack(VERSION, column.length) + parts, column.key_type.data_type)

@@ -134,7 +134,7 @@ def read_container(body: Body) -> Container:
     payload would be read once for each entry.
     """
     if body.length < HEAD.size:
-        raise CorruptFile(f"a file index cannot have only {body.length} bytes")
+        raise CorruptFile(f"a file index has only {body.length} bytes, but its header has at least {HEAD.size} bytes")
     magic, version, head_length, _ = body.unpack(HEAD, 0)
     if magic != MAGIC:
         raise CorruptFile(f"this is not a file index: it starts with {magic}, not with {MAGIC}", offset=0)

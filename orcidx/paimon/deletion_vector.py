@@ -126,7 +126,9 @@ class DeletionVector:
         """
         vector, end = _read_entry(memoryview(entry), 0)
         if end != len(entry):
-            raise CorruptFile(f"the deletion vector has {end} bytes, but {len(entry) - end} more follow", offset=end)
+            raise CorruptFile(
+                f"the deletion vector has {end} bytes, but {len(entry) - end} unexpected bytes follow", offset=end
+            )
         return cls._of(vector._bitmap, vector._bitmap64)
 
     @classmethod
@@ -328,10 +330,14 @@ def read_deletion_vector(
     described = describe_source(source, storage_options=storage_options, filesystem=filesystem)
     with located(file=described.name), _shifted(offset):
         if offset < 0 or length < len(MAGIC32):
-            raise CorruptFile(f"a deletion vector cannot have {length} bytes", offset=0)
+            raise CorruptFile(
+                f"offset must not be negative, and length must be at least {len(MAGIC32)}, but they are {offset} and "
+                f"{length}",
+                offset=0,
+            )
         vector, end = _read_entry(read_part(described, offset, length + FRAME_BYTES), 0)
         if length != (end if vector.bitmap64 else end - FRAME_BYTES):
-            raise CorruptFile(f"the deletion vector takes {end} bytes, but the given length is {length}", offset=0)
+            raise CorruptFile(f"the deletion vector has {end} bytes, but the given length is {length}", offset=0)
         return vector
 
 
@@ -509,7 +515,9 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
         at, expected = end, key + 1
     dense = b"".join(parts)
     if len(dense) + len(MAGIC64) > LARGEST_SIZE:
-        raise ValueOutOfRange(f"the deletion vector takes {len(dense)} bytes, but the format allows less than 2^31")
+        raise ValueOutOfRange(
+            f"the deletion vector has {len(dense)} bytes, but the format allows only less than 2^31 bytes"
+        )
     return dense
 
 
@@ -534,7 +542,9 @@ def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
         )
     if end + 4 > len(data):
         left = len(data) - start
-        raise CorruptFile(f"the deletion vector and its CRC take {size + 4} bytes, but {left} are left", offset=at)
+        raise CorruptFile(
+            f"the deletion vector and its CRC should have {size + 4} bytes, but only {left} bytes are left", offset=at
+        )
     checked = data[start:end]
     if zlib.crc32(checked) != int.from_bytes(data[end : end + 4], "big"):
         raise CorruptFile("the CRC of the deletion vector does not match its content", offset=at)
@@ -552,7 +562,9 @@ def _read_entry(data: memoryview, at: int) -> tuple[DeletionVector, int]:
 def _read_body32(body: memoryview) -> BitMap:
     bitmap, end = read_bitmap(body)
     if end != len(body):
-        raise CorruptFile(f"the deletion vector has {len(body) - end} bytes after its bitmap", offset=end)
+        raise CorruptFile(
+            f"there are {len(body) - end} unexpected bytes after the bitmap of the deletion vector", offset=end
+        )
     if bitmap and bitmap.max() > LARGEST_POSITION32:
         raise CorruptFile(f"position {bitmap.max()} is not from 0 to {LARGEST_POSITION32}", offset=0)
     return bitmap
@@ -563,7 +575,7 @@ def _read_body64(body: memoryview) -> BitMap64:
         raise CorruptFile("the 64-bit deletion vector is cut off", offset=0)
     (count,) = _COUNT.unpack_from(body)
     if not 0 <= count <= (len(body) - _COUNT.size) // _SMALLEST_KEYED:
-        raise CorruptFile(f"{count} bitmaps do not fit into {len(body)} bytes", offset=0)
+        raise CorruptFile(f"{count} bitmaps do not fit into the {len(body)} bytes of the deletion vector", offset=0)
     at, last = _COUNT.size, -1
     for _ in range(count):
         if len(body) - at < _KEY.size:
@@ -575,7 +587,9 @@ def _read_body64(body: memoryview) -> BitMap64:
             )
         at, last = portable_end(body, at + _KEY.size), key
     if at != len(body):
-        raise CorruptFile(f"the deletion vector has {len(body) - at} bytes after its bitmaps", offset=at)
+        raise CorruptFile(
+            f"there are {len(body) - at} unexpected bytes after the bitmaps of the deletion vector", offset=at
+        )
     bitmap = BitMap64.deserialize(bytes(body))
     if bitmap and bitmap.max() > LARGEST_POSITION64:
         raise CorruptFile(f"position {bitmap.max()} is not from 0 to {LARGEST_POSITION64}", offset=0)

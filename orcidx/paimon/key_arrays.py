@@ -136,7 +136,7 @@ class KeyColumn:
         kind = key_type(data_type)
         length = sum(part.length for part in parts)
         if length > MOST_ROWS:
-            raise ValueOutOfRange(f"an index can have up to {MOST_ROWS} rows, not {length}")
+            raise ValueOutOfRange(f"an index can have at most {MOST_ROWS} rows, but {length} rows are given")
         values: Any
         if any(isinstance(part.values, Encoded) for part in parts):
             values = _merged([part._as_encoded() for part in parts])
@@ -303,7 +303,7 @@ def _timestamps(array: pa.Array, kind: KeyType) -> Any:
         if array.null_count:
             lost &= array.is_valid().to_numpy(zero_copy_only=False)
         if lost.any():
-            raise InvalidQuery(f"a value has more digits than {kind.data_type} can store")
+            raise InvalidQuery(f"a value has more digits than the type {kind.data_type} allows")
     return keys
 
 

@@ -205,14 +205,17 @@ class RangeBitmapIndex(BodyIndex):
             )
         needed = max((self.cardinality - 1).bit_length(), 1)
         if not needed <= count <= SLICES_WITHOUT_VALUES:
-            raise CorruptFile(f"{count} slices do not fit {self.cardinality} codes", offset=at)
+            raise CorruptFile(f"{count} slices are too few or too many for {self.cardinality} codes", offset=at)
         indexes_at = at + SLICES_HEAD.size
         existence_at = indexes_at + indexes_size
         ranges = [(indexes_at, indexes_size), (existence_at, existence_size)]
         indexes, present = self._body.read_many(ranges)
         existence = rows_of(present, self._rows, "range bitmap")
         if bool(existence) != bool(self.cardinality) or len(existence) < self.cardinality:
-            raise CorruptFile(f"{len(existence)} rows cannot have {self.cardinality} values", offset=existence_at)
+            raise CorruptFile(
+                f"{len(existence)} rows have a value, which is impossible for {self.cardinality} distinct values",
+                offset=existence_at,
+            )
         first = existence_at + existence_size
         numbers = integers(indexes)
         places = [(first + offset, size) for offset, size in zip(numbers[::2], numbers[1::2])]
@@ -241,7 +244,7 @@ class RangeBitmapIndex(BodyIndex):
     def check(self) -> None:
         contents = self.contents()
         if not all(is_within(rows_with, contents.existence, self._rows) for rows_with in contents.slices):
-            raise CorruptFile("a slice has rows without a value")
+            raise CorruptFile("a slice has a row that has no value according to the index")
         if self.cardinality and self.numbers.above(self.cardinality - 1):
             raise CorruptFile(f"a code is {self.cardinality} or larger, but must be below the number of values")
 

@@ -84,7 +84,9 @@ class Dictionary:
 
     def _read_chunks(self) -> list[Chunk]:
         if self._size < HEAD.size:
-            raise CorruptFile(f"a dictionary cannot have {self._size} bytes", offset=self._at)
+            raise CorruptFile(
+                f"a dictionary has {self._size} bytes, but its header has at least {HEAD.size} bytes", offset=self._at
+            )
         length, version, count, offsets_size, headers_size = self._body.unpack(HEAD, self._at)
         if version > VERSION or length != HEAD.size - LENGTH:
             raise CorruptFile(
@@ -93,7 +95,9 @@ class Dictionary:
             )
         if count < 0 or offsets_size != INT.size * count or headers_size < 0:
             raise CorruptFile(
-                f"a dictionary of {count} chunks cannot have {offsets_size} bytes of offsets", offset=self._at
+                f"a dictionary of {count} chunks has {offsets_size} bytes of offsets, but must have {INT.size} bytes "
+                "for each chunk",
+                offset=self._at,
             )
         headers_at = self._at + HEAD.size + offsets_size
         self._keys_at = headers_at + headers_size
@@ -141,7 +145,10 @@ class Dictionary:
             sound = offsets_size == count * INT.size and size >= offsets_size
         room = self._at + self._size - self._keys_at
         if not sound or count < 0 or start < 0 or size < 0 or start + offsets_size + size > room:
-            raise CorruptFile(f"a chunk cannot have {count} values in {size} bytes at {start}", offset=at)
+            raise CorruptFile(
+                f"a chunk has {count} values in {size} bytes at {start}, which do not fit into the dictionary",
+                offset=at,
+            )
         return Chunk(first, code, start, count, offsets_size, size)
 
     def _load(self, numbers: Sequence[int]) -> None:
@@ -151,7 +158,7 @@ class Dictionary:
         for number, data in zip(missing, self._body.read_many(ranges) if ranges else []):
             keys = self._read_keys(number, data)
             if number + 1 < len(chunks) and not keys[-1] < chunks[number + 1].first:  # type: ignore[operator]
-                raise CorruptFile(f"chunk {number} does not end before the next chunk")
+                raise CorruptFile(f"the last value of chunk {number} is not below the first value of the next chunk")
             self._loaded[number] = keys
 
     def _read_keys(self, number: int, data: memoryview) -> list[Key]:
@@ -170,7 +177,7 @@ class Dictionary:
             key, at = self._kind.read(area, offset)
             keys.append(key)
         if at != len(area):
-            raise CorruptFile(f"{len(area) - at} bytes follow the keys of a chunk")
+            raise CorruptFile(f"there are {len(area) - at} unexpected bytes after the keys of a chunk")
         self._kind.check_ascending(keys, f"chunk {number}")
         return keys
 

@@ -35,7 +35,7 @@ def asked_row_range(rows: object) -> tuple[int, int]:
     """Checks and returns the pair (start, stop) of row numbers of the file. ``stop`` may be after the last row. Raises
     ``InvalidQuery`` for other values."""
     if isinstance(rows, str) or not isinstance(rows, Sequence) or len(rows) != 2:
-        raise InvalidQuery(f"row_range is {rows!r}; give (start, stop), two row numbers of the file")
+        raise InvalidQuery(f"row_range must be (start, stop), two row numbers of the file, but is {rows!r}")
     start, stop = (_whole(row, f"row_range[{place}]") for place, row in enumerate(rows))
     if start < 0 or stop < 0:
         raise InvalidQuery(
@@ -49,7 +49,7 @@ def asked_row_range(rows: object) -> tuple[int, int]:
 def asked_stripes(stripes: Iterable[Any], count: int) -> tuple[int, ...]:
     """Checks and returns numbers of stripes. Raises ``InvalidQuery`` for a stripe that the file does not have."""
     if isinstance(stripes, str) or not isinstance(stripes, Iterable):
-        raise InvalidQuery(f"stripes is {stripes!r}; give a list of stripe numbers")
+        raise InvalidQuery(f"stripes must be a list of stripe numbers, but is {stripes!r}")
     numbers = tuple(_whole(number, "a number in stripes") for number in stripes)
     for number in numbers:
         if not 0 <= number < count:

@@ -208,7 +208,7 @@ def as_selection(rows: Any, length: int) -> RowSelection:
     """
     if isinstance(rows, RowSelection):
         if rows.length != length:
-            raise InvalidQuery(f"the selection spans {rows.length} rows, but the file has {length}")
+            raise InvalidQuery(f"the selection is for {rows.length} rows, but the file has {length} rows")
         return rows
     if hasattr(rows, "range_cardinality"):
         return RowSelection.from_bitmap(rows, length)

@@ -36,9 +36,8 @@ def predicate_of(where: Any) -> Predicate:
     if is_polars(where):
         return from_polars_expression(where)
     raise InvalidQuery(
-        f"where={where!r} is not a predicate: give one built with orcidx.col, SQL text, a pyarrow or Polars "
-        "expression, "
-        'or a list such as [("price", ">", 100)]'
+        f"where={where!r} is not a predicate: give a predicate built with orcidx.col, SQL text, a pyarrow or Polars "
+        'expression, or a list such as [("price", ">", 100)]'
     )
 
 

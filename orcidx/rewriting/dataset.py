@@ -346,7 +346,7 @@ class _Writing:
     def _enter(self, key: PartitionKey) -> _Partition:
         if len(self._open) >= self._most:
             raise InvalidQuery(
-                f"more than {self._most} partitions; partition by fewer columns, or raise max_partitions="
+                f"the rows have more than {self._most} partitions; partition by fewer columns, or raise max_partitions="
             )
         folder = hive_path(self._names, key)
         part = self._open[key] = _Partition(key, folder, self._job.of_partition(key))

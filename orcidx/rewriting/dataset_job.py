@@ -122,14 +122,14 @@ class DatasetJob:
                 if known is None:
                     self.folder.delete(stored.name)
                 elif stored.version.size != known.bytes:
-                    raise self._lost(known, f"has {stored.version.size} bytes instead of {known.bytes}")
+                    raise self._lost(known, f"it has {stored.version.size} bytes instead of {known.bytes}")
         for known in listed.values():
-            raise self._lost(known, "is gone")
+            raise self._lost(known, "it is gone")
 
     def _lost(self, file: JobFile, what: str) -> StorageError:
         return StorageError(
-            f"the file {file.path}, which the job {self.name!r} wrote, {what}; to write all rows again, delete the "
-            f"job's files (*-{self.token}.orc) and {self._manifest}",
+            f"the file {file.path} of the job {self.name!r} cannot be used: {what}. To write all rows again, delete "
+            f"the job's files (*-{self.token}.orc) and {self._manifest}",
             file=self.folder.name,
         )
 

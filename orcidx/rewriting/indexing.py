@@ -144,7 +144,9 @@ class Indexer:
                 writer.write(rest.slice(0, taken), writer.rows)
                 at += taken
         if writer.rows != stripe.rows:
-            raise CannotPatch(f"{writer.rows} rows were read; the stripe has {stripe.rows}", file=self.reader.name)
+            raise CannotPatch(
+                f"{writer.rows} rows were read, but the stripe has {stripe.rows} rows", file=self.reader.name
+            )
         made = writer.finish()
         numbers = self._numbers
         news = {(numbers[stream.column], stream.kind): bytes(stream.data) for stream in made.streams if stream.is_index}
@@ -198,7 +200,9 @@ class Indexer:
         matrix, _, _ = index_entries(stripe, node, moved, compressed=framing.kind is not CompressionKind.NONE)
         _, _, starts, stops = read_row_index(fresh, max(len(fresh), 1))
         if len(starts) != len(matrix):
-            raise CannotPatch(f"the row index has {len(matrix)} row groups; expected {len(starts)}", column=node.dotted)
+            raise CannotPatch(
+                f"the row index has {len(matrix)} row groups instead of {len(starts)}", column=node.dotted
+            )
         columns = [matrix[:, i] for i in range(matrix.shape[1])]
         return row_index_message(columns, [fresh[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 

@@ -169,7 +169,7 @@ def index_entries(
         values, counts = np.concatenate((np.zeros(width, np.int64), values)), np.concatenate(([width], counts[1:]))
     if (counts != width).any():
         raise CannotPatch(
-            f"the row index has an entry of {int(counts[counts != width][0])} positions; expected {width}",
+            f"the row index has an entry of {int(counts[counts != width][0])} positions instead of {width}",
             file=stripe.reader.name,
             stripe=stripe.number,
             column=node.dotted,

@@ -65,7 +65,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
 
     if pushdown and not hasattr(DataSourceReader, "pushFilters"):
         raise Unsupported(
-            "Spark passes filters to a data source since 4.1: leave out pushdown, and give the option where"
+            "only Spark 4.1 and later pass filters to a data source: leave out pushdown, and give the option where"
         )
     facts = facts_of(spark)
     session = {

@@ -280,10 +280,10 @@ def test_values_of_another_type_are_refused(values: pa.Array, sql: str, error: s
     ("kind", "options", "error"),
     [
         ("bloom-filter", {"item": 5}, "did you mean 'items'"),
-        ("bloom-filter", {"items": 0}, "items >= 1"),
-        ("bloom-filter", {"fpp": 1.0}, "fpp < 1"),
+        ("bloom-filter", {"items": 0}, "items must be at least 1"),
+        ("bloom-filter", {"fpp": 1.0}, "fpp must be between 0 and 1"),
         ("bloom-filter", {"fpp": "low"}, "not a number"),
-        ("bloom-filter", {"items": 1 << 40}, "more than 2147483647"),
+        ("bloom-filter", {"items": 1 << 40}, "at most 2147483647 bits"),
         ("bitmap", {"version": 3}, "must be 1 or 2"),
         ("bitmap", {"index-block-size": "16 parsecs"}, "units"),
         ("bitmap", {"index-block-size": "8b"}, "raise index-block-size"),

@@ -45,7 +45,7 @@ def test_selections_of_every_form(given: Any) -> None:
 def test_selections_of_another_length_are_refused(length: int) -> None:
     with pytest.raises(InvalidQuery, match=f"the mask has {length} values, but the file has 10 rows"):
         as_selection(np.zeros(length, bool), 10)
-    with pytest.raises(InvalidQuery, match=f"the selection spans {length} rows, but the file has 10"):
+    with pytest.raises(InvalidQuery, match=f"the selection is for {length} rows, but the file has 10"):
         as_selection(RowSelection.all(length), 10)
 
 

@@ -215,7 +215,7 @@ def test_selections_deletion_vectors_and_indexes_by_path(tree):
     assert "Paimon" in str(scan.explain())
     with pytest.raises(InvalidQuery, match="not among the 4 files"):
         orcidx.scan(files, selection={"elsewhere.orc": [1]})
-    with pytest.raises(InvalidQuery, match="spans 5 rows"):
+    with pytest.raises(InvalidQuery, match="is for 5 rows"):
         orcidx.scan(files, selection={files[0]: RowSelection.all(5)}).to_table()
 
 

@@ -200,7 +200,7 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
             raise CorruptFile(f"the Avro type {schema!r:.60} is unknown or contains itself")
         smallest, levels = named[schema]
         if levels > depth:  # types that refer to each other by name count as nested, like those that contain each other
-            raise CorruptFile(f"Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
+            raise CorruptFile(f"the Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
         return schema, smallest, levels
     if not isinstance(schema, dict):
         raise CorruptFile(f"{schema!r:.60} is not an Avro type")

@@ -182,7 +182,8 @@ def _in_partitions(table: TableView, where: Any) -> tuple[list[TableFile], list[
     if other := [path[0] for path in bound.columns if path[0] not in schema.partition_keys]:
         keys = ", ".join(schema.partition_keys) or "none"
         raise InvalidQuery(
-            f"where may only use partition keys, but {other[0]!r} is not one; the partition keys are: {keys}"
+            f"where may use only partition keys, but {other[0]!r} is not a partition key; the partition keys are: "
+            f"{keys}"
         )
     return files_in_partitions(table.data_files(), schema, table.schema_of, bound)
 
@@ -262,7 +263,7 @@ def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None])
         check_table(attempt.state, "rewrite_file_index", plan.committer.options)
         if attempt.state.schema.id != plan.schema_id:
             raise CommitConflict(
-                "the table's schema has changed since the rewrite was planned; plan it again",
+                "the table's schema has changed since the rewrite was planned; plan the rewrite again",
                 snapshot_id=attempt.state.snapshot_id,
             )
         made = _change(attempt, plan, built, status)

@@ -210,8 +210,8 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
         raise CorruptFile(f"snapshot {snapshot_id} has properties that are not an object: {properties!r:.60}")
     if foreign := sorted(set(properties) - set(admitted)):
         raise Unsupported(
-            f"snapshot {snapshot_id} has the property {foreign[0]!r}, which orcidx does not know and which the next "
-            f"snapshot may need; if it does not, pass allow_options=[{foreign[0]!r}]"
+            f"snapshot {snapshot_id} has the property {foreign[0]!r}, which orcidx does not know. The next snapshot "
+            f"may need this property; if not, pass allow_options=[{foreign[0]!r}]"
         )
     if document.get("commitKind") not in _KINDS:
         raise Unsupported(
@@ -224,7 +224,9 @@ def _read_list(files: TableFiles, document: Mapping[str, Any], name: str) -> Avr
     size, found = files.parsed(f"manifest/{document[name]}", lambda data: (len(data), read_avro_file(data)))
     expected = document.get(f"{name}Size")
     if expected is not None and expected != size:
-        raise CorruptFile(f"{document[name]} has {size} bytes, but the snapshot says {expected}")
+        raise CorruptFile(
+            f"{document[name]} has {size} bytes, but should have {expected} bytes according to the snapshot"
+        )
     _check_versions(found, document[name], _MANIFEST_VERSION)
     for record in found.records:
         manifest_info(record)

@@ -95,7 +95,9 @@ class TaskRun:
 
     def _check_format(self) -> None:
         if self.file.format not in ("orc", "parquet"):
-            raise Unsupported(f"orcidx does not read data files of format {self.file.format!r}, only orc and parquet")
+            raise Unsupported(
+                f"data files of format {self.file.format!r} are not supported; only orc and parquet are supported"
+            )
 
     def _finished(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows in the table's schema, without the rows for which the rest of the predicate is not true."""
