@@ -106,8 +106,8 @@ def may_wrap(node: OrcType, facts: FileFacts) -> bool:
     """Whether values of the column may have been too large for their type. In that case a filter may be used only for
     row groups for which ``surely_fits`` is true.
 
-    The result is False for BYTE columns in files of ORC Java, because ORC Java converts values to BYTE before it hashes
-    them."""
+    The result is False for BYTE columns in files of ORC Java, because ORC Java converts values to BYTE before the
+    values are hashed."""
     return node.kind in _NARROWED and not (node.kind is TypeKind.BYTE and facts.writer == WriterKind.JAVA)
 
 

@@ -26,8 +26,8 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, eq=False)
 class NumberBounds:
-    """A number for each of n units. ``valid``: which units have a number. ``exact``: which numbers certainly equal a
-    value of their unit.
+    """A number for each of n units. ``valid``: a mask of the units that have a number. ``exact``: a mask of the numbers
+    that certainly equal a value in their unit.
 
     ``values``: float64, or integers as int64. If some integers do not fit into int64, all are Python ints in an object
     array. Integers are in units of 10**-scale."""

@@ -7,9 +7,9 @@ reasons why bounds are missing. A bound that cannot be trusted is left out. No b
 statistics prove. The rules come from HIVE-8732 (early Java writers), ORC-135 (timestamps), ORC-517 (short decimals),
 HIVE-20604 (impossible null facts) and ORC-1796 (absent hasNull).
 
-A writer's statistics describe the values that it received, but reads return the values that it stored. If the writer
-converts values when it stores them, the bounds are changed to hold for the stored values (``_integers``, ``_doubles``,
-``_strings``).
+Statistics describe the values that the writer received, but reads return the values that the writer stored. If the
+writer converts values when it stores them, the bounds are changed to hold for the stored values (``_integers``,
+``_doubles``, ``_strings``).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Limits on the metadata that is read from a file. Without them, reading a small file could take seconds, and gigabytes
-of memory.
+"""Limits on the metadata that is read from a file. Without these limits, reading a small file could take seconds, and
+gigabytes of memory.
 
 Compression can make a message a thousand times smaller, and a message of two bytes may become an object of hundreds of
 bytes. Each limit has a minimum that applies to every file. Above the minimum, the limit grows with the number of stored

@@ -231,12 +231,12 @@ class Geospatial:
 class ColumnStatistics:
     """The statistics that the file has about one column in one unit. A field is None if the file does not have it.
 
-    ``minimum``, ``maximum``: int, float, str, Decimal, date or datetime, depending on the column's type. If Python has
-    no such date, they are int (days or nanoseconds). A datetime is rounded down to microseconds. ``minimum_nanos`` and
-    ``maximum_nanos`` are exact. ``minimum`` and ``maximum`` are set only if some value equals them. ``lower_bound``,
-    ``upper_bound``: bounds of strings, if the minimum or maximum is too long to be stored completely. ``sum``: the sum
-    of numbers, or the total bytes of strings and binaries. Dates of the hybrid calendar are given as the same date of
-    the proleptic calendar. ``bytes_on_disk`` and counts of children are plain integers.
+    ``minimum``, ``maximum``: int, float, str, Decimal, date or datetime, depending on the column's type. If Python's
+    dates cannot represent the value, it is an int (days or nanoseconds). A datetime is rounded down to microseconds.
+    ``minimum_nanos`` and ``maximum_nanos`` are exact. ``minimum`` and ``maximum`` are set only if some value equals
+    them. ``lower_bound``, ``upper_bound``: bounds of strings, if the minimum or maximum is too long to be stored
+    completely. ``sum``: the sum of numbers, or the total bytes of strings and binaries. Dates of the hybrid calendar
+    are given as the same date of the proleptic calendar. ``bytes_on_disk`` and counts of children are plain integers.
     """
 
     column: str

@@ -229,7 +229,7 @@ def alike(source: Source, **fields: Any) -> Source:
 
 @dataclass(frozen=True)
 class Found:
-    """A file: its path in its storage, and its size and version if the listing has them."""
+    """A file that a listing found: the path in the storage, and the size and the version if the listing has them."""
 
     path: str
     version: Fingerprint | None

@@ -7,7 +7,8 @@ files, and at the end deletes the mark. A mark contains:
 
     {"version": 1, "swaps": [{"final": name, "replaced": [{"path": name, "size", "mtime", "etag"}]}], "kept_until"}
 
-If the mark has ``kept_until`` (seconds since 1970), the old files are kept until then, for readers that still use them.
+If the mark has ``kept_until`` (seconds since 1970), the old files are kept until that time, for readers that still use
+these files.
 
 A reader may list the directory before the swap has ended, or after the job was killed. If the new file already has its
 name, the reader leaves out the old files that the new file replaces. Readers without this rule, such as Spark's own,
