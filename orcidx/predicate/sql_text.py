@@ -53,7 +53,7 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
     """Makes a predicate from an SQL condition. With ``dots_reach``, ``a.b`` is always a field, and never a column of
     that name, as in Spark.
 
-    Raises ``InvalidQuery`` for text that does not parse or is not supported. The message points at that part of the
+    Raises ``InvalidQuery`` for text that cannot be parsed or is not supported. The message points at that part of the
     text.
     """
     if not text.strip():
@@ -73,11 +73,11 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
 def _pointing(text: str, error: dict[str, Any], whole: str) -> str:
     line, column = error.get("line"), error.get("col")
     if not line or not column:
-        return f"the SQL text does not parse: {_in_words(whole)}\n  {text}"
+        return f"the SQL text cannot be parsed: {_in_words(whole)}\n  {text}"
     lines = text.splitlines()
     shown = lines[line - 1] if line <= len(lines) else text
     what = _in_words(error.get("description") or "it ends too early")
-    return f"the SQL text does not parse at column {column}: {what}\n  {shown}\n  {' ' * (column - 1)}^"
+    return f"the SQL text cannot be parsed at column {column}: {what}\n  {shown}\n  {' ' * (column - 1)}^"
 
 
 def _in_words(description: str) -> str:
