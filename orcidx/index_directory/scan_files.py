@@ -131,9 +131,7 @@ def scan(
     )
     if fresh == "catalog":
         if indexes == "none" or any(one is not None for one in (selection, deletion_vector, file_index)):
-            raise InvalidQuery(
-                'fresh="catalog" cannot be combined with indexes="none", selection=, deletion_vector= or file_index='
-            )
+            raise InvalidQuery('fresh="catalog" forbids indexes="none", selection=, deletion_vector= and file_index=')
         known, asked = listed_by_catalog(
             sources,
             schema=schema,

@@ -266,9 +266,7 @@ class _Column:
     def bind(self) -> Bound:
         leaf, op = self.leaf, self.leaf.op
         if pa.types.is_union(self.type):  # The nulls of a union are those of its variants, and Arrow reports none.
-            raise InvalidQuery(
-                f"{self._name} is a union, and conditions on unions are not supported", column=self._name
-            )
+            raise InvalidQuery(f"{self._name} is a union, which conditions cannot test", column=self._name)
         if op is Op.EQ_NULL_SAFE and leaf.literals[0] is None:
             op = Op.IS_NULL
         if op is Op.IS_NULL:
