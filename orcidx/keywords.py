@@ -1,4 +1,4 @@
-"""Lists the options of a function in its signature, so ``help`` and completion show them.
+"""Lists the options of a function in its signature. ``help`` and completion then show the options.
 
 Type checkers get the options from a ``TypedDict`` with ``Unpack``. Without this module, ``inspect.signature`` shows all
 these options as one parameter.

@@ -1,4 +1,4 @@
-"""How commands print: tables on a terminal, tab-separated lines in a pipe, and JSON with --json."""
+"""Output of the commands: tables on a terminal, tab-separated lines in a pipe, and JSON with --json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Draws tables on a terminal. rich draws them with lines, if it is installed; otherwise they have plain columns."""
+"""Draws tables on a terminal. If rich is installed, the tables are drawn with lines. Otherwise they have plain
+columns."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class _Scans:
         columns : sequence of str, or mapping of str to pyarrow.compute.Expression, optional
             Names, or expressions by name. None: all columns.
         filter : pyarrow.compute.Expression, optional
-            Only rows for which it is true.
+            A condition. Only rows for which the condition is true are returned.
         batch_size : int, optional
             The maximum number of rows in a batch.
         **_

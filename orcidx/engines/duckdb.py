@@ -2,7 +2,7 @@
 needs.
 
 A ``pyarrow.dataset.Dataset`` does not report how many rows it has. DuckDB then assumes a table of one row, and joins in
-the wrong order. If DuckDB can translate a condition, it leaves the condition to the dataset, which filters with
+the wrong order. If DuckDB can translate a condition, DuckDB does not evaluate it. The dataset then filters with
 pyarrow. DuckDB 2 supports subclasses of its own ``Source``. Such a subclass reports the number of rows, and chooses the
 conditions that it evaluates. orcidx's subclass chooses the conditions for which indexes leave out rows
 (``pruning_gain``). DuckDB is faster at filtering by all other conditions."""

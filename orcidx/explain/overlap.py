@@ -1,10 +1,10 @@
 """Measures how much the ranges of row groups overlap. The overlap tells how much a lookup by a column reads, and how
 much sorting by the column would save.
 
-The depth of a row group is the number of row groups whose ranges overlap its own range, including itself. A lookup of
-one of its values reads about this number of row groups, if nothing else rules them out. In a file that is sorted by the
-column the depth is 1, or a little more if row groups share a value. In a file without order the depth is the number of
-row groups."""
+The depth of a row group is the number of row groups whose ranges overlap its own range, including itself. A lookup of a
+value in the row group reads about this number of row groups, unless bloom filters or other indexes exclude some of
+them. In a file that is sorted by the column the depth is 1, or a little more if row groups share a value. In a file
+without order the depth is the number of row groups."""
 
 from __future__ import annotations
 

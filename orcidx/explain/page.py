@@ -70,7 +70,7 @@ footer{grid-column:1/-1;color:var(--dim);font-size:13px}
 
 @dataclass(frozen=True)
 class PagePart:
-    """A section of a page. ``html`` is put into the page as it is, so texts in it must be escaped."""
+    """A section of a page. ``html`` is put into the page unchanged, so it must contain only escaped texts."""
 
     title: str
     html: str

@@ -92,7 +92,7 @@ whether rows are proved. Row groups with equal fates are shown in one line."""
 
 
 def _fates(stripe: StripeExplanation) -> list[_Fate]:
-    """The fate of each row group: whether it is kept, by which evidence it was skipped, and whether rows were proved.
+    """The fate of each row group: whether it is kept, by which evidence it was skipped, and whether rows surely match.
     There may be tens of thousands of row groups, so the fates are computed only once. The letter and colour are
     computed once for all row groups with the same reasons."""
     looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
@@ -166,8 +166,8 @@ def merged_notes(notes: Iterable[Note]) -> list[str]:
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """The funnel, then each file with its stripes: a map of the row groups, and the reasons why they were skipped or
-    kept."""
+    """The explanation as text: first the funnel, then each file with its stripes. For each stripe, the text has a map
+    of the row groups, and the reasons why they were skipped or kept."""
     lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
     lines += [f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)]
     lines.append(f"  {reading(explanation)}")

@@ -33,9 +33,9 @@ _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 
 @dataclass(frozen=True)
 class StreamReport:
-    """One stream. ``offset`` and ``length`` are its place in the file. ``bytes`` is its decompressed size, or None if
-    it was not read. ``runs`` has the number of runs of each kind, and ``values`` is the number of values in them.
-    ``damage`` says why the stream could not be read to its end."""
+    """One stream. ``offset`` and ``length`` give its position in the file. ``bytes`` is the decompressed size, or None
+    if the stream was not read. ``runs`` has the number of runs of each kind, and ``values`` is the number of values in
+    all runs. ``damage`` says why the stream could not be read to its end."""
 
     stripe: int
     column: str

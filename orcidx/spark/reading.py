@@ -81,8 +81,9 @@ def read(
     where_in: Mapping[str, DataFrame] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Reads ORC files or a Paimon table as a DataFrame. The rows are those of ``spark.read.orc``, but files that
-    indexes exclude are not read. The files are listed and selected now, and read whenever Spark runs the DataFrame.
+    """Reads ORC files or a Paimon table as a DataFrame. The result has the same rows as with ``spark.read.orc``, but
+    files that indexes exclude are not read. This call lists and selects the files. They are read whenever Spark runs
+    the DataFrame.
 
     Parameters
     ----------
@@ -249,8 +250,8 @@ def _types_of(frame: DataFrame) -> tuple[tuple[str, str], ...]:
 
 def _seen_as_table(spark: SparkSession, query: Query) -> bool:
     """Whether the path is that of a Paimon table. Sometimes orcidx cannot list the path, because only Hadoop supports
-    the scheme or has the credentials. Then Hadoop looks for the table's directory ``schema``. The result is False only
-    if there is certainly no such directory. Otherwise the error is raised."""
+    the scheme or has the credentials. In this case Hadoop looks for the directory ``schema`` of a table. If it is
+    certain that there is no such directory, the result is False. Otherwise the error of the listing is raised."""
     try:
         return reads_table(query)
     except (StorageError, InvalidQuery, ImportError):
@@ -283,9 +284,9 @@ def _of_plan(spark: SparkSession, plan: Plan, facts: SessionFacts) -> DataFrame:
 def _filtered_by_spark(
     spark: SparkSession, query: Query, text: TextCondition, facts: SessionFacts, reason: str
 ) -> DataFrame:
-    """The rows that may match. orcidx's tasks read them, Spark filters them, and then ``limit`` or ``top`` is applied.
-    Raises ``InvalidQuery`` for a path into a struct, and ``Unsupported`` for a condition that uses the file that
-    Spark's reader is reading, such as ``input_file_name()``."""
+    """The rows that may match. orcidx's tasks read these rows, and Spark filters them. Then ``limit`` or ``top`` is
+    applied. Raises ``InvalidQuery`` for a path into a struct. Raises ``Unsupported`` for a condition that uses the file
+    that Spark's reader is reading, such as ``input_file_name()``."""
     shown, named, order = query.columns, text.last.columns, () if query.top is None else parse_order(query.top)
     if any(not isinstance(one, str) for one in shown or ()):
         raise InvalidQuery(

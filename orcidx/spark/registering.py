@@ -39,8 +39,9 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
         The session.
     pushdown
         Also skip data by the filters of the query, and turn ``spark.sql.python.filterPushdown.enabled`` on for the
-        session. Use it only for DataFrames that are used in one query. If two queries share a DataFrame or view, Spark
-        4.1 to 4.3 reads it with the filters of the query that is planned last, so the other query loses rows.
+        session. Use this option only if each DataFrame is used in only one query. If two queries share a DataFrame or
+        view, Spark 4.1 to 4.3 reads both with the filters of the query that is planned last, so the other query loses
+        rows.
 
     Raises
     ------

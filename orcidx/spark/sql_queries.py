@@ -133,7 +133,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     Returns
     -------
     DataFrame
-        Its rows are those of ``spark.sql(text)``.
+        A DataFrame with the same rows as ``spark.sql(text)``.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
 
 def last_scans() -> tuple[Choice, ...]:
-    """What the last scans of enabled sessions skipped, the newest last."""
+    """The choices of the last scans in enabled sessions, the newest last. A choice says what the scan skipped."""
     return tuple(_LAST)
 
 

@@ -1,9 +1,8 @@
 """Chooses the engine that reads: Spark's own reader without the skipped files, or orcidx in its own tasks.
 
-Spark's reader decodes faster, but orcidx skips more. So first Spark's relation is made, and files that are proven to
-have no matching row are removed from it. orcidx reads the data for which Spark has no reader. orcidx also does
-lookups of keys with an index, because it finds the rows of the keys without decoding the other columns of their row
-groups."""
+Spark's reader decodes faster, but orcidx skips more. So Spark's relation is made first, and files that are proven to
+have no matching row are removed from it. orcidx's own tasks read data for which Spark has no reader. They also look up
+keys with an index. They find the rows of the keys without decoding the other columns of the row groups."""
 
 from __future__ import annotations
 
@@ -93,7 +92,7 @@ def engine_of(spark: SparkSession, engine: str | None) -> Engine:
 
 
 def own_tasks_only(query: Query) -> str | None:
-    """Why Spark's reader cannot carry out a query. None if it can."""
+    """The reason why Spark's reader cannot carry out a query. None if there is no such reason."""
     reasons = {
         "deletion_vector": "Spark's reader does not apply deletion vectors",
         "file_index": "Spark's reader does not use file indexes that are given by path",
@@ -162,7 +161,8 @@ class _Choosing:
         return Chosen(Choice("spark", reason, **counts), self.filtered if frame is None else frame, keys=self.keys)
 
     def by_evidence(self, asked: Condition, facts: EngineFacts) -> Chosen:
-        """Finds indexes and evaluates the condition with them, unless the engine is already decided without them."""
+        """Finds indexes and evaluates the condition with them. If the engine is already decided without indexes, this
+        step is left out."""
         examined = replace(facts.condition, is_judged=not asked.unjudged, asks_nothing=asked.may == Constant(True))
         facts = replace(facts, condition=examined)
         if verdict := decide(facts):

@@ -333,7 +333,7 @@ def _columns_of(nodes: Nodes) -> frozenset[str]:
 
 
 def _obstacle(nodes: Nodes, columns: frozenset[str]) -> str | None:
-    """Why a condition cannot skip files, although Spark accepts it."""
+    """The reason why a condition cannot skip files, although Spark accepts the condition."""
     for node in nodes:
         name = _name(node)
         if "UDF" in name or "Subquery" in name or name in _QUERIES:

@@ -33,7 +33,7 @@ class KeptStores:
         return store if kept is None else kept
 
     def keep(self, store: IndexStore) -> None:
-        """Keeps a store with everything that it has read so far, unless it is too large."""
+        """Keeps a store, including the data that it has read so far, unless the store is too large."""
         if store.root.kind not in KINDS:
             return
         large = store.catalogs.nbytes > STORE_BYTES

@@ -1,7 +1,7 @@
 """Spark's own relation of a read, and the same relation without some of its files.
 
-If few files remain, they are read by their explicit paths, which costs nothing. If many files remain, a filter on
-``_metadata.file_path`` selects them. Spark evaluates the filter when it plans, and again for each row."""
+If few files remain, Spark reads them by their explicit paths, and no filter is needed. If many files remain, a filter
+on ``_metadata.file_path`` selects them. Spark evaluates the filter when it plans, and again for each row."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.!~'()*:@&=+$,;/-]+")
 
 @dataclass(frozen=True)
 class Relation:
-    """``frame``: the DataFrame of the whole relation. ``root``: its directory, or None if it has several. ``options``:
-    the options of Spark's reader. ``table``: the catalog's table, whose partitions may be anywhere."""
+    """Spark's relation of a read. ``frame``: the DataFrame of the whole relation. ``root``: the directory of the
+    relation, or None if the relation has several directories. ``options``: the options of Spark's reader. ``table``:
+    the catalog's table, whose partitions may be anywhere."""
 
     spark: SparkSession
     frame: DataFrame

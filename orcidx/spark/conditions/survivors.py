@@ -114,7 +114,7 @@ class SurvivingFiles:
     failed: bool = False
 
     def with_other(self, other: SurvivingFiles) -> SurvivingFiles:
-        """Combines the results with those of another directory's indexes for the same files."""
+        """Combines these results with the results of another directory's indexes for the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
         return SurvivingFiles(
             self.fallen | other.fallen,

@@ -114,8 +114,8 @@ def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
 
 
 def _in_micros(part: Part) -> Any:
-    """A comparison with a time, rewritten for the nanoseconds in files. Spark truncates them to microseconds before it
-    compares."""
+    """Rewrites a comparison with a time for the nanoseconds in files. Spark truncates stored nanoseconds to
+    microseconds before it compares."""
     if not isinstance(part, Leaf) or not any(isinstance(one, ExactTime) for one in part.literals):
         return part
     plain = replace(part, negated=False)

@@ -201,8 +201,8 @@ def append(
     storage_options: Mapping[str, Any] | None = None,
     **commit: Unpack[CommitOptionsByName],
 ) -> Changed:
-    """Appends the rows of a DataFrame to a Paimon table. Each task writes files of its own, and the driver commits them
-    as one snapshot.
+    """Appends the rows of a DataFrame to a Paimon table. Each task writes its own files, and the driver commits all
+    files as one snapshot.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ _SHOWN_ROWS = 10
 def describe(
     spark: SparkSession | None, path: OnePath, *, verify: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> IndexDescription:
-    """Shows which files of a directory are indexed. For each of them it shows the indexes, whether they are stale, and
-    their sizes.
+    """Shows which files of a directory are indexed. For each indexed file, the result shows its indexes, whether they
+    are stale, and their sizes.
 
     Listings of the files and of the indexes are compared with the catalog. No data file is opened.
 

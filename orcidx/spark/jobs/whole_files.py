@@ -39,7 +39,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @dataclass
 class HeldFiles:
-    """The file system as a task sees it: the file that the task was given, and the files that it has written."""
+    """The file system of a task that cannot open files itself. It contains the file that Spark gave to the task, and
+    the files that the task has written."""
 
     held: dict[str, tuple[bytes, Fingerprint]] = field(default_factory=dict)
     written: dict[str, bytes] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """``spark.read.format("orcidx")`` and ``CREATE TEMPORARY VIEW ... USING orcidx``: a Python data source of Spark.
 
 Spark gives the data source the whole schema and, since 4.1, the filters that Spark can express. Spark never says which
-columns a query uses. Planning runs in a Python process beside the driver, without a session. Skipping by those filters
-is off by default; ``register`` gives the reason (see docs/decisions/0014-spark-values-and-engines.md)."""
+columns a query uses. Planning runs in a Python process beside the driver, without a session. By default these filters
+are not used for skipping. ``register`` gives the reason (see docs/decisions/0014-spark-values-and-engines.md)."""
 
 from __future__ import annotations
 
@@ -175,9 +175,9 @@ class TaskPartition(InputPartition):
 class _PushFilters:
     """``reader.pushFilters``, which is not a method of the reader's class.
 
-    If its setting for pushdown is off, Spark refuses every read by a reader whose class defines pushFilters. So the
-    class must not define it. If the setting is on, Spark calls the attribute ``pushFilters`` of the reader. Spark finds
-    out whether a reader defines pushFilters by comparing ``__func__``."""
+    If Spark's setting for pushdown is off, Spark refuses every read by a reader whose class defines pushFilters. So the
+    class must not define this method. If the setting is on, Spark calls the attribute ``pushFilters`` of the reader.
+    Spark finds out whether a reader defines pushFilters by comparing ``__func__``."""
 
     def __init__(self, reader: OrcidxReader) -> None:
         self._reader = reader

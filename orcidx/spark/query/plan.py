@@ -205,11 +205,11 @@ def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, t
     """Returns four values: the whole schema, its columns that are directory keys with their keys and types, whether
     columns are found by position, and the stored names of the columns and keys.
 
-    As in Spark, the schema is the given schema, or else that of the first file with a column. It is followed by the
-    directory keys that it lacks. A key may also be stored in the files. Then its values, name and type are those of the
-    directory, and its position is the position in the files (``PartitioningUtils.mergeDataAndPartitionSchema``). A key
-    of a given schema comes last, with the given type. Files of old Hive have columns named ``_col0``, ``_col1``. With a
-    given schema, such columns are found by position."""
+    As in Spark, the schema is the given schema, or else the schema of the first file with a column. Directory keys that
+    are not in this schema are added at the end. If a key is also a column of the files, its values, name and type come
+    from the directory, and its position is the position in the files
+    (``PartitioningUtils.mergeDataAndPartitionSchema``). A key of a given schema comes last, with the given type. Files
+    of old Hive have columns named ``_col0``, ``_col1``. With a given schema, such columns are found by position."""
     found = _first_columns(files, query.storage_options)
     by_position = bool(found) and all(name.startswith("_col") for name in found)
     given = query.retype if query.schema is None and by_position else query.schema

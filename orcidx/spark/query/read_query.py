@@ -49,12 +49,12 @@ SPARK_OPTIONS = ReadOptions(
 class Query:
     """The arguments of ``orcidx.spark.read`` (described there), and the session's time zones.
 
-    ``retype``: a schema for some of the columns of ORC files; the others keep their types. ``session_zone``: the
-    session's time zone, or None if only the tasks will know it. ``jvm_zone``: as for ``paimon.Table.scan``.
+    ``retype``: a schema for some of the columns of ORC files. The other columns keep their types. ``session_zone``: the
+    session's time zone, or None if the zone is known only in the tasks. ``jvm_zone``: as for ``paimon.Table.scan``.
     ``reader_options``: the options of Spark's reader, as text. ``table``: the catalog's table with the directory
-    ``path``. ``other_values``: the setting with which Spark and orcidx's tasks would read different values from ORC
-    files. ``path``: a text, several texts, or sources that are already listed. ``at``: the path as orcidx opens it, if
-    it differs from ``path`` (``hadoop_files.reached``)."""
+    ``path``. ``other_values``: a text that names the setting because of which Spark and orcidx's tasks would read
+    different values from ORC files, or None. ``path``: a text, several texts, or sources that are already listed.
+    ``at``: the path as orcidx opens it, if it differs from ``path`` (``hadoop_files.reached``)."""
 
     path: Any
     at: Source | list[Source | str] | None = None

@@ -22,8 +22,8 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table: its ``name`` in the session's SQL, and ``location``, the directory of its files. The location is None if
-    Spark does not give it."""
+    """A table of the catalog. ``name``: the name in the session's SQL. ``location``: the directory of the table's
+    files, or None if Spark does not give it."""
 
     name: str
     location: str | None

@@ -271,7 +271,7 @@ class _Finder:
         return self._files
 
     def _is_hadoop_default(self) -> bool:
-        """Whether plain paths belong to another file system than that of this machine."""
+        """Whether plain paths belong to a file system other than the local one."""
         default = str(self._spark._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///")
         return default.partition(":")[0].lower() not in _NOT_HADOOP
 
@@ -305,7 +305,7 @@ def shipped(function: Task, sources: object) -> Task:
 
 
 def road_problem(sources: object) -> str | None:
-    """Why tasks cannot open ``sources`` themselves. None if, as far as the driver knows, they can."""
+    """The reason why tasks cannot open ``sources`` themselves. None if the driver knows no such reason."""
     problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
     return next((one for one in problems if one is not None), None)
 

@@ -29,7 +29,8 @@ _SOURCES = (".pyx", ".pxd", ".c", ".pyc")
 
 
 def pack(path: str | os.PathLike[str], *, also: tuple[str, ...] = ()) -> Path:
-    """Writes a ``.tar.gz`` of orcidx and the packages that it requires or may use in tasks, as they are installed here.
+    """Writes a ``.tar.gz`` archive of the installed orcidx, and of the installed packages that orcidx requires or may
+    use in tasks.
 
     numpy, pandas, pyarrow and pyspark are not packed, because executors with PySpark have them. The executors need the
     same Python version and platform. Give the archive to Spark as ``spark.archives=orcidx.tar.gz#orcidx_env``, with

@@ -67,7 +67,8 @@ class SessionFacts:
 
 
 def java_problem() -> str | None:
-    """Why Spark cannot start here, with the package to install. None if Java 17 or later is found."""
+    """The reason why Spark cannot start on this machine, with the package to install. None if Java 17 or later is
+    found."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
     if java is None:

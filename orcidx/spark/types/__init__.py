@@ -1,1 +1,1 @@
-"""Converts between Spark's types, constants and columns and those of orcidx, without pyspark."""
+"""Converts types, constants and columns of Spark to those of orcidx and back, without pyspark."""

@@ -117,8 +117,8 @@ def _widened(leaf: Leaf, values: Sequence[Any]) -> Predicate:
 
 
 def _shifted(value: Any, nanos: int) -> Any:
-    """The time, moved by an offset. A value of another kind in a list of times is not changed; binding raises the error
-    about it."""
+    """The time, moved by an offset. If a list of times contains a value of another kind, this value is not changed.
+    Binding raises the error about such a value."""
     return replace(value, nanos=value.nanos + nanos) if isinstance(value, ExactTime) else value
 
 
@@ -134,8 +134,8 @@ def _moved(value: Any, kind: pa.DataType, zone: Zone, column: str) -> Any:
 
 
 def instant_of(wall: int, zone: Zone) -> int:
-    """The instant of a local time in a zone, by the rules of java.time. If the local time occurs twice, it is the first
-    instant. If the local time does not occur, it is moved by the length of the gap."""
+    """The instant of a local time in a zone, by the rules of java.time. For a local time that occurs twice, the first
+    instant is returned. A local time that does not occur is moved by the length of the gap."""
     offsets = sorted(zone.offsets_near(wall), reverse=True)
     for offset in offsets:
         if int(zone.offsets_at(np.array([wall - offset]))[0]) == offset:

@@ -96,7 +96,8 @@ def _asked(column: Column, leaf: Leaf, literals: list[Column]) -> Column | None:
 
 
 def is_exact_in_spark(value: object, kind: pa.DataType) -> bool:
-    """Whether a literal has exactly the column's kind, so that Spark converts neither before it compares them."""
+    """Whether a literal has exactly the column's kind. Spark then converts neither the literal nor the column before it
+    compares them."""
     types = pa.types
     if isinstance(value, bool):
         return bool(types.is_boolean(kind))

@@ -1,8 +1,8 @@
 """Converts ORC's and Paimon's types to Spark's types, without pyspark. The results are the JSON of Spark's schemas, or
 Arrow schemas as Spark uses them.
 
-The types are those of ``spark.read.orc``. TIMESTAMP is an instant. A bigint that Spark wrote from a timestamp_ntz is
-read as a timestamp_ntz. CHAR and VARCHAR are strings. Every column may be null."""
+The types are the same as in ``spark.read.orc``. TIMESTAMP is an instant. A bigint that Spark wrote from a timestamp_ntz
+is read as a timestamp_ntz. CHAR and VARCHAR are strings. Every column may be null."""
 
 from __future__ import annotations
 
