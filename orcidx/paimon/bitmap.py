@@ -358,8 +358,10 @@ def _stored_blocks(kind: KeyType, keys: Keys, places: Sequence[npt.NDArray[np.in
 def _block_starts(sizes: npt.NDArray[np.int64], room: int) -> list[int]:
     """The first entry of each block. A block gets as many entries as fit into ``room`` bytes."""
     if sizes.size and int(sizes.max()) > room:
-        text = f"a value takes {sizes.max()} bytes, but an index block has room for {room}"
-        raise InvalidQuery(f"{text}: raise index-block-size, or use version 1")
+        raise InvalidQuery(
+            f"a value takes {sizes.max()} bytes, but an index block has only {room} bytes: raise index-block-size, or "
+            "use version 1"
+        )
     ends = np.cumsum(sizes)
     starts: list[int] = []
     at = 0

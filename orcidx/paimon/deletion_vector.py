@@ -499,8 +499,7 @@ def _dense_bytes(bitmap: BitMap64) -> bytes:
         size = (highest * _SMALLEST_KEYED) >> 20
         raise ValueOutOfRange(
             f"position {bitmap.max()} needs {size} MB of empty bitmaps, one for each 2^32 positions before it; "
-            "positions "
-            f"must be below {MOST_KEYS64 << 32}: leave out positions that are not rows of the data file"
+            f"positions must be below {MOST_KEYS64 << 32}: leave out positions that are not rows of the data file"
         )
     optimised = bitmap.copy()
     optimised.run_optimize()

@@ -423,7 +423,10 @@ class Scan(RequestNarrowing, ArrowStream):
             The scan has a limit. A limit counts the rows of all tasks together.
         """
         if self.row_limit is not None:
-            raise InvalidQuery("a scan with a limit cannot be split: the limit counts the rows of all tasks")
+            raise InvalidQuery(
+                "a scan with a limit cannot be split, because the limit counts the rows of all tasks; leave the "
+                "limit out"
+            )
         request = self.resolved
         with self._queue(request, ScanMetrics()) as files:
             parts = list(plan_parts(files, target_bytes))

@@ -56,9 +56,8 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     found = spark_version()
     if found < PYTHON_SOURCES:
         raise Unsupported(
-            f"data sources in Python came with Spark 4.0, but this is Spark {found[0]}.{found[1]}: use "
-            "orcidx.spark.read, "
-            "whose DataFrame makes a view by .createOrReplaceTempView(name)"
+            f"data sources in Python need Spark 4.0 or later, but this is Spark {found[0]}.{found[1]}: use "
+            "orcidx.spark.read, and make a view of its DataFrame by .createOrReplaceTempView(name)"
         )
     from pyspark.sql.datasource import DataSourceReader
 

@@ -134,7 +134,7 @@ def test_options(spark: Any, files: Path, tmp_path: Path) -> None:
     assert spark.read.format("orcidx").options(engine="orcidx", columns="sorted").load(str(files)).count() == 600
     with pytest.raises(Exception, match="the option engine must be 'auto' or 'orcidx', not 'spark'"):
         spark.read.format("orcidx").option("engine", "spark").load(str(files))
-    with pytest.raises(Exception, match=r"no path: give it by \.load"):
+    with pytest.raises(Exception, match=r"no path is given: give it by \.load"):
         spark.read.format("orcidx").load()
 
 

@@ -179,8 +179,7 @@ def _check_fields(unknown: Iterable[Sequence[str]], admitted: Sequence[str]) -> 
     if names := sorted({name for found in unknown for name in found} - set(admitted)):
         raise Unsupported(
             f"a manifest has the field {names[0]!r}, which orcidx does not know, so new entries would have no value "
-            "for "
-            f"the field; change the table with its version of Paimon, or pass allow_options=[{names[0]!r}]"
+            f"for the field; change the table with its version of Paimon, or pass allow_options=[{names[0]!r}]"
         )
 
 

@@ -68,14 +68,12 @@ def check_computed(where: Predicate, schema: pa.Schema, *, case_sensitive: bool)
             if pa.types.is_timestamp(kind) and kind.tz is not None:
                 raise InvalidQuery(
                     f"orcidx would compute with {found[0]} in UTC, but Spark computes in the session's time zone: "
-                    "leave "
-                    "this part out of where=, and filter the DataFrame by it"
+                    "leave this part out of where=, and filter the DataFrame by it"
                 )
         if other := sorted(set(re.findall(r"\b([a-z_0-9]+)\(", str(part.expression))) - _ALIKE):
             raise InvalidQuery(
                 f"orcidx would compute {', '.join(other)} with pyarrow, whose results may differ from Spark's: leave "
-                "this "
-                "part out of where=, and filter the DataFrame by it"
+                "this part out of where=, and filter the DataFrame by it"
             )
         if not all(re.match(r"cast\(-?[\d.]*[1-9]", one) for one in _divisors(str(part.expression))):
             raise InvalidQuery(

@@ -266,8 +266,8 @@ class _Job:
             )
         if is_table(path, storage_options):
             raise Unsupported(
-                "this is a Paimon table, which uses only index files that its manifests list: build them with "
-                "orcidx.spark.rewrite_file_index, which commits them",
+                "this is a Paimon table, which uses only the index files in its manifests: build and commit index "
+                "files with orcidx.spark.rewrite_file_index",
                 file=_shown(path),
             )
         listing = listing_table(store.root, sources)

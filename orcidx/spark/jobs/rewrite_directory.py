@@ -270,7 +270,7 @@ class _Job:
             raise InvalidQuery("the path is a file; give its directory", file=root.name)
         if is_table(path, storage_options):
             raise Unsupported(
-                "this is a Paimon table, whose manifests name its files: rewrite them with Paimon's compaction",
+                "this is a Paimon table, whose manifests list its files: rewrite the files with Paimon's compaction",
                 file=root.name,
             )
         paths = listing_table(root, sources)["path"].to_pylist()

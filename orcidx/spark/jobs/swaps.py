@@ -188,7 +188,10 @@ class Swaps:
                 file=place,
             ) from error
         if version != 1:
-            raise Unsupported(f"the manifest has version {version}; a later version of orcidx wrote it", file=place)
+            raise Unsupported(
+                f"the manifest has version {version}, which only later versions of orcidx support; update orcidx",
+                file=place,
+            )
         return found
 
     def _put(self, name: str, found: Mapping[str, Any]) -> None:

@@ -57,8 +57,8 @@ class OrcidxDataSource(DataSource):
     def schema(self) -> StructType:
         if {name.lower() for name in self.options} >= TABLE_PROPERTIES:
             raise InvalidQuery(
-                "Spark does not give the path and options of a table to a data source in Python: use "
-                "CREATE TEMPORARY VIEW name USING orcidx OPTIONS (path '...') instead of CREATE TABLE"
+                "Spark does not pass the path and options of a table to a data source in Python: use CREATE "
+                "TEMPORARY VIEW name USING orcidx OPTIONS (path '...') instead of CREATE TABLE"
             )
         plan = begin_plan(replace(self._query(), where=None))
         return _spark_schema(plan)
@@ -92,10 +92,8 @@ class OrcidxDataSource(DataSource):
         if options.get("engine", "auto") not in ("auto", "orcidx"):
             raise InvalidQuery(
                 f"the option engine must be 'auto' or 'orcidx', not {options['engine']!r}: a data source in Python "
-                "cannot "
-                "use another reader. Use orcidx.spark.read(spark, path), which chooses between orcidx and Spark's "
-                "reader; "
-                "its DataFrame makes a view by .createOrReplaceTempView(name)"
+                "cannot use another reader. Use orcidx.spark.read(spark, path), which chooses between orcidx and "
+                "Spark's reader, and make a view of its DataFrame by .createOrReplaceTempView(name)"
             )
         return options
 
@@ -106,15 +104,14 @@ class OrcidxDataSource(DataSource):
             path = json.loads(options["paths"])
         if path is None:
             raise InvalidQuery(
-                'there is no path: give it by .load(path), or by OPTIONS (path "...") of a temporary view in SQL '
-                "(Spark does not pass on the path of a CREATE TABLE)"
+                'no path is given: give it by .load(path), or in SQL by OPTIONS (path "...") of a temporary view. '
+                "Spark does not pass on the path of a CREATE TABLE"
             )
         if (where := options.get("where")) is not None and may_mean_otherwise(where):
             raise InvalidQuery(
-                f"the option where is parsed without a session, and Spark may interpret {where!r:.200} differently: "
-                "it has "
-                "escapes, double quotes, strings with a prefix, or comments; filter the DataFrame by the condition, or "
-                "give it to orcidx.spark.read"
+                f"the option where is parsed without a Spark session. Spark may interpret {where!r:.200} differently, "
+                "because it has escapes, double quotes, strings with a prefix, or comments; filter the DataFrame by "
+                "the condition, or give it to orcidx.spark.read"
             )
         storage = {name.removeprefix("storage."): v for name, v in options.items() if name.startswith("storage.")}
         return Query(

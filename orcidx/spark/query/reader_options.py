@@ -52,7 +52,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
             raise InvalidQuery(
-                f"{name} is {value!r}, but Spark accepts only times without a zone, which are in the zone of the "
+                f"{name} is {value!r}, but Spark accepts only times without a zone. Such times are in the zone of the "
                 "option timeZone"
             )
         return value.isoformat(timespec="seconds")

@@ -90,7 +90,7 @@ def _scalar(text: str | None, field: pa.Field, file: Source, session_zone: str) 
         if text is not None and pa.types.is_timestamp(kind):
             parsed = parse_time(text)
             if parsed is None:
-                raise pa.ArrowInvalid("not a time in ISO 8601 form")
+                raise pa.ArrowInvalid("the text is not a time in ISO 8601 form")
             seconds, rest = divmod(parsed[0], 1_000_000_000)
             if kind.tz is not None and not parsed[1]:
                 seconds = instant_of(seconds, load_zone(session_zone))

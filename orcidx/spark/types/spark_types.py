@@ -155,7 +155,7 @@ def json_of_orc(node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
     if node.kind is TypeKind.MAP:
         return {"type": "map", "keyType": children[0], "valueType": children[1], "valueContainsNull": True}
     raise Unsupported(
-        f"Spark has no type for {node.kind.name.lower()}; name the other columns with columns=", column=node.dotted
+        f"Spark has no type for {node.kind.name.lower()}; select the other columns with columns=", column=node.dotted
     )
 
 
@@ -194,7 +194,7 @@ def _of_paimon(kind: DataType, column: str) -> Json:
     if kind.root in ("MAP", "MULTISET"):
         value = children[1] if kind.root == "MAP" else "integer"
         return {"type": "map", "keyType": children[0], "valueType": value, "valueContainsNull": True}
-    raise Unsupported(f"Spark has no type for {kind}; name the other columns with columns=", column=column)
+    raise Unsupported(f"Spark has no type for {kind}; select the other columns with columns=", column=column)
 
 
 def collated(schema: Schema | None) -> frozenset[str]:
@@ -296,7 +296,7 @@ def _arrow_type(kind: Json, column: str) -> pa.DataType:
         if _DAY_TIME.fullmatch(kind):
             return pa.duration("us")
         raise Unsupported(
-            f"Spark does not accept {kind!r} from Python; name the other columns with columns=, or give another "
+            f"Spark does not accept {kind!r} from Python; select the other columns with columns=, or give another "
             "schema=",
             column=column,
         )
