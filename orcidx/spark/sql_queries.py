@@ -161,9 +161,9 @@ def last_scans() -> tuple[Choice, ...]:
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan for which Spark is about to list files. It has its directories or files, partition columns, columns of
-    collated text, options, and filters as the nodes of Catalyst's JSON. It also has facts about the session: the JVM's
-    time zone, whether types of partitions are inferred, and how many tasks run at a time."""
+    """A scan for which Spark is about to list files. The attributes are its directories or files, partition columns,
+    columns of collated text, options, and filters (as the nodes of Catalyst's JSON). There are also facts about the
+    session: the JVM's time zone, whether types of partitions are inferred, and how many tasks run at a time."""
 
     roots: tuple[str, ...]
     partitions: frozenset[str]

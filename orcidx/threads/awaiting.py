@@ -35,7 +35,7 @@ def _arrive(arrived: asyncio.Future[None]) -> None:
 
 
 async def awaited(task: Task[T]) -> T:
-    """The result of a task. If the awaiting caller is cancelled, the task is cancelled, too."""
+    """Returns the result of a task. If the caller that awaits it is cancelled, the task is cancelled, too."""
     try:
         await arrival(task)
     except asyncio.CancelledError:
@@ -45,9 +45,9 @@ async def awaited(task: Task[T]) -> T:
 
 
 def start_on(loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> Task[T]:
-    """Runs the coroutine that ``make`` returns in the event loop of another thread. ``make`` is called in that loop. If
-    the task is cancelled before that call, no coroutine is made, so there is no warning that a coroutine was never
-    awaited."""
+    """Runs a coroutine in the event loop of another thread. ``make`` is called in this loop and returns the coroutine.
+    If the task is cancelled before ``make`` is called, no coroutine is made, and there is no warning that a coroutine
+    was never awaited."""
     task: Task[T] = Task()
 
     def begin() -> None:

@@ -51,7 +51,7 @@ def made_relation(spark: SparkSession, query: Query) -> Relation:
 
 
 def as_column(relation: Relation, query: Query) -> Column:
-    """The query's predicate as a condition of Spark. Raises ``Unreadable`` if Spark cannot express it."""
+    """The query's predicate as a condition of Spark. Raises ``Unreadable`` if Spark cannot express the predicate."""
     schema = arrow_schema_of(relation.frame.schema.jsonValue())
     where = query.predicate(schema)
     assert where is not None

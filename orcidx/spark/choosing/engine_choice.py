@@ -218,7 +218,7 @@ class _Choosing:
         return Chosen(choice, None, asked.may, needed, self.condition, keys, types_of(fields), by_files)
 
     def _lookup(self, asked: Condition, found: SurvivingFiles) -> LookupFacts:
-        """The facts about a lookup of keys that are known before the files are examined further."""
+        """Facts about a lookup of keys. These facts are known before the files are examined further."""
         query = self.query
         apart = collated(query.schema) | with_defaults(query.schema)
         is_plain = not (query.reader_options or query.table or apart or self.session.gates.tasks)

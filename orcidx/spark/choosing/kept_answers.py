@@ -1,4 +1,5 @@
-"""Keeps the results of earlier scans: which files the same filters skip among the same files, by the same indexes.
+"""Keeps the results of earlier scans: the files that were skipped. A result is used again for a scan with the same
+filters, files and indexes.
 
 Spark plans the scan of a table anew in every query, often with filters that it had before. A join has ``key IS NOT
 NULL``, and queries are repeated. Computing a result takes the driver some four milliseconds. Finding out that a kept
@@ -29,8 +30,8 @@ _EXPRESSION = re.compile(r'"exprId":\{[^{}]*\}')
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """``fallen``: the numbers of the skipped files, separated by commas. ``choice``: what ``why`` shows, or None if
-    there is no index."""
+    """The kept result of a scan. ``fallen``: the numbers of the skipped files, separated by commas. ``choice``: what
+    ``why`` shows, or None if there is no index."""
 
     fallen: str
     choice: Choice | None

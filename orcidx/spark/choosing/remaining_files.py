@@ -118,8 +118,8 @@ def may_be_old(
     fields: Sequence[StructField],
     session: tuple[Query, PartitionColumns],
 ) -> bool:
-    """True if a remaining file may have dates or times that Spark and orcidx decode differently. The files' statistics
-    decide, but they do not cover nested columns."""
+    """True if a remaining file may have dates or times that Spark and orcidx decode differently. The result comes from
+    the files' statistics, which do not cover nested columns."""
     query, partitions = session
     types = {one.name: _type_name(one.dataType) for one in fields}
     texts = {one.name: one.dataType.simpleString() for one in fields}
@@ -146,7 +146,7 @@ def types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
 
 
 def sizes_of(sizes: Int64s, kept: npt.NDArray[np.bool_]) -> Sizes:
-    """The sizes of a listing, and of the part of it that is kept."""
+    """The number of files in a listing and their bytes, and the same counts for the files that are kept."""
     return Sizes(len(sizes), int(sizes.sum()), int(kept.sum()), int(sizes[kept].sum()))
 
 

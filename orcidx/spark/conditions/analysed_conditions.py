@@ -112,11 +112,11 @@ _UNKNOWN = _Truth()
 
 
 def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str]) -> Condition:
-    """The condition of a DataFrame that is one filter on a relation. ``columns`` are the columns of the relation. This
-    works only in classic sessions.
+    """The condition of a DataFrame that consists of one filter on a relation. ``columns`` are the columns of the
+    relation. Only classic sessions are supported.
 
     ``clock_zone``: the JVM's time zone, in which Spark writes times in its plans. ``collated``: text columns that are
-    not compared by their bytes. Catalyst's JSON does not show this."""
+    not compared by their bytes. They are given here because Catalyst's JSON does not show collations."""
     jvm = filtered.sparkSession._jvm
     plan = filtered._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Filter":  # e.g. for _metadata, whose columns are added below the filter
@@ -209,8 +209,8 @@ def _and(condition: JavaObject) -> list[JavaObject]:
 
 def _nodes(condition: JavaObject, columns: frozenset[str], collated: frozenset[str]) -> Nodes:
     """The nodes of an expression. Columns are spelled as in the relation, because Spark keeps the spelling of the text.
-    A LIKE may have another escape character than the backslash, which the JSON does not show. In this case the nodes of
-    LIKE get an unknown escape character."""
+    The JSON does not show the escape character of a LIKE. If a LIKE of the expression has another escape character than
+    the backslash, all nodes of LIKE get an unknown escape character."""
     nodes: Nodes = json.loads(condition.toJSON())
     spelled = {one.lower(): one for one in columns}
     for node in nodes:
@@ -463,8 +463,9 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
 
 
 def _like(path: tuple[str, ...], pattern: str, escape: str | None) -> Leaf | None:
-    """The leaf of a LIKE. None if the escape character is before a character that it may not escape. For such a pattern
-    Spark raises an error. ``escape``: None means the backslash, and an empty text means an unknown character."""
+    """The predicate of a LIKE. ``escape`` is the escape character: None means the backslash, and an empty text means an
+    unknown character. Returns None for an unknown character. Also returns None if the escape character stands before a
+    character that must not be escaped, because Spark raises an error for such a pattern."""
     escape = "\\" if escape is None else escape
     if len(escape) != 1:
         return None

@@ -36,7 +36,7 @@ round rounds half to even, and so on."""
 
 
 def parse_text(where: Where) -> Predicate:
-    """Like ``parse``, with Spark's meaning of a text: isnan(NULL) is false, so its negation is true for nulls.
+    """Parses a text like ``parse``, but with Spark's meaning: isnan(NULL) is false, so its negation is true for nulls.
 
     Raises ``InvalidQuery`` for a text that Spark may interpret differently. A delete of 'a\\b' was once executed with
     orcidx's meaning, and deleted the wrong rows.

@@ -319,8 +319,8 @@ class _Job:
         return frame_of(spark, self._result(found))
 
     def _bytes(self, files: pa.Table) -> list[int]:
-        """The bytes to read of each file: the number that the last build with this spec read. For other files the
-        number is estimated from the file's size."""
+        """The number of bytes to read of each file. This is the number that the last build with this spec has read. If
+        there is no such number for a file, it is estimated from the file's size."""
         known = self.store.catalogs.read(files=("size", "read_bytes", "spec"), columns=()).files
         known = known.filter(pc.and_(pc.equal(known["spec"], self.spec.key), pc.is_valid(known["read_bytes"])))
         sizes = files["size"].to_numpy()

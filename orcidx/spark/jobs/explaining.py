@@ -1,4 +1,4 @@
-"""``explain``: what a query would read of a directory, according to indexes and metadata. For many files it runs a
+"""``explain`` shows what a query would read of a directory, according to indexes and metadata. For many files it runs a
 Spark job."""
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def _condition(spark: SparkSession, where: Where, clock_zone: str) -> Where | Te
 
 
 def _readable_first(sources: Sequence[Source]) -> list[Source]:
-    """The files, with a readable file moved to the front. The schema of this file is used. Later files are not opened
-    here."""
+    """Moves the first readable file to the front of the files, because the schema of the first file is used. The files
+    after the readable file are not opened."""
     for number, source in enumerate(sources[:PROBED_FILES]):
         try:
             with open_file(source):
@@ -159,7 +159,7 @@ class _Examination:
 
 
 def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Pruned:
-    """Excludes files by the catalog. No file is excluded if columns are found in files by position."""
+    """Excludes files by the catalog. If columns are found in files by position, no file is excluded."""
     match = store.match(listing)
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))

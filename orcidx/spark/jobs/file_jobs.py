@@ -53,7 +53,7 @@ _FAILURE = re.compile(r"orcidx-failure:(\{.*\})")
 
 
 class TaskFailure(OrcidxError):
-    """A failure of a task. Its text is in Spark's report, which the driver gets."""
+    """A failure of a task. Spark reports the text of the failure to the driver."""
 
     @classmethod
     def of(cls, error: str, file: str) -> TaskFailure:
@@ -74,7 +74,7 @@ def raising_what_tasks_raised() -> Iterator[None]:
 
 
 def error_from(error: str, file: str) -> OrcidxError:
-    """The error that a row reports. An error that is not an error of orcidx becomes a ``StorageError``."""
+    """The error that a row reports. If it is not an error of orcidx, it is converted to a ``StorageError``."""
     name, _, message = error.partition(": ")
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, OrcidxError):
@@ -147,7 +147,8 @@ def _within(bins: Sequence[int], most: int) -> list[int]:
 
 
 def run_over_files(spark: SparkSession, files: pa.Table, bins: Sequence[int], task: FileJobTask) -> pa.Table:
-    """Runs a task over the bins and collects its rows. ``files`` has the columns of ``LISTING`` and any others.
+    """Runs a task over the bins and collects its rows. ``files`` has the columns of ``LISTING``, and may have other
+    columns.
 
     For its errors see ``raising_what_tasks_raised``.
     """

@@ -40,9 +40,9 @@ class SwapGroup:
 
 
 class Swaps:
-    """The manifests of a directory, by state. ``begun``: after a kill, the staged files are deleted. ``committed``: the
-    swap is completed. ``done``: the manifest only says which call made which files. ``kept``: the swap is done, but the
-    old files are kept until ``kept_until`` (seconds since 1970).
+    """The manifests of a directory. Each manifest has a state. ``begun``: after a kill, the staged files are deleted.
+    ``committed``: after a kill, the swap is completed. ``done``: the manifest only records which call made which files.
+    ``kept``: the swap is done, but the old files are kept until ``kept_until`` (seconds since 1970).
 
         {"version": 1, "state": "begun" | "committed" | "kept" | "done", "key": ..., "kept_until": ..., "groups":
             [{"staged", "final", "bytes", "replaced": [{"path", "size", "mtime", "etag"}]}]}

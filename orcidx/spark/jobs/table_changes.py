@@ -130,9 +130,9 @@ def delete(
 ) -> Changed:
     """Deletes rows of a Paimon append table as a job. Tasks find the rows, and the driver merges and commits them.
 
-    It deletes exactly the rows that ``read`` with this ``where`` returns. As in ``read``, Spark analyses a text, and
-    times without a zone are in the session's time zone. NaN is the largest number, and names are compared by the
-    session's case rule. After a conflict only new files are searched.
+    Deletes exactly the rows that ``read`` with this ``where`` returns. As in ``read``, Spark analyses a text, and times
+    without a zone are in the session's time zone. NaN is the largest number, and names are compared by the session's
+    case rule. After a conflict only new files are searched.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Jobs over files that only Spark's own readers can reach. Spark gives the bytes of each file to a task. The files that
 the task writes are returned with its rows, and the driver writes these files to the storage.
 
-This is for file systems that Python cannot read on the executors, such as viewfs, or HDFS without WebHDFS and Hadoop's
-library.
+These jobs are for file systems that Python cannot read on the executors, such as viewfs, or HDFS without WebHDFS and
+Hadoop's library.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class HeldFiles:
 
 @dataclass(frozen=True)
 class _OverBytes:
-    """For ``mapInArrow``: the input has the files' paths, times and bytes. The output has the task's rows and what it
-    wrote."""
+    """For ``mapInArrow``: the input has the files' paths, times and bytes. The output has the task's rows and the files
+    that the task wrote."""
 
     task: FileJobTask
     token: str
@@ -107,7 +107,7 @@ class _OverBytes:
 
 
 def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileJobTask, problem: str) -> pa.Table:
-    """Does the same as ``run_over_files``. ``problem``: why tasks do not open the files themselves. Raises
+    """Does the same as ``run_over_files``. ``problem``: the reason why tasks do not open the files themselves. Raises
     ``Unsupported`` for files above ``LARGEST_FILE`` bytes."""
     base, rows = str(task.root.location), files.to_pylist()
     large = [row["path"] for row in rows if row["size"] > LARGEST_FILE]

@@ -152,7 +152,7 @@ def _spark_schema(plan: Plan) -> StructType:
 
 
 class NoStream(DataSourceStreamReader):
-    """Raises the error about streams when it starts. An error that ``OrcidxDataSource.streamReader`` itself raises
+    """Raises the error about streams when the stream starts. If ``OrcidxDataSource.streamReader`` raised the error, it
     would be lost in Spark 4.1."""
 
     @without_traceback()

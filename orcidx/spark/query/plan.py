@@ -73,7 +73,8 @@ class Plan:
     session: OfSession | None = None
 
     def target(self, slots: int) -> int:
-        """The bytes of a task, as the caller wants, but fewer if slots would otherwise be idle."""
+        """The number of bytes for each task. This is the number that the caller wants, or a smaller number if slots
+        would otherwise be idle."""
         files, size = self.listed
         return min(self.query.target_bytes, max(LEAST_BYTES, -(-(size + files * FILE_BYTES) // slots)))
 

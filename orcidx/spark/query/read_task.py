@@ -73,8 +73,8 @@ def gone_files_named() -> Iterator[None]:
 
 @contextmanager
 def broken_files_passed() -> Iterator[None]:
-    """Adds a hint to the error about a damaged ORC file: the option with which Spark's reader skips such files. It is
-    not used for files of a table."""
+    """Adds a hint to the error about a damaged ORC file: the option with which Spark's reader skips such files. The
+    hint is not added for files of a table."""
     try:
         yield
     except CorruptFile as error:

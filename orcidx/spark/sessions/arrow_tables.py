@@ -1,8 +1,9 @@
 """Converts Arrow tables to DataFrames and back. Spark does this itself since 4.0. For earlier versions, this module
 converts row by row.
 
-This is for the small tables of a job (files, tasks, reports). Their columns are numbers, strings, bytes, and lists and
-structs of these. Rows of data pass between Spark and Python as Arrow batches in every version.
+This module is for the small tables of a job (files, tasks, reports). The columns of these tables are numbers, strings,
+bytes, and lists and structs of such values. Rows of data pass between Spark and Python as Arrow batches in every
+version.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def depends_on_case(where: Predicate | None, columns: Sequence[Column], names: S
 
 
 def unpruned_by_letters(files: Iterable[OpenFile], request: ScanRequest) -> Iterator[OpenFile]:
-    """The files of a request. If the other case rule finds other columns in a file, the file is returned without the
-    request's predicate."""
+    """Returns the files of a request. If the other case rule finds other columns in a file, this file is returned
+    without the request's predicate."""
     if request.where is None:
         yield from files
         return
@@ -79,8 +79,8 @@ def _asked(scan: FileScan, request: ScanRequest) -> FileScan:
 
 
 def _places(scan: FileScan) -> dict[tuple[str, ...], int | None] | None:
-    """The number of each column that the predicate reads, or None if the file lacks it. Returns None if the case rule
-    leads to an error."""
+    """Returns the id in the file of each column that the predicate reads, or None for a column that the file lacks.
+    Returns None instead of the ids if the case rule leads to an error."""
     try:
         return {path: None if node is None else node.id for path, node in scan.columns.schema_plan.places.items()}
     except InvalidQuery:  # with this rule there is no such column, or it has another type

@@ -1,8 +1,8 @@
 """Paths in the Hadoop file systems of a Spark session, with its settings and credentials.
 
 ``reached`` converts a path to a form that the rest of orcidx reads: a local path, a URL that only fsspec knows, or a
-source in the session's file systems. ``shipped`` adds to a job's function what its tasks need to reach the same
-files."""
+source in the session's file systems. ``shipped`` prepares the function of a job for tasks. It adds the information that
+the tasks need to reach the same files."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _NO_ROAD = (
 
 
 class SessionFiles:
-    """The Hadoop file systems of a session, used by calls to its JVM with the current settings. Pickles as
-    ``TaskFiles``."""
+    """The Hadoop file systems of a session. They are used by calls to the session's JVM, with the current settings. An
+    object of this class is pickled as ``TaskFiles``."""
 
     def __init__(self, spark: SparkSession) -> None:
         session = spark._jsparkSession
@@ -221,10 +221,11 @@ def type_of(thrown: JavaObject) -> str:
 def reached(
     spark: SparkSession | None, path: OnePath, storage_options: Mapping[str, Any] | None = None
 ) -> OnePath | Source:
-    """Converts a path to the form in which orcidx reads it. A path in one of the session's Hadoop file systems becomes
-    a source there.
+    """Converts a path to the form in which orcidx reads it. A path in one of the session's Hadoop file systems is
+    converted to a source in this file system.
 
-    With ``storage_options``, which are for fsspec, and in a session without a JVM, every path is returned unchanged.
+    The path is returned unchanged if the session has no JVM, or if there are ``storage_options``, which are only for
+    fsspec.
     """
     if spark is None or storage_options or is_connect(spark) or not isinstance(path, (str, os.PathLike)):
         return path

@@ -23,7 +23,7 @@ _ESCAPED = re.compile("\x03([123])")
 
 
 def text_from_java(answer: str | JavaObject) -> str:
-    """The text that a Java call returned, either directly or through a ``Served`` if it is long."""
+    """Returns the text of a Java call. A long text is fetched through the ``Served`` object that the call returned."""
     return answer if isinstance(answer, str) else served_bytes(answer.at).decode()
 
 

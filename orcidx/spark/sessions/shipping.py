@@ -1,4 +1,5 @@
-"""``pack``: an archive with orcidx and the packages that it needs, for executors that have neither.
+"""``pack`` writes an archive with orcidx and the packages that it needs. It is for executors on which they are not
+installed.
 
 Spark unpacks archives beside each executor's working directory. ``addPyFile`` and zip files cannot be used, because
 orcidx has compiled modules.

@@ -30,7 +30,8 @@ def spark_errors() -> tuple[type[Exception], ...]:
 
 
 def sentence_of(error: BaseException) -> str:
-    """The first line of the error's message. For a Java exception, its own message without the stack trace."""
+    """The first line of the error's message. For an error that comes from Java, this is the message of the Java
+    exception, without the stack trace."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.getMessage() or java.toString())
     return next(iter(text.strip().splitlines()), type(error).__name__).rstrip("; ")

@@ -1,7 +1,7 @@
 """The facts about a Spark session that orcidx needs, and a function that starts a session.
 
-This works with classic sessions and with Spark Connect. With Spark Connect there is no JVM in this process, so the
-facts come from SQL functions.
+The functions work with classic sessions and with Spark Connect. With Spark Connect there is no JVM in this process, so
+the facts come from SQL functions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Converts the constants of a condition that Spark has analysed to values with which orcidx compares.
 
-Catalyst's JSON shows dates and times as texts, in the JVM's time zone and in the calendar of ``java.sql``. It does not
-show bytes. If a predicate must be exact, these values are fetched from the JVM, which has them as numbers."""
+Catalyst's JSON shows dates and times as texts, in the JVM's time zone and in the calendar of ``java.sql``. The JSON
+does not show bytes. If a predicate must be exact, dates, times and bytes are fetched from the JVM."""
 
 from __future__ import annotations
 
