@@ -1,7 +1,7 @@
 """Names of pyarrow, pandas, Polars, DuckDB and Spark, and the matching names of orcidx.
 
-If a keyword or attribute is unknown, the error gives the name to use. This name is in the tables of this module, or it
-is the most similar known name.
+The error for an unknown keyword or attribute suggests the name to use. The name comes from the tables of this module,
+or it is the most similar known name.
 """
 
 from __future__ import annotations

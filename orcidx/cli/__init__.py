@@ -79,7 +79,7 @@ class _LazyGroup(click.Group):
 
 
 class _PipeClosed(Exception):
-    """The reader of the output has closed the pipe, as ``head`` does. This is not an error."""
+    """Raised if the reader of the output has closed the pipe, as ``head`` does. This is not an error of the command."""
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -133,7 +133,7 @@ def print_table(
 
 
 def _fitting(names: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The columns that fit side by side. Columns are taken alternately from the start and from the end."""
+    """Chooses the columns that fit side by side. Columns are taken alternately from the start and from the end."""
     widths = [
         min(_MIDDLE_WIDTH, max(len(name), *(len(row[column]) for row in cells), 1)) + 3
         for column, name in enumerate(names)

@@ -151,7 +151,7 @@ def _without_tabs(texts: pa.StringArray) -> pa.Array:
 
 
 def _floats(array: pa.Array, *, quote: str) -> pa.Array:
-    """Doubles as Python writes them. Whole numbers keep their ``.0``."""
+    """Doubles as text, as Python writes them. Whole numbers keep their ``.0``."""
     values = pc.cast(array, pa.float64())
     texts = pc.cast(values, pa.string())
     numbers = values.to_numpy(zero_copy_only=False)

@@ -15,7 +15,7 @@ __all__ = ["draw_table"]
 def draw_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, gap: int | None = None
 ) -> None:
-    """Draws a table. ``gap`` is the number of the column that is drawn in place of the omitted columns."""
+    """Draws a table. ``gap`` is the position of the column that is drawn in place of the omitted columns."""
     (_with_lines if installed("rich") else _in_columns)(names, rows, title, gap)
 
 

@@ -2,8 +2,8 @@
 filters into it.
 
 The classes never call the ``__init__`` of their base. They have no C++ object, so every method of the base is either
-defined here or raises an error. A filter prunes by orcidx's indexes if they leave out enough rows (``pruning_gain``).
-``OrcScanner`` applies the filter in any case."""
+defined here or raises an error. A filter is used for pruning if orcidx's indexes leave out enough rows
+(``pruning_gain``). ``OrcScanner`` applies the filter in any case."""
 
 from __future__ import annotations
 
@@ -371,8 +371,8 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         return pc.scalar(True)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[OrcFragment]:
-        """The files as fragments. Files without matching rows are left out, if indexes prove it for the filter and for
-        the dataset's own predicate.
+        """The files as fragments. A file is left out if indexes prove that no row matches the filter and the dataset's
+        own predicate.
 
         The fragments are pruned when they are read.
 

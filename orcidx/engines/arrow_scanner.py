@@ -1,9 +1,9 @@
 """``OrcScanner`` is a ``pyarrow.dataset.Scanner`` for one pass over rows. It reads only the requested columns and rows.
 
-``Scanner.from_batches`` reads ahead on a thread of Arrow. If Python makes the batches, that thread needs the
-interpreter's lock, even when a script ends before all batches were read. The process then aborts or hangs
-(``docs/decisions/0012``). This class reads only while a caller waits. Columns and filters are applied to each batch in
-the caller's thread."""
+``Scanner.from_batches`` reads ahead on a thread of Arrow. If Python makes the batches, this thread needs the
+interpreter's lock. If a script ends before all batches were read, the thread still waits for the lock, and the process
+aborts or hangs (``docs/decisions/0012``). This class reads only while a caller waits. Columns and filters are applied
+to each batch in the caller's thread."""
 
 from __future__ import annotations
 
@@ -182,6 +182,6 @@ def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None
 
 
 def _computed(batch: pa.RecordBatch, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
-    """The expressions computed over a batch by pyarrow."""
+    """The columns that pyarrow computes from a batch by the expressions."""
     whole = ds.InMemoryDataset(pa.Table.from_batches([batch]))
     yield from whole.scanner(columns=dict(columns), use_threads=False).to_table().to_batches()

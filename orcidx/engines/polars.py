@@ -1,9 +1,10 @@
 """``orcidx.scan_polars`` returns files as a Polars LazyFrame. Polars pushes columns, predicates and row limits into it.
 
-Polars 2 reads through a ``FileReader``. It passes slices to the reader, and it decodes and computes in parallel. It
-always applies the filter itself, too. Older versions, and ``ORCIDX_POLARS_READER=none``, use ``register_io_source``,
-which expects filtered frames. In both cases a condition is pushed if indexes leave out enough rows, or if the condition
-keeps few rows (``pruning_gain``). Polars is faster at filtering by other conditions (decision 0012)."""
+Polars 2 reads through a ``FileReader``. Polars passes slices to the reader, and runs decoding and computation in
+parallel. Polars always applies the filter itself, too. Older versions, and ``ORCIDX_POLARS_READER=none``, use
+``register_io_source``, which expects filtered frames. In both cases a condition is pushed if indexes leave out enough
+rows, or if the condition keeps few rows (``pruning_gain``). Polars is faster at filtering by other conditions (decision
+0012)."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
 
     A predicate that orcidx can translate is pushed to orcidx in three cases: the indexes leave out at least half of the
     rows, the predicate keeps at most a quarter of the rows of a sample, or the files are in a store. Polars applies the
-    predicate in any case. Strings are returned as views, which Polars uses without copying, in frames of 262,144 rows.
-    Give ``strings=`` and ``batch_size=`` to change this.
+    predicate in any case. Strings are returned as views, which Polars uses without copying. The frames have 262,144
+    rows. Give ``strings=`` and ``batch_size=`` to change this.
 
     Parameters
     ----------
@@ -141,8 +142,8 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
 
 
 class _Source:
-    """Makes frames of a scan for Polars. It is also the callable of ``register_io_source``. It is pickled with its
-    scan."""
+    """Makes frames of a scan for Polars. An object of this class is also the callable for ``register_io_source``. It is
+    pickled together with its scan."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan

@@ -1,9 +1,9 @@
 """Decides whether a condition of an engine is pushed into the scan. The decision depends on two shares of the rows: the
 share that the indexes do not exclude, and the share for which the condition is true.
 
-An engine filters in compiled code on all cores. A scan that also filters is faster if indexes leave out rows. With
-Polars it is also faster if few rows remain, because strings of the other rows are neither created nor passed to Polars
-(decision 0012). Rows that come over a network are expensive, so every condition is pushed for remote files."""
+An engine filters in compiled code on all cores. Filtering in the scan is faster if indexes leave out rows. With Polars,
+it is also faster if few rows remain, because strings of the other rows are neither created nor passed to Polars
+(decision 0012). Rows of remote files are expensive to fetch, so every condition is pushed for remote files."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def is_local(scan: Scan) -> bool:
 def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
     """Whether the scan is faster with its condition.
 
-    The scan is faster if the indexes leave at most half of the rows, which is estimated from some of the files. It is
-    also faster if the condition keeps at most the share ``most_kept`` of the rows, which is estimated from a sample.
-    The estimates read metadata, indexes and rows of local files. For files in a store the result is True, without
-    reading.
+    The scan is faster if at most half of the rows remain after the indexes are used. This share is estimated from some
+    of the files. The scan is also faster if the condition is true for at most the share ``most_kept`` of the rows. This
+    share is estimated from a sample. The estimates read metadata, indexes and rows of local files. For files in a store
+    the result is True, without reading.
     """
     if scan.request.where is None or not is_local(scan):
         return scan.request.where is not None

@@ -19,8 +19,9 @@ __all__ = ["ColumnDepth", "overlap_depth"]
 
 @dataclass(frozen=True)
 class ColumnDepth:
-    """The ``average`` and the ``greatest`` depth of ``row_groups``. Row groups that contain only nulls are not counted.
-    ``unbounded`` row groups have no known range, and count as overlapping all others. ``unread`` is the number of
+    """How much the row groups overlap in one column. ``average`` and ``greatest`` are the average and the greatest
+    depth. ``row_groups`` is the number of row groups, without those that contain only nulls. ``unbounded`` is the
+    number of row groups without a known range. They count as overlapping all others. ``unread`` is the number of
     further row groups that were not examined."""
 
     column: str

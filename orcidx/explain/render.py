@@ -124,7 +124,8 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
 
 
 def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
-    """One line that says why row groups are skipped or kept. All of them have the same fate (see ``_fates``)."""
+    """One line that says why some row groups are skipped or kept. All these row groups have the same fate (see
+    ``_fates``)."""
     first, last = groups[0], groups[-1]
     if not first.kept:
         return "skipped: " + _why(first.reasons, last.reasons) if first.reasons else "skipped"
@@ -136,8 +137,8 @@ def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
 
 
 def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
-    """The reasons of several row groups as text. The reasons differ at most in a detail, such as a bound. If they
-    differ, the details of the first and of the last row group are shown."""
+    """The reasons of several row groups as text. The reasons differ at most in a detail, such as a bound. If the
+    details differ, those of the first and of the last row group are shown."""
     both = zip(first, last) if len(first) == len(last) else zip(first, first)
     return "; ".join(
         str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))
@@ -362,7 +363,7 @@ def _file_html(file: FileExplanation) -> str:
 
 
 def _stripes_html(alike: Sequence[_Stripe]) -> str:
-    """The HTML of one stripe, or of several stripes that are shown together. It can be unfolded."""
+    """The HTML of one stripe, or of several stripes that are shown together. The reader of the page can unfold it."""
     if len(alike) == 1:
         return _stripe_html(alike[0][0])
     summary, stripes = _stripe_lines(alike)[0], [stripe for stripe, _ in alike]
@@ -376,8 +377,8 @@ def _stripe_html(stripe: StripeExplanation) -> str:
 
 
 def details_html(explanation: Explanation) -> str:
-    """The HTML of every stripe, with the reasons why its row groups are skipped or kept. It can be unfolded. If there
-    are very many stripes, only the first stripes are shown."""
+    """The HTML of every stripe, with the reasons why its row groups are skipped or kept. The reader of the page can
+    unfold it. If there are very many stripes, only the first stripes are shown."""
     parts = []
     left = _DETAILED_STRIPES
     for files in folded(explanation.files):

@@ -264,7 +264,8 @@ class _Check:
     # ------------------------------------------------------------------ what is compared
 
     def _levels(self, stripe: int, node: OrcType, groups: list[Measured], index: RowIndex) -> None:
-        """Compares the statistics of row groups. Also collects the expected statistics of the stripe and the file."""
+        """Compares the statistics of row groups. Also combines the measured values of row groups for the statistics of
+        the stripe and the file."""
         if node.id in index.columns:
             self._statistics(node, groups, lambda: index.columns[node.id].statistics, [stripe] * len(groups))
         whole = groups[0] if groups else Measured(0, 0)

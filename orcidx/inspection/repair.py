@@ -3,7 +3,7 @@ values do not contradict the statistics of the row group.
 
 The rows are encoded again, with new statistics, positions and bloom filters. The indexes of a damaged file cannot be
 trusted. Row groups with damaged values are left out, because new indexes would hide the damage. Rows are read from the
-start of their stripe, never by its row index."""
+start of their stripe. The positions in the row index are never used."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def report_page(
 
 
 def _lead(explanation: Explanation) -> str:
-    """Totals of all files, including files that were not examined."""
+    """The totals of all files, at the top of the page. Files that were not examined are included."""
     before = {stage.name: stage.before for stage in explanation.funnel}
     figures = (
         (f"{before['rows']:,}", "rows"),

@@ -1,5 +1,5 @@
-"""The sentences of a report. They say whether a query reads only a small part of the files, and how this part could
-become smaller."""
+"""The sentences of a report. They say whether a query reads only a small part of the files, and what would make this
+part smaller."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class ColumnSize:
 class FileSizes:
     """The bytes of the parts of a file. The sum of the parts is ``bytes``.
 
-    ``other`` has the magic bytes, the padding between stripes, and streams that belong to no readable column, such as
-    encrypted columns.
+    ``other`` has the magic bytes, the padding between stripes, and streams without a readable column, such as streams
+    of encrypted columns.
     """
 
     file: str

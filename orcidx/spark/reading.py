@@ -167,7 +167,8 @@ def read(
 
 
 def _answered(spark: SparkSession, query: Query, facts: SessionFacts, wanted: Engine, where_in: KeyFrames) -> DataFrame:
-    """The DataFrame. If an error is about a column, its message names the files that differ in this column."""
+    """Returns the DataFrame. If an error is about a column, the message of the error names the files that differ in
+    this column."""
     query = replace(query, at=sources_in_session(spark, query.path, query.storage_options))
     try:
         return _by_engine(spark, query, facts, wanted, where_in)
@@ -261,7 +262,7 @@ def _seen_as_table(spark: SparkSession, query: Query) -> bool:
 
 
 def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str) -> DataFrame:
-    """The DataFrame of orcidx's tasks, with the reason for this engine. Gives the notes on the rows as warnings."""
+    """The DataFrame of orcidx's tasks, with the reason for this engine. The notes on the rows are given as warnings."""
     if isinstance(query.where, str):
         text = TextCondition(spark, query.where, facts.clock_zone, on_connect=partial(proven, query))
         query = replace(query, where=text)
@@ -347,7 +348,7 @@ def why(frame: None = None) -> tuple[Choice, ...]: ...
 
 
 def why(frame: DataFrame | None = None) -> Choice | tuple[Choice, ...]:
-    """Says which engine reads a DataFrame that ``read`` returned, why, and what it skips.
+    """Says which engine reads a DataFrame that ``read`` returned, for what reason, and which files are skipped.
 
     Parameters
     ----------
@@ -485,8 +486,9 @@ def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[
 
 
 def _claimed_bytes(plan: Plan, parts: Sequence[TaskPart]) -> int:
-    """The size that Catalyst gets for the rows: the larger of two numbers. One is the number of stored bytes that are
-    read. The other is the number of rows, as far as it is known, times the bytes that Catalyst assumes for a row."""
+    """The size that is passed to Catalyst for the rows. It is the larger of two numbers. One is the number of stored
+    bytes that are read. The other is the number of rows, as far as it is known, times the bytes that Catalyst assumes
+    for a row."""
     stored, rows = sum(part.size for part in parts), sum(part.rows or 0 for part in parts)
     return max(stored, rows * (_ROW_BYTES + width_of(plan.schema)))
 

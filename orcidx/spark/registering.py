@@ -28,7 +28,8 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     * ``snapshot_id`` and ``jvm_zone``: for Paimon tables, as for ``read``.
     * ``target_bytes``: as for ``read``.
     * ``pushdown``: "true" or "false", instead of the argument ``pushdown``.
-    * ``engine``: "auto" or "orcidx". Both do the same here, because a data source in Python cannot use another reader.
+    * ``engine``: "auto" or "orcidx". Both values have the same effect here, because a data source in Python cannot use
+    another reader.
     * ``storage.NAME``: the option ``NAME`` for fsspec. "true" and "false" become truth values.
 
     ``.schema(...)`` gives the columns to read and their types. Other columns are not read.

@@ -1,9 +1,9 @@
 """Plain SQL with indexes. With ``enable``, every scan of ORC files in a session's queries skips files that cannot
 match.
 
-Spark parses, plans and reads. While Spark plans a query, orcidx names the scans whose directories may have an index.
-When such a scan lists its files, orcidx gets the filters that Spark tests on each row of the scan. orcidx then returns
-the files that are proven to have no row for which these filters are true.
+Spark parses, plans and reads. While Spark plans a query, orcidx returns which scans read directories that may have an
+index. When such a scan lists its files, Spark passes to orcidx the filters that it tests on each row of the scan.
+orcidx then returns the files that are proven to have no row for which these filters are true.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Keys:
 
     @property
     def note(self) -> str:
-        """The text about the keys that ``why`` shows."""
+        """The text about the keys, as ``why`` shows it."""
         how = "" if len(self.values) <= MOST_KEYS else ", too many to look up each key, so only their range is used"
         return f"{len(self.values):,} keys of {self.column}{how}"
 
@@ -115,8 +115,9 @@ def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
 
 
 def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
-    """Finds the single plan of which a frame's rows are a selection. Returns the kind of the plan, its size in bytes by
-    Spark's estimate, and whether Spark counted this size. The kind is an empty text if there is no such plan."""
+    """Finds the single plan whose rows contain all rows of a frame. Returns the kind of the plan, the plan's size in
+    bytes by Spark's estimate, and whether Spark counted this size. The kind is an empty text if there is no such
+    plan."""
     if is_connect(frame.sparkSession):
         return "", 0, False
     plan = frame._jdf.queryExecution().optimizedPlan()  # the job uses the same plan

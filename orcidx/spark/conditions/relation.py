@@ -79,7 +79,7 @@ class Relation:
 
     @cached_property
     def _location(self) -> Any:
-        """Spark's file index. None if its kind does not give its files."""
+        """Spark's file index. None if this kind of file index does not give its files."""
         if self._files_relation is None:
             return None
         location = self._files_relation.location()
@@ -250,5 +250,5 @@ def paths_of(path: str | Sequence[str]) -> list[str]:
 
 
 def escaped(path: str) -> str:
-    """A path in which no character is part of a glob."""
+    """Escapes a path, so that no character of the path is part of a glob."""
     return _GLOB.sub(r"\\\1", path)

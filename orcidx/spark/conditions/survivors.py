@@ -242,7 +242,7 @@ def _planned(
 
 
 def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
-    """Whether the values that Spark reads from a file's column are the values in the statistics."""
+    """Whether the statistics of a file's column are about the same values that Spark reads from the column."""
     node, wanted = key.node, types.get(key.column)
     if node.kind is TypeKind.DECIMAL:
         return wanted == f"decimal({node.precision},{node.scale})"
@@ -286,7 +286,8 @@ class _Question:
             return False
 
     def _bound_to(self, where: Predicate, types: Mapping[str, str]) -> BoundPredicate:
-        """The undecided part of the predicate. It is bound once to the types that the indexes of most files share."""
+        """Returns the undecided part of the predicate, bound to the types of an index. Most files have the same types,
+        so the part is bound only once for these types."""
         key = id(where), tuple(types.items())
         if key not in self._bound:
             self._bound[key] = bind_to_index(where, types, self.options)
@@ -398,8 +399,8 @@ def _names_no_key(part: Part) -> bool:
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:
-    """Whether the keys of an index are the values that Spark reads. Keys that are times depend on a time zone, so they
-    differ from Spark's values."""
+    """Whether the keys of an index are the same values that Spark reads. This is false for times, because these keys
+    depend on a time zone."""
     kind = kind.upper()
     if match := re.match(r"DECIMAL\((\d+), ?(\d+)\)", kind):
         return wanted == f"decimal({match[1]},{match[2]})"

@@ -3,8 +3,8 @@ to predicates.
 
 orcidx's own SQL differs from Spark's: in Spark a backslash escapes, "A" is a text, and functions, types and settings
 are Spark's own. So if a session can analyse the text, orcidx does not parse it. orcidx's tasks test the part of the
-analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark's own filter follows, and a
-delete with this condition is refused."""
+analysed tree that is a predicate of orcidx. If this part is not the whole condition, Spark applies its own filter to
+the result, and a delete with this condition is refused."""
 
 from __future__ import annotations
 

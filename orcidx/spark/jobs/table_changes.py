@@ -1,4 +1,4 @@
-"""Changes of Paimon tables as Spark jobs. Tasks build indexes, find rows or write files, and the driver commits once.
+"""Changes Paimon tables by Spark jobs. Tasks build indexes, find rows or write files, and the driver commits once.
 
 A task that runs twice does no harm. Index files are named by their content. Only the data files of the attempt that
 Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed.

@@ -203,8 +203,9 @@ def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[
 
 
 def _orc_schema(query: Query, files: Sequence[Source]) -> tuple[Any, dict[str, tuple[str, Any]], bool, tuple[str, ...]]:
-    """Returns four values: the whole schema, its columns that are directory keys with their keys and types, whether
-    columns are found by position, and the stored names of the columns and keys.
+    """Returns four values. The first is the whole schema. The second has the columns of the schema that are directory
+    keys, with their keys and types. The third says whether columns are found by position. The fourth has the stored
+    names of the columns and keys.
 
     As in Spark, the schema is the given schema, or else the schema of the first file with a column. Directory keys that
     are not in this schema are added at the end. If a key is also a column of the files, its values, name and type come

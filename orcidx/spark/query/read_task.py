@@ -1,4 +1,5 @@
-"""The work of a task of a read, without Spark. It returns rows of some files as batches in exactly Spark's schema."""
+"""The work of one task of a read, without Spark. The task returns rows of some files as batches in exactly Spark's
+schema."""
 
 from __future__ import annotations
 

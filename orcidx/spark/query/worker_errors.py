@@ -18,8 +18,8 @@ _HIDE = "SPARK_HIDE_TRACEBACK"
 @contextmanager
 def without_traceback() -> Iterator[None]:
     """Makes Spark report an error of orcidx, or a missing file, only by its message. Other exceptions are defects and
-    keep their traceback. This sets an environment variable. The process of Spark ends after any exception, so the
-    variable affects no other code."""
+    keep their traceback. To do this, the function sets an environment variable. Spark's Python process ends after any
+    exception, so the variable affects no other code."""
     try:
         yield
     except (OrcidxError, FileNotFoundError):

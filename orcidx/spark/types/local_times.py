@@ -27,9 +27,9 @@ _FARTHEST_ZONE_NANOS = 18 * 3600 * _NANOS_PER_SECOND
 def on_session_clock(where: Predicate, schema: pa.Schema, session_zone: str, *, case_sensitive: bool) -> Predicate:
     """The predicate with its time literals converted to the kind of time that the column has.
 
-    For a column of instants, a time without a zone is converted by the session's zone. For a column of local times, an
-    instant is converted by this zone. A pyarrow Expression is not changed. Raises ``InvalidQuery`` for an unknown
-    column."""
+    For a column of instants, a time without a zone is converted to an instant by the session's zone. For a column of
+    local times, an instant is converted to a local time by the session's zone. A pyarrow Expression is not changed.
+    Raises ``InvalidQuery`` for an unknown column."""
 
     def moved(part: Predicate) -> Predicate:
         if not isinstance(part, Leaf) or part.op not in _COMPARING:

@@ -129,8 +129,8 @@ def struct_json(fields: Sequence[tuple[str, Json]]) -> Json:
 
 
 def field_of_orc(name: str, node: OrcType, *, zero_precision: tuple[int, int]) -> Json:
-    """The field of a column. Raises ``Unsupported`` for a type that Spark does not have, or does not accept from
-    Python."""
+    """The field of a column. Raises ``Unsupported`` if Spark does not have the type of the column, or does not accept
+    it from Python."""
     kind = json_of_orc(node, zero_precision=zero_precision)
     _arrow_type(kind, name)
     has_chars = any(one.kind in (TypeKind.CHAR, TypeKind.VARCHAR) for one in node.walk())
