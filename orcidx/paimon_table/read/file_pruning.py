@@ -27,7 +27,6 @@ __all__ = ["Bounds", "FileBounds", "partition_bounds", "value_bounds"]
 _ORDERED = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR"})
 _ORDERED |= {"BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-_TEXTS = frozenset({"VARCHAR", "CHAR"})
 _NANOS_PER_MILLI = 1_000_000
 
 
@@ -174,4 +173,4 @@ def _comparable(file: DataType, table: DataType) -> bool:
     CHAR, because CHAR values are compared without trailing blanks, but their bounds contain trailing blanks."""
     if file.root not in _ORDERED or table.root not in _ORDERED:
         return False
-    return file.root == table.root or {file.root, table.root} <= _INTEGERS or {file.root, table.root} <= _TEXTS
+    return file.root == table.root or {file.root, table.root} <= _INTEGERS
