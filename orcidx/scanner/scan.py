@@ -313,10 +313,7 @@ class Scan(RequestNarrowing, ArrowStream):
             first stripe.
         """
         if self.top:
-            raise InvalidQuery(
-                "stripes() does not support top, because the first rows in an order may come from any stripe: leave "
-                "top out"
-            )
+            raise InvalidQuery("stripes() does not support top, whose rows may come from any stripe: leave top out")
         left = None if self.row_limit is None else RowsLeft(self.row_limit)
         with closing(self._files_of_stripes()) as files:
             for file in files:
@@ -423,10 +420,7 @@ class Scan(RequestNarrowing, ArrowStream):
             The scan has a limit. A limit counts the rows of all tasks together.
         """
         if self.row_limit is not None:
-            raise InvalidQuery(
-                "a scan with a limit cannot be split, because the limit counts the rows of all tasks; leave the "
-                "limit out"
-            )
+            raise InvalidQuery("a scan with a limit cannot be split, because tasks run independently; leave limit out")
         request = self.resolved
         with self._queue(request, ScanMetrics()) as files:
             parts = list(plan_parts(files, target_bytes))
