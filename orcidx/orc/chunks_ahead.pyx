@@ -268,8 +268,8 @@ cdef class ChunksAhead:
     # --- anybody's ----------------------------------------------------------------------------------------------------
 
     cdef bint work(self, int first, int distance) noexcept nogil:
-        # Decompresses one chunk. The first choice is the next chunk at a distance of at least `distance` from the first
-        # chunk. If there is none, the last of the chunks before it is taken.
+        # Decompresses one chunk that no thread has begun. Chunks at a distance of at least `distance` from the first
+        # chunk are tried first, in ascending order. Then the nearer chunks are tried, in descending order.
         cdef int number, last = orcidx_load(&self.last)
         for number in range(first + distance, last):
             if self.work_at(&self.slots[number % self.room]):

@@ -166,7 +166,7 @@ cdef class StoredStream:
         return True
 
     cdef const uint8_t* gather_chunk(self, int64_t start, int64_t length) except NULL nogil:
-        # Copies a chunk to `scratch`. Parts of the chunk are in several pieces.
+        # Copies a chunk that lies in several pieces to `scratch`, where its bytes are contiguous.
         if length > self.scratch_capacity:
             free(self.scratch)
             self.scratch_capacity = 0

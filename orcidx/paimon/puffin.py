@@ -51,7 +51,7 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
             continue
         if (codec := blob.get("compression-codec")) is not None:
             raise Unsupported(
-                f"a Puffin deletion vector is compressed with {codec!r}, but the format stores them uncompressed"
+                f"a Puffin deletion vector is compressed with {codec!r}, but the format requires an uncompressed one"
             )
         offset, length = blob.get("offset"), blob.get("length")
         if type(offset) is not int or type(length) is not int:

@@ -1,9 +1,9 @@
 """Reads the row indexes of one stripe in two steps: first the indexes of the predicate's columns, then the indexes of
 the other columns.
 
-The first step rules out most stripes. The other indexes of a stripe that is ruled out are not decoded, and are not read
-from a local file. For a remote file, a second request would take longer than reading the additional bytes. Therefore
-all indexes are read with the first request."""
+The first step rules out most stripes. For a stripe that is ruled out, the second step is left out, so the other indexes
+are not decoded. A local file is read in each step. For a remote file, a second request would take longer than reading
+the additional bytes, so the request of the first step reads all indexes."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def asked_order(
         raise InvalidQuery("both sort_by and cluster_by are given; give only one of them")
     columns = tuple([cluster_by] if isinstance(cluster_by, str) else cluster_by or ())
     if any(not isinstance(name, str) for name in columns) or len(columns) > MOST_COLUMNS:
-        raise InvalidQuery(f"cluster_by must be a list of at most {MOST_COLUMNS} names, not {cluster_by!r}")
+        raise InvalidQuery(f"cluster_by must be a list of at most {MOST_COLUMNS} column names, not {cluster_by!r}")
     keys = []
     for given in [sort_by] if isinstance(sort_by, str) else sort_by or ():
         name, direction = (given, "ascending") if isinstance(given, str) else _pair(given)

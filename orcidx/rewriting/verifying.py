@@ -56,8 +56,8 @@ def verify_patched(
         if reader.tail.footer.rows != rows or len(reader.stripes) != len(digests):
             raise _wrong(
                 name,
-                f"the written file has {reader.tail.footer.rows} rows in {len(reader.stripes)} stripes, but the "
-                f"sources have {rows} rows",
+                f"the written file has {reader.tail.footer.rows} rows in {len(reader.stripes)} stripes, but {rows} "
+                f"rows in {len(digests)} stripes were written",
             )
         if str(reader.root) != str(inputs[0].reader.root):
             raise _wrong(name, f"it has the type {reader.root}")

@@ -224,8 +224,8 @@ cdef class Chains:
         self.rounds = []
 
     cdef Py_ssize_t pick(self, Round one) except -2:
-        # Finds a task of the round that may start, and marks the task as started. Returns its position, or -1 if there
-        # is no such task.
+        # Finds a task in the round whose chain allows it to start, and marks this task as started. Returns the position
+        # of the task, or -1 if no task can start.
         cdef Py_ssize_t at, place, chain
         for at in range(len(one.begin)):
             place = one.begin[at]

@@ -44,7 +44,7 @@ Masks = tuple[Bools, Bools]
 """For each unit: whether some row may match, and whether every row matches."""
 
 FEW_RUNS = 8
-"""If at most this many row groups of a stripe remain, each run of row groups is read by itself."""
+"""If the remaining row groups of a stripe form at most this many runs, each run is read separately."""
 
 _RANGES = (Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 _KINDS = frozenset(

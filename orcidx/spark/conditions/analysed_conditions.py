@@ -63,8 +63,8 @@ _ANY = Constant(True)
 @dataclass(frozen=True)
 class Condition:
     """``may``: a predicate that is true for every row for which the condition is true. ``columns``: the columns that
-    the condition names. ``obstacle``: the reason why the condition may not skip files, or None if there is no reason.
-    ``unjudged``: the reason why some parts of the condition skip no file."""
+    the condition names. ``obstacle``: the reason why no file can be skipped by the condition, or None. ``unjudged``:
+    a reason for each part of the condition that is not used to skip files, although other parts are."""
 
     may: Predicate
     columns: frozenset[str]

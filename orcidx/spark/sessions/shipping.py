@@ -93,7 +93,8 @@ def _closure(names: tuple[str, ...]) -> list[str]:
 
 
 def _files_of(name: str) -> Iterator[tuple[Path, str]]:
-    """The files of a distribution and their positions on a Python path, without scripts and compiled Python files."""
+    """Returns the files of a distribution, each with its path below a directory of ``sys.path``. Scripts and compiled
+    Python files are left out."""
     try:
         files = metadata.files(name) or []
     except metadata.PackageNotFoundError:
