@@ -10,8 +10,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Runs the command line and exits with its code."""
-    # If the parent process made this process ignore SIGINT, as a shell does for a job in the background, SIGINT stays
-    # ignored.
+    # A shell without job control starts background jobs with SIGINT ignored. In such a process SIGINT stays ignored.
     raises = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     interrupted = signal.signal(signal.SIGINT, signal.SIG_DFL) if raises else None
     from orcidx.cli import main as run

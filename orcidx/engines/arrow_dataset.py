@@ -268,7 +268,7 @@ class _Scans:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         # pyarrow.dataset.write_dataset calls this method if the object has it. Without this method, write_dataset would
-        # use the C++ object, which does not exist.
+        # use the dataset's C++ object, which does not exist here.
         return self.scanner().__arrow_c_stream__(requested_schema)
 
 

@@ -256,7 +256,7 @@ def _reason_dicts(reasons: tuple[Reason, ...]) -> tuple[dict[str, str], ...]:
 
 
 def _report(module: str = "render") -> Any:
-    # The modules that render reports import this module. So they are imported only when they are needed.
+    # The modules that render reports import this module. So this module imports them only when they are needed.
     return importlib.import_module(f"orcidx.explain.{module}")
 
 

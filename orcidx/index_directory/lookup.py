@@ -143,8 +143,8 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
         root: tuple[Any, ...] | None = None
         alone = source.root is None and source.kind != "path"
         if not (alone or source.kind == "url" or source.listed is None):
-            # The search for an index starts at the same place for all files from the listing of one directory, and for
-            # all local files in one directory.
+            # The search for an index starts in the same directory for all files from one listing, and for all local
+            # files in one directory.
             place = str(source.location).rpartition(os.sep)[0] if source.root is None else source.root
             root = (source.kind, id(source.filesystem), source.root is None, place)
             if root in of_root:

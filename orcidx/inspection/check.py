@@ -291,7 +291,7 @@ class _Check:
         except (CorruptFile, Unsupported) as error:
             if len(units) == 1:
                 self._found("statistics", error.message, stripes[0], column=node.dotted)
-            # If there are several units, perhaps only one stripe is damaged. So each unit is checked separately.
+            # Perhaps only one of several stripes is damaged. So each stripe is then checked separately.
             for unit in units if len(units) > 1 else ():
                 self._stripes_alike(node, [unit])
             return

@@ -78,8 +78,8 @@ def _options_like(file: OrcFile) -> dict[str, Any]:
     reader = file.reader
     filtered = set()
     for stripe in range(len(file.stripes)):
-        # The rows of a damaged stripe are lost, so its error is ignored. The other stripes have bloom filters for the
-        # same columns.
+        # The rows of a damaged stripe are lost, so its error is ignored here. The other stripes have bloom filters for
+        # the same columns.
         with suppress(CorruptFile, Unsupported):
             filtered |= {column for (column, kind), _ in reader.extents(stripe).items() if kind in BLOOM_KINDS}
     types = {

@@ -85,7 +85,8 @@ cdef void put_bytes(uint8_t* out, int64_t offset, const uint8_t* block, int64_t 
 
 
 cdef void reverse_bytes(uint8_t* block, int64_t n) noexcept nogil:
-    # Reverses the bits in n bytes. n is rounded up to whole words, and the block must be large enough for these words.
+    # Reverses the bits in each of n bytes. n is rounded up to whole words, and the block must be large enough for these
+    # words.
     cdef int64_t i
     cdef uint64_t word
     for i in range((n + 7) // 8):

@@ -324,7 +324,7 @@ def _zstd(native: bool) -> Codec:
         try:
             for frame in _zstd_frames(chunk):
                 room = out[total:]
-                # The library allocates the size that the frame declares, so that size is checked first.
+                # The library allocates the size that the frame declares, so this size is checked first.
                 if zstandard.frame_content_size(frame) > len(room):
                     raise ValueError("declares more")
                 total += _copy(context.decompress(frame, max_output_size=max(len(room), 1)), room)
@@ -399,8 +399,8 @@ def _lzo(native: bool) -> Codec:
     lzallright = _library("lzallright", "lzallright", "LZO")
 
     def into(chunk: memoryview, out: memoryview) -> int:
-        # The library writes as many bytes as the chunk requires, even if ``out`` is smaller. So the bytes are counted
-        # first.
+        # The library decompresses the whole chunk, even if the result is longer than ``out``. So the length of the
+        # result is computed first.
         if not 0 <= lzo_size(chunk) <= len(out):
             raise ValueError(f"the chunk is damaged, or has more than {len(out)} bytes after decompression")
         try:

@@ -196,7 +196,7 @@ def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool
     fetched."""
     if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
-    # A filter contains hashes of values of the narrow type. Equal values of the wider type have other hashes.
+    # The bloom filter of an integer column has hashes of integers. An equal DECIMAL or FLOAT value has another hash.
     return not (node.kind in _INTEGERS and leaf.domain in (Domain.DECIMAL, Domain.FLOAT))
 
 

@@ -48,8 +48,8 @@ def column_statistics(
         index = read_row_index(reader, stripe, [node])
         found = index.columns.get(node.id)
         if found is None:
-            # If there is no row index, the result is None. If the index is damaged, an error is raised here, because
-            # the caller requests the index directly.
+            # Without a row index, the result is None. For a damaged row index an error is raised, because the caller
+            # requests this index directly.
             if reason := index.untrusted.get(node.id):
                 raise CorruptFile(reason, file=reader.name, stripe=stripe, column=node.dotted, stream="ROW_INDEX")
             return None

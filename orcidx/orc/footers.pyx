@@ -120,7 +120,8 @@ def split_footer(const uint8_t[::1] data not None, Py_ssize_t most):
 
 
 cdef void fill_types(Cursor cursor, uint8_t* types) noexcept:
-    # The caller has checked the message and counted its types. The bytes object is new, so it may still be changed.
+    # The caller has checked the message and counted its types. `types` points into a new bytes object that no other
+    # code uses yet, so its bytes may still be written.
     cdef Field field
     cdef Py_ssize_t before = cursor.at
     while cursor.at < cursor.end and read_field(&cursor, &field):
@@ -332,8 +333,8 @@ def split_stripe_footer(const uint8_t[::1] data not None, Py_ssize_t most):
 
 
 cdef int fill_numbers(Cursor cursor, uint32_t number, str name, uint64_t* out, size_t step) except -1:
-    # Reads three numbers from each message of one field, and writes them `step` bytes apart. The caller has checked the
-    # outer message.
+    # Reads up to three numbers from each message of one field to `out`. The numbers of the next message are written
+    # `step` bytes later. The caller has checked the outer message.
     cdef Field field, value
     cdef Cursor inner
     cdef Py_ssize_t before

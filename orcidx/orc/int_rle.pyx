@@ -96,8 +96,8 @@ cdef int fill_far(IntRle self, out_t* out, int64_t n) except -1 nogil:
 
 
 cdef int64_t some_near(IntRle self, out_t* block, int64_t n) except -1 nogil:
-    # Reads up to n values (n is at least 1) to a block of size BLOCK. Stops earlier if the next run might not fit into
-    # the block. Returns the number of values.
+    # Reads up to n values (n is at least 1) into a block of size BLOCK. Stops earlier if the next run might not fit
+    # into the block. Returns the number of values.
     cdef int64_t done = 0, most = min(n, <int64_t> BLOCK)
     while done < most and (done <= BLOCK - RUN_VALUES - SPARE_VALUES):
         done += some(self, block + done, most - done)
@@ -301,7 +301,8 @@ cdef int64_t skip_same(IntRle self, int64_t n, int64_t value) except -1 nogil:
 
 
 cdef bint repeats(IntRle self, int64_t size, int64_t value) except -1 nogil:
-    # Whether the header of the current run says that all its values equal `value`. The header has `size` bytes.
+    # Returns whether the header of the current run, which has `size` bytes, shows that all values of the run equal
+    # `value`.
     cdef const uint8_t* p = self.window.p
     cdef bint short_one = self.version == 2 and p[0] >> 6 == 0
     cdef bint long_one = p[0] < 128 if self.version == 1 else p[0] >> 6 == 3 and p[0] >> 1 & 31 == 0

@@ -65,8 +65,8 @@ cdef inline int varint_size(const uint8_t* p, const uint8_t* end) noexcept nogil
 
 
 cdef inline int read_varint(const uint8_t* p, uint64_t* value) noexcept nogil:
-    # Reads a varint that ends within the window. Returns its size, or LONG_VARINT. Up to 10 bytes are loaded from
-    # memory.
+    # Reads a varint that ends within the window. Returns its size, or LONG_VARINT if it has more than 10 bytes. Up to
+    # 10 bytes are loaded from memory.
     cdef uint64_t word = load_little(p)
     cdef uint64_t stops = ~word & HIGH_BITS
     if stops == 0:
@@ -98,7 +98,8 @@ cdef void ramp(int64_t* out, uint64_t value, uint64_t step, int n) noexcept nogi
 
 
 cdef void add_up(int64_t* out, uint64_t value, int n, bint down) noexcept nogil:
-    # Replaces the magnitudes by running sums that begin at `value`. If `down` is set, the magnitudes are subtracted.
+    # Replaces the sizes of the steps in `out` by running sums that begin at `value`. If `down` is set, the steps are
+    # subtracted.
     cdef int i
     if down:
         for i in range(n):

@@ -21,7 +21,7 @@ cdef enum:
 
 
 ctypedef struct Kept:
-    # A buffer for 64-bit decimals that are kept. `waiting` is the number of decimals in the buffer.
+    # A buffer for the 64-bit decimals of kept rows. `waiting` is the number of decimals in the buffer.
     int64_t near[BLOCK + LINE + 1]
     int64_t waiting
     uint8_t* out

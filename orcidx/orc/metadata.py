@@ -60,7 +60,7 @@ LARGEST_BLOCK_SIZE = 1 << 23
 MOST_ROWS = (1 << 63) - 1
 
 
-# In proto2 libraries an unknown value becomes 0. This must not happen here.
+# In proto2 libraries an unknown enum value becomes 0. With these dicts, orcidx can tell an unknown value from 0.
 _COMPRESSION_KINDS = {int(kind): kind for kind in CompressionKind}
 _TYPE_KINDS = {int(kind): kind for kind in TypeKind}
 _WRITER_KINDS = {int(kind): kind for kind in WriterKind}

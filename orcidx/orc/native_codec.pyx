@@ -59,8 +59,8 @@ cdef class NativeCodec:
             written = (<zstd_t> self.call)(context, out, capacity, chunk, length)
             failed = (<is_error_t> self.is_error)(written) != 0
         else:
-            # With variables for both sizes, the library accepts trailing bytes and an output that is shorter than its
-            # buffer.
+            # The library gets variables for both sizes. So it accepts trailing bytes, and an output that is shorter
+            # than its buffer.
             failed = (<deflate_t> self.call)(context, chunk, length, out, capacity, &consumed, &written) != 0
         context = put_context(self.slots, context)
         if context != NULL:

@@ -211,7 +211,7 @@ cdef class Stripe:
     cdef EncodingTable encodings
     cdef bint checked, shifted
     cdef int64_t chunks, plain_bytes
-    # These describe the current column: its windows, and which of its rows are valid.
+    # The next three attributes describe the current column: its windows, and which of its rows are valid.
     cdef list windows
     cdef int64_t count
     cdef object bits

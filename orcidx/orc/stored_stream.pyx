@@ -114,8 +114,8 @@ cdef class StoredStream:
         return 0
 
     cdef int64_t decompress(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -1 nogil:
-        # Decompresses the stored chunk of `length` bytes at `start` to `out`. The memory after a block is used as
-        # scratch memory.
+        # Decompresses the stored chunk of `length` bytes at `start` to `out`, which has `room` bytes. The bytes after
+        # the decompressed block may be overwritten.
         cdef const uint8_t* chunk
         cdef int64_t written = NO_CHUNK if self.ahead is None else self.take_ahead(start, length, out, room)
         if written == NO_CHUNK:
@@ -139,9 +139,10 @@ cdef class StoredStream:
         return written
 
     cdef int64_t take_ahead(self, int64_t start, int64_t length, uint8_t* out, int64_t room) except -4 nogil:
-        # Gives this chunk and the next chunks to other threads, and then takes this chunk. Returns NO_CHUNK if this is
-        # not possible. The ring has copies of the stored bytes, so the piece is not needed any more. If the piece of a
-        # later chunk cannot be read early, that chunk is requested again when its turn comes.
+        # Passes the chunk at `start` and the next chunks to other threads. Then takes the decompressed chunk at
+        # `start`. Returns NO_CHUNK if this is not possible. The ring copies the stored bytes, so the piece is not
+        # needed afterwards. If the piece of a later chunk cannot be read early, this chunk is requested again when it
+        # is taken.
         cdef bint needed = not self.ahead.goes_to(start, length)
         cdef int64_t offset = self.ahead.wants()
         while offset >= 0:

@@ -90,8 +90,8 @@ class PlannedStream:
         ahead: Ahead | None = None,
     ) -> None:
         self.length = length
-        # The pieces of a local file are read into one buffer. Within the planned run, the window itself reads the next
-        # piece into this buffer.
+        # The pieces of a local file are read into one buffer. Inside the range that the source has planned, the window
+        # itself reads the next piece into this buffer.
         self.run = None if local_file is None else PieceRun(local_file, file_offset=offset, step=read_ahead)
         self._framed = framed
         self._demand = demand

@@ -62,7 +62,7 @@ _NAME = re.compile(r"[A-Za-z0-9_+\-]{1,32}(/[A-Za-z0-9_+\-]{1,32}){0,3}")
 systems fail at 256."""
 _FIXED = re.compile(r"(?:GMT|UTC|UT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 
-# java.time.ZoneId.SHORT_IDS: the names that older JVMs wrote for these zones.
+# The names in java.time.ZoneId.SHORT_IDS. Older JVMs wrote these names for the zones.
 _SHORT_IDS = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",

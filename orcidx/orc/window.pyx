@@ -63,8 +63,8 @@ cdef class PlainStream(StoredStream):
         return 0
 
     cdef int load_chunk(self) except -1 nogil:
-        # Loads the chunk at next_chunk as the current extent. The decoder has not read any of its bytes yet. The unread
-        # tail of the previous extent must be in the first CARRY bytes of the buffer.
+        # Loads the chunk at next_chunk as the current extent. The decoder has not read any byte of this chunk yet. The
+        # unread tail of the previous extent must be in the first CARRY bytes of the buffer.
         cdef int64_t length, start = self.next_chunk + 3
         cdef bint original
         if not self.framed:
@@ -223,8 +223,8 @@ cdef class Window(PlainStream):
         return 1
 
     cdef bint give(self, int64_t tail) noexcept nogil:
-        # Gives the decoder more bytes of an extent in the piece, without copying them. This is only possible if the
-        # unread tail is in the piece, too.
+        # Gives the decoder more bytes of an extent that lies in the piece, without copying them. This is only possible
+        # if the unread tail is in the piece, too.
         if tail > self.extent_given or self.extent_given >= self.extent_direct:
             return False
         self.p = self.extent + self.extent_given - tail

@@ -230,8 +230,8 @@ def split_nested_messages(buffer, int outer, int inner, str name not None, Py_ss
     return bounds, starts, stops
 
 
-# The largest mean count of positions in the entries of a row index. A column has at most four streams, and each stream
-# has at most four positions.
+# The largest accepted mean count of positions in the entries of a row index. Valid entries have at most 16 positions,
+# because a column has at most four streams, with at most four positions each.
 cdef Py_ssize_t MOST_POSITIONS = 64
 
 

@@ -119,7 +119,7 @@ def _plain_union(array: Any) -> Any:
     kind = array.type
     children = [plain_layout(array.field(i)) for i in range(kind.num_fields)]
     names = [kind.field(i).name for i in range(kind.num_fields)]
-    # pyarrow's type_codes and offsets ignore the offset of a slice.
+    # pyarrow's type_codes and offsets ignore the offset of a slice. So both are read from the array's buffers.
     codes = _numbers(array, 1, pa.int8())
     if kind.mode == "sparse":
         return pa.UnionArray.from_sparse(codes, children, names, list(kind.type_codes))

@@ -189,8 +189,8 @@ cdef class TextColumn(EntryValues):
         columns = Column.position_columns(self, groups)
         if self.direct:
             return columns
-        # With a dictionary, the data of the rows is runs of integers, whose positions need one more number. The lengths
-        # of the dictionary's entries are always read completely. They need no positions.
+        # With a dictionary, the DATA stream contains runs of integers. A position in this stream needs one more number.
+        # The lengths of the dictionary's entries are always read completely, so they need no positions.
         bytes_numbers = len(self.data.positions(np.zeros(1, np.int64)))
         return [*columns[:len(columns) - bytes_numbers - 1], np.zeros(groups, np.int64)]
 

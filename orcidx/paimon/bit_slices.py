@@ -78,8 +78,8 @@ class BitSlices:
         """The rows whose integer is larger than ``number``."""
         if number < 0:
             return self.existence.copy()
-        # All bits of ``number`` below its lowest 0 bit are 1. So slices below this bit cannot make a row's number
-        # larger than ``number``, and these slices are not loaded.
+        # All bits of ``number`` below its lowest 0 bit are 1. So the slices below this bit cannot make the integer of a
+        # row larger than ``number``. These slices are not loaded.
         first = (number ^ (number + 1)).bit_length() - 1
         if first >= self.count or number >= 1 << self.count:
             return BitMap()

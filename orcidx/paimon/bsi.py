@@ -170,7 +170,8 @@ def _part(numbers: Any, rows: Any) -> bytes:
     if not len(rows):
         return FLAG.pack(False)
     largest = int(numbers.max())
-    # In Java's writer the minimum begins at 0, so every file of Java has the minimum 0. orcidx writes the same minimum.
+    # Java's writer starts with the minimum 0, so every index that Java writes has the minimum 0. orcidx writes the same
+    # minimum.
     return _written(0, largest, BitMap(rows), write_slices(numbers, rows, largest.bit_length()))
 
 

@@ -104,8 +104,8 @@ class FileIndexOptions:
         return cls(MappingProxyType(frozen), threshold, _flag(options.get(_PREFIX + _READ, "true")))
 
 
-# For each kind and column: the options, and whether each option was given for the column itself (True) or for its map
-# (False).
+# Maps the kind of index, the column and the name of an option to a pair (value, own). ``own`` is True if the option was
+# given for this column. It is False if the option was given for a map, and the column is a key of this map.
 _Columns = dict[str, dict[str, tuple[Any, bool]]]
 _Spec = dict[str, _Columns]
 

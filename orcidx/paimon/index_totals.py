@@ -327,8 +327,8 @@ def _extremes(rows: BitMap, slices: list[BitMap]) -> tuple[int, int]:
 
 class _RangeTotals(IndexTotals):
     def __init__(self, index: RangeBitmapIndex) -> None:
-        # Codes are ordered by bytes, including trailing spaces. CHAR values are compared without them. For example, "a
-        # " has a larger code than "a\0", but is the smaller CHAR value.
+        # Codes are ordered by bytes, including trailing spaces. A comparison of CHAR values ignores trailing spaces.
+        # For example, "x " has a larger code than "x\0", but is the smaller CHAR value.
         self.has_ends = index.data_type.root in _ORDERED and index.data_type.root != "CHAR"
         self._existence = index.numbers.existence
         self._nan = BitMap()

@@ -104,8 +104,8 @@ class DataFetches:
         if self.requests is not None:
             most = min(most or self.requests, self.requests) or 1
             self.requests = max(0, self.requests - most)
-        # If the budget is too small, only the first piece of each stream is fetched now. A limit on the number of
-        # requests would also fetch the bytes between these pieces. These bytes would be dropped now and fetched again
+        # If the budget is too small, only the first piece of each stream is fetched now. With a limit on the number of
+        # requests, the bytes between these pieces would be fetched, too. They would be dropped now and fetched again
         # later. So there is no limit in this case.
         limit = None if self.requests is None or needed > budget else most
         buffers = yield Fetch(tuple(stream.absolute(piece) for stream, piece in wanted), "data", limit)

@@ -137,7 +137,8 @@ def from_spark(filters: Iterable[Any]) -> Predicate:
 def _spark(one: Any) -> Predicate:
     kind = type(one).__name__
     if kind == "Not":
-        # The negation of an unknown condition is unknown as well. It is not False.
+        # Constant(True) stands for a filter that cannot be translated. The negation of such a filter cannot be
+        # translated either, so the constant is not negated.
         child = _spark(one.child)
         return child if isinstance(child, Constant) else ~child
     if kind in _SPARK_OPS:

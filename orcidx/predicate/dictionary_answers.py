@@ -81,7 +81,7 @@ class DictionaryAnswer:
 
 
 def _within(codes: Codes, start: int, stop: int, entries: int) -> BoolArray:
-    # If ``stop`` is the number of entries, the type of the codes may be too small for it. In this case the codes are
+    # If ``stop`` is the number of entries, it may be too large for the type of the codes. In this case the codes are
     # not compared with ``stop``.
     kind = codes.dtype.type
     if stop == start + 1:

@@ -178,7 +178,7 @@ def _as_declared(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        # Only the used fields of a struct are read, so other fields are left out of its type.
+        # Only the used fields of a struct are read, so other fields are left out of the struct's type.
         fields = [kind.field(i) for i in range(kind.num_fields) if array.type.get_field_index(kind.field(i).name) >= 0]
         children = [_as_declared(array.field(field.name), field.type) for field in fields]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())

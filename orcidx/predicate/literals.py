@@ -124,8 +124,8 @@ def _to_int(value: Any, kind: pa.DataType) -> Point | None:
         return Point(number, number)
     if isinstance(number, float):
         return NAN if math.isnan(number) else Point(number, number)
-    # A number with so many digits is larger than the values of every column. Without this check, a hostile literal such
-    # as 1E+999999999 would be written out digit by digit.
+    # A number with more than 81 digits before the decimal point is outside the range of every column. Without this
+    # check, a hostile literal such as 1E+999999999 would be written out digit by digit.
     if number.adjusted() > 80:
         return Point(math.inf, math.inf) if number > 0 else Point(-math.inf, -math.inf)
     if number.adjusted() < 0:

@@ -167,7 +167,7 @@ class Leaf(Node):
 
     @cached_property
     def _key(self) -> tuple[Any, ...]:
-        # 1, 1.0 and True are equal in Python, but they are different literals. Two NaN are the same literal.
+        # 1, 1.0 and True are equal in Python, but they are different literals. All NaN values are the same literal.
         return self.path, self.op, self.negated, tuple((type(x), "nan" if x != x else x) for x in self.literals)
 
     def __eq__(self, other: object) -> bool:

@@ -27,8 +27,8 @@ def _weight_of_part(node: Part) -> int:
         compared = 0 if node.comparisons is None else NODE_BYTES
         return compared + _weight_of_expression(node) + weight_of(node.may) + weight_of(node.may_not)
     if isinstance(node, BoundLeaf | Leaf):
-        # Binding converts some values: a text becomes bytes, and a time becomes an integer. Other values are shared
-        # with the predicate before binding.
+        # When a predicate is bound to a schema, some of its literals are converted. For example, a text becomes bytes,
+        # and a time becomes an integer. Literals of type int, bool and bytes are shared with the bound predicate.
         sizes = sum(map(sys.getsizeof, node.literals))
         shared = {int, bool, bytes}.issuperset(map(type, node.literals))
         return NODE_BYTES + (1 if shared else 2) * sizes + SLOTS_BYTES * len(node.literals)

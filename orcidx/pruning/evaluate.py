@@ -105,8 +105,8 @@ class Verdict:
         if self.kind == "skip" or other.kind == "skip":
             return Verdict.skip()
         if self.rows is None or other.rows is None:
-            # If one side has no result, the rows of the other side are kept. They may include rows that do not match,
-            # so they are not exact.
+            # If only one side has ``rows``, the result has these rows. They may include rows that do not match, so the
+            # result is not exact.
             rows = other.rows if self.rows is None else self.rows
             return Verdict.remain() if rows is None else Verdict.of(rows)
         return Verdict.of(self.rows & other.rows, self.exact and other.exact)

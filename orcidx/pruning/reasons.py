@@ -202,8 +202,8 @@ class _Blame:
             after = narrowed.count_in(self._bounds)
             groups = np.flatnonzero(after < counts)
             if len(groups):
-                # If a result leaves no row of a group, this result is the group's only reason. Reasons of earlier
-                # results, which ruled out some rows of the group, are removed.
+                # If a result rules out all remaining rows of a group, it becomes the only reason for the group. The
+                # reasons of earlier results, which ruled out only some rows of the group, are removed.
                 emptied = (after == 0) & (counts > 0)
                 answers = [answer.only(~emptied) for answer in answers]
                 answers.append(_Answer(groups, _first_rows(left - narrowed, self._bounds, groups), text, finding))

@@ -50,8 +50,8 @@ class RowForms:
     _count: int | None
 
     def __init__(self, length: int, runs: Int64Array | None, bitmap: Any = None) -> None:
-        # ``runs`` must be ascending and must not touch each other. Runs and bitmaps must be within the span. Callers
-        # outside this module use the constructors below.
+        # The runs in ``runs`` are ascending and do not touch each other. Runs and bitmaps lie within ``length`` rows.
+        # Callers outside this module use the constructors below.
         object.__setattr__(self, "length", length)
         object.__setattr__(self, "_runs", None if runs is None else _frozen(runs))
         object.__setattr__(self, "_bitmap", bitmap)

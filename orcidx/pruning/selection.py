@@ -478,8 +478,8 @@ def _combined(a: Int64Array, b: Int64Array, table: tuple[bool, bool, bool, bool]
     edges = edges[order]
     inside = np.cumsum(steps[order], dtype=np.int8)[:-1]
     starts, stops = edges[:-1], edges[1:]
-    # ``inside`` says in which selections a segment lies. If both ends of a segment are at the same row, ``inside`` has
-    # no meaning there. Such a segment is empty and is dropped. Adjacent segments form one run.
+    # ``inside`` tells which selections contain each segment. If both ends of a segment are at the same row, the segment
+    # is empty, and its entry in ``inside`` has no meaning. Empty segments are dropped. Adjacent segments form one run.
     keep = np.array(table)[inside]
     keep &= starts < stops
     starts, stops = starts[keep], stops[keep]

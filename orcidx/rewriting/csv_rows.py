@@ -17,7 +17,7 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 
 __all__ = ["open_csv"]
 
-# The texts that pyarrow reads as null by default, without the texts for NaN. NaN is a value of a double.
+# The texts that pyarrow reads as null by default, without the texts for NaN. They are read as the double NaN.
 _NULL_WORDS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
 _BLANK = "[ \\t]*"
 _INTEGER = f"^{_BLANK}(0|-?[1-9][0-9]{{0,17}}){_BLANK}$"

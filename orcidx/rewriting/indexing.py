@@ -67,7 +67,7 @@ def is_trusted(node: OrcType, reader: OrcReader) -> bool:
         return False
     if facts.hybrid_calendar and node.kind in _TIMES:  # days before 1582 have other keys in such files
         return False
-    # Older versions of Java ORC stored other keys in bloom filters of these types (ORC-101, ORC-135).
+    # Older versions of Java ORC stored other keys in the bloom filters of dates and timestamps (ORC-101, ORC-135).
     return facts.writer != WriterKind.JAVA or facts.writer_version >= 6 or node.kind not in _TIMES
 
 

@@ -157,7 +157,7 @@ def _through_duckdb(
     given = pa.RecordBatchReader.from_batches(pa.schema(fields), crossing())
     by = ", ".join([f'"{_KEY}"'] if curve else [_order_term(key, schema) for key in order.keys])
     chosen = ", ".join(f'"{name}"' for name in names)
-    # By default DuckDB uses a directory below the working directory, which may not be writable.
+    # By default DuckDB writes temporary files below the working directory, which may not be writable.
     with tempfile.TemporaryDirectory(prefix="orcidx-") as spill:
         limit = f"{max(order.memory, 64 << 20)}B"
         connection = duckdb.connect(config={"memory_limit": limit, "temp_directory": spill})

@@ -114,7 +114,8 @@ def _texts(values: pa.Array, name: str) -> list[str | None]:
     """The text of each value for a directory name. The text of null is None."""
     try:
         return _texts_of_years(values, name)
-    # Python's dates and times raise these errors. Errors of orcidx itself are raised unchanged.
+    # Python's dates and times raise these errors for years before 1 and after 9999. Errors of orcidx itself are raised
+    # unchanged.
     except (OverflowError, ValueError) as error:
         if isinstance(error, OrcidxError):
             raise
@@ -129,8 +130,8 @@ def _texts_of_years(values: pa.Array, name: str) -> list[str | None]:
     if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
         return [_text(value, name) for value in values.to_pylist()]
     numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    # Python's times have only microseconds. So the nanoseconds are added to the text, because otherwise two values
-    # could get the same text.
+    # Python's times have only microseconds. Without the nanoseconds, two values could get the same text. So the
+    # nanoseconds are added to the text.
     whole, below = np.divmod(numbers, 1000)
     nulls = values.is_null().to_numpy(zero_copy_only=False)
     micros = pa.array(whole, pa.int64(), mask=nulls).cast(pa.timestamp("us"))

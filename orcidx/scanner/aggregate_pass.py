@@ -159,7 +159,7 @@ def aggregate_files(
     for unit in known.units:
         _add_unit(unit, jobs[unit.example].constants, plan, totals)
         origins.rows["catalog"] += unit.rows
-    # Other sources are checked when their jobs are made.
+    # If ``jobs`` is not a tuple, only ``known.jobs`` is checked here. The other jobs are checked when they are made.
     _refuse_acid_directories(jobs if isinstance(jobs, tuple) else known.jobs)
     if opened is not None and len(known.jobs) == 1 and known.jobs[0] is opened.scan.job:
         with opened:

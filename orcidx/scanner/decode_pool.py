@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def _is_spark_task() -> bool:
-    # Spark's workers import this module. The driver imports it too, but the driver is not a task.
+    # Spark's workers import pyspark.taskcontext. The driver imports it too, but the driver is not a task.
     module = sys.modules.get("pyspark.taskcontext")
     return module is not None and module.TaskContext.get() is not None
 

@@ -34,8 +34,8 @@ def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:
     try:
         return as_given(table).to_pandas(**options)
     except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError, pa.ArrowException):
-        # pandas' metadata may be damaged in any way, so the conversion is repeated without it. If the metadata is not
-        # the cause, the same error is raised again.
+        # The pandas metadata of the table may be damaged in any way, so the conversion is repeated without the
+        # metadata. If the metadata is not the cause, the same error is raised again.
         return table.replace_schema_metadata(None).to_pandas(**options)
 
 

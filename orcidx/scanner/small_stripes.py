@@ -157,7 +157,8 @@ def _by_readers(wanted: AtOnce, stripe: HeldStripe, facts: FileFacts) -> Found |
             open_column(wanted.columns[place], stripe, wanted.options[place], file=facts).read(stripe.rows)
             for place in wanted.recipe.others
         ]
-    # The stripe is then read by the normal reader. That reader raises the error again, or reads fewer rows at once.
+    # After such an error, the stripe is read by the normal reader, which raises the error again or reads fewer rows at
+    # once.
     except (OrcidxError, BatchTooLarge):
         return None
     windows = stripe.windows

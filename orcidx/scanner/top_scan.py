@@ -328,7 +328,7 @@ class TopPass:
         rows."""
         job = replace(self._jobs[stripe.file], stripes=(stripe.number,))
         if rows is not None:
-            # ``wanted_rows`` already contains the caller's selection, deleted rows and range of rows.
+            # ``wanted_rows`` already takes the caller's selection, deleted rows and range of rows into account.
             job = replace(job, selection=rows & file.scan.wanted_rows, deleted=None, row_range=None)
         bound = self._found.bound(stripe.file, first_row)
         request = self._request

@@ -234,8 +234,8 @@ def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen:
     pruned = replace(query, where=chosen.where, columns=chosen.needed)
     try:
         rows = _planned(spark, pruned, facts, chosen.choice.reason)
-    # This error is raised for months, for example. It is also raised for directories whose values are decimals in Spark
-    # and text in orcidx.
+    # These errors are raised, for example, for columns of month intervals. They are also raised if the values in
+    # directory names are decimals in Spark and text in orcidx.
     except (Unsupported, InvalidQuery):
         if chosen.instead is None:
             raise

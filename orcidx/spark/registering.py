@@ -76,8 +76,8 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
         "infer_partitions": facts.infers_partitions,
     }
     known = {"session": session, "slots": facts.slots, "pushdown": pushdown}
-    # A class that is created here is pickled by value. So its attributes are pickled, too, because the planning process
-    # cannot look them up. The base class is pickled by name.
+    # Spark pickles a class that is created here by value, with its attributes. So the planning process gets these
+    # attributes. The base class is pickled by name.
     spark.dataSource.register(type("OrcidxDataSource", (OrcidxDataSource,), known))
     if pushdown:
         spark.conf.set(PUSHDOWN, "true")

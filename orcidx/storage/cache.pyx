@@ -19,8 +19,9 @@ cdef class IdentityCache:
     cache: another thread of the parent may have been changing the cache at the fork, and the child must not use the
     parent's sockets."""
 
-    # Comparing keys may run Python code, during which an interrupt or another thread may run. So each look-up by key is
-    # a separate step, and the data is consistent before and after it. The numbers of the entries show the order of use.
+    # Comparing keys may run Python code. An interrupt or another thread may run during this time. So each look-up by
+    # key is a separate step, and the data is consistent before and after it. The numbers of the entries show the order
+    # of use.
     cdef dict entries                   # from key to _Entry
     cdef object order  # from the number of an entry to its key; the last used entry is at the end
     cdef object total

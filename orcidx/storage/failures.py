@@ -52,7 +52,7 @@ _TRANSIENT_ERRNO = frozenset(
     if hasattr(errno, name)
 )
 # Names of base classes of errors for broken connections and incomplete bodies. They are from aiohttp, botocore and the
-# http module. Payload and connection errors of aiohttp need not be OSError.
+# http module. Some of aiohttp's payload and connection errors are not subclasses of OSError.
 _TRANSIENT_KINDS = frozenset(
     {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead", "IncompleteReadError"}
 )
@@ -82,8 +82,8 @@ class Retries:
 
 
 OURS = Retries()
-# This is for libraries that retry by themselves. When such a library raises an error, it has already tried several
-# times.
+# The retries of orcidx for libraries that retry by themselves. When such a library raises an error, it has already
+# tried several times.
 AFTER_THEIRS = Retries(attempts=2)
 
 

@@ -125,8 +125,8 @@ class BlockingBackend(ThreadBackend):
         self._turns = Mutex()
         self._file: Any = None
         self.storage = f"{type(filesystem).__name__} {filesystem._fs_token}"
-        # The cat_file of the base class opens a file with a read-ahead cache for every call. So orcidx keeps one open
-        # file without a cache, and does not call cat_file of the base class.
+        # The cat_file of the base class opens the file with a read-ahead cache at every call. If the file system does
+        # not override cat_file, orcidx keeps one file open instead, without a cache.
         self._has_cat_file = type(filesystem).cat_file is not AbstractFileSystem.cat_file
 
     def close(self) -> None:

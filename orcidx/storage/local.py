@@ -121,7 +121,7 @@ class LocalReader(ReaderAtHand):
         """All bytes of a small file. They are read at the first call. None for a larger file or a mapped file."""
         if self._whole is None and self._size <= SMALL_FILE and self._map is None:
             data = memoryview(pa.allocate_buffer(self._size)).cast("B")
-            # ``read`` also checks whether the file has changed.
+            # ``LocalFile.read`` also checks whether the file has changed.
             if self._local_file is not None and self._local_file.read(0, data):
                 self._whole = data.toreadonly()
                 return self._whole

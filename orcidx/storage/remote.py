@@ -45,8 +45,8 @@ T = TypeVar("T")
 _MOST_IN_FLIGHT = 16
 """Requests that run at the same time: four for each of two stripes, and those for the tails of the next files (decision
 0017)."""
-# The ranges of one call are read in this many requests if these requests read at most _MOST_OVER_READ unneeded bytes.
-# If the caller limits the number of requests, that limit always holds.
+# The ranges of one call are read in this many requests if these requests read at most _MOST_OVER_READ unneeded bytes. A
+# limit that the caller gives for the number of requests always holds.
 _FEW_REQUESTS = 2
 _MOST_OVER_READ = 4 << 20
 # A request may read unneeded bytes. Up to this many of them are kept in memory. If there are more, they are dropped as

@@ -32,15 +32,15 @@ cdef extern from "Python.h":
     int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int intr_flag) nogil
 
 
-# The number of microseconds between two checks for signals. A signal that another thread receives does not end the wait
-# of the main thread.
+# The number of microseconds between two checks for signals. The checks are needed, because a signal that another thread
+# receives does not end the wait of the main thread.
 cdef long long SLICE = 100_000
 cdef long FORKS = 0
 
 
 cdef long forks() noexcept:
-    # The number of forks between the first process and this process. After a fork, the child ignores locks that a
-    # thread of the parent process held.
+    # The number of forks between the first process and this process. After a fork, the child ignores locks that threads
+    # of the parent process held at the fork.
     return FORKS
 
 

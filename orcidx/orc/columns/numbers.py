@@ -141,8 +141,8 @@ class Decimals(KeepsWhileDecoding):
     def __init__(self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts) -> None:
         super().__init__(node, streams, options, facts)
         self._precision, self._scale = decimal_digits(node, options)
-        # Hive 0.11 wrote decimals of any scale with precision 0. In such columns, digits beyond the scale are cut off
-        # and raise no error.
+        # Hive 0.11 wrote decimals of any scale with precision 0. In such columns, digits beyond the scale are cut off,
+        # and no error is raised.
         exempt = node.precision == 0 and options.decimal_rounding == "error"
         self._rounding = "truncate" if exempt else options.decimal_rounding
         window = streams.window(node.id, StreamKind.DATA)

@@ -181,7 +181,7 @@ class DictionaryStrings(Strings):
             offsets, total = self._read_entry_offsets(size)
             blob, ascii_only = read_bytes(self._blob, total, SPARE_BYTES, text=self._looks)
             array = self._plain(size, None, offsets, blob.slice(0, total), 0, ascii_only=ascii_only)
-            # The options may have changed the entries. The changed entries are in other buffers.
+            # Some options change the entries. The changed entries are in other buffers.
             _, offsets, data = array.buffers()
             if data is None or data.address != blob.address:
                 blob, room = allocate((0 if data is None else data.size) + SPARE_BYTES)

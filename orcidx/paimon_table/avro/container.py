@@ -258,7 +258,7 @@ def _zstandard(block: memoryview) -> bytes:
     if 0 <= zstandard.frame_content_size(frame) <= _PIECE_BYTES:
         return zstandard.ZstdDecompressor().decompress(frame)
     with zstandard.ZstdDecompressor().stream_reader(frame) as stream:
-        # stream.read(n) allocates n bytes, so n is small.
+        # stream.read(n) allocates n bytes, so it is called with a small n.
         while size <= _LARGEST_BLOCK and (piece := stream.read(_PIECE_BYTES)):
             pieces.append(piece)
             size += len(piece)

@@ -124,7 +124,7 @@ def _check_vectors(state: TableState, entry: IndexEntry, live: Mapping[Any, Live
         if data_file is None:
             raise StorageError(f"a deletion vector belongs to {name}, which is not in the table; nothing is committed")
         positions = vector.positions
-        # Manifests of Paimon versions before 1.0 do not store the cardinality.
+        # Manifests of Paimon versions before 1.0 do not store the cardinality of a deletion vector.
         cardinality = len(vector) if where.cardinality is None else where.cardinality
         if len(vector) != cardinality or (len(positions) and int(positions[-1]) >= data_file.entry.rows):
             raise StorageError(f"the deletion vector of {name} is different when it is read back; nothing is committed")

@@ -117,8 +117,8 @@ class Committer:
         number = 0
         while True:
             number += 1
-            # ``earlier`` also finds a snapshot that another process has created with the same user and identifier since
-            # the last try.
+            # ``earlier`` also finds a snapshot that another process has created since the last attempt, with the same
+            # commit user and commit identifier.
             if found := self.earlier(kind):
                 return found
             attempt = Attempt(self.state, self.folder, number)

@@ -31,8 +31,8 @@ def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     or deleted in the end. ``deadline``: the time at which the wait ends, in the clock of ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))
-    # The names of orcidx's temporary files have no dash, so the pattern does not match them. orcidx never replaces a
-    # snapshot.
+    # The pattern does not match the temporary files of orcidx, because the uuid in their names has no dashes. There is
+    # no need to wait for them, because orcidx never replaces a snapshot.
     temporary = re.compile(rf"\.snapshot-({of_these})\.\w+-.*\.tmp")
     pause = 0.001
     with suppress(OSError):  # the snapshot is read back later, which reports a failing disk

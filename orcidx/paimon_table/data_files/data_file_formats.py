@@ -159,7 +159,7 @@ def orc_options(schema: TableSchema) -> WriteOptions:
     if "orc.dictionary.key.threshold" in options:
         given["dictionary_key_size_threshold"] = _share(options, "orc.dictionary.key.threshold")
     names = [name.strip() for name in options.get("orc.bloom.filter.columns", "").split(",") if name.strip()]
-    # Java accepts the option for every column, but writes no bloom filters for columns of these types.
+    # Java accepts the option for every column, but writes no bloom filters for columns of the types in _UNFILTERED.
     bare = {field.name for field in schema.fields if field.type.root in _UNFILTERED}
     if names := [name for name in names if name not in bare]:
         given["bloom_filter_columns"] = names
@@ -194,8 +194,8 @@ class _Parquet:
         fields = [pa.field(f.name, f.type.arrow_type, metadata={"PARQUET:field_id": str(f.id)}) for f in schema.fields]
         self._schema = pa.schema(fields)
         codec = _codec("parquet", schema.options)
-        # Java looks up a wide decimal in a dictionary by bytes of another width, and does not find it. So wide decimals
-        # get no dictionary.
+        # Java looks up a decimal of more than 18 digits in a Parquet dictionary by bytes of another width, and does not
+        # find it. So columns of such decimals get no dictionary.
         wide = [f.name for f in schema.fields if f.type.root == "DECIMAL" and f.type.precision > 18]
         self._writer = pyarrow.parquet.ParquetWriter(
             self._sink,

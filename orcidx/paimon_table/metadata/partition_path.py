@@ -82,7 +82,8 @@ def _escape(text: str) -> str:
 def _text(data_type: DataType, value: Any, legacy: bool) -> str:
     root = data_type.root
     if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
-        # Java's decoder writes one replacement character for a surrogate. Python's decoder would write three.
+        # For the three bytes of an encoded surrogate, Java's decoder writes one replacement character. Python's decoder
+        # would write three.
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}".encode(), bytes(value)).decode("utf-8", "replace")
     if root == "BOOLEAN":
         return "true" if value else "false"

@@ -23,8 +23,8 @@ __all__ = ["BucketFilter", "bucket_filter"]
 
 _MOST_KEYS = 1000
 """The largest number of bucket keys of one condition that are hashed. With more keys, no bucket is skipped."""
-# Equal FLOAT and DOUBLE values can have different bytes (-0.0 and 0.0). So can equal CHAR values, because of trailing
-# blanks.
+# Equal FLOAT or DOUBLE values can have different bytes, for example -0.0 and 0.0. Equal CHAR values can differ in
+# trailing blanks.
 _AMBIGUOUS = frozenset({"FLOAT", "DOUBLE", "CHAR"})
 
 

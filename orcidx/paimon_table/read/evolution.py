@@ -138,8 +138,8 @@ def in_table_type(array: pa.Array, file: DataType, table: DataType, target: pa.D
         items = in_table_type(array.items, *kinds, target.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=_mask(array))
     try:
-        # Stored timestamps have no digits below the column's precision. If another writer left such digits, they are
-        # cut off (floor).
+        # Paimon stores no digits below the precision of a timestamp column. If another writer has stored such digits,
+        # they are cut off (rounded down).
         return array.cast(target, safe=not pa.types.is_timestamp(target) or _is_coarser(array.type, target))
     except pa.ArrowInvalid as error:
         raise ValueOutOfRange(f"a value does not fit {table}: {error}") from None

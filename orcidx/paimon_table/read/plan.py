@@ -231,8 +231,8 @@ def matching_manifests(
     def bounds_of(i: int, column: str) -> Bounds | None:
         if column not in places:
             return None
-        # A manifest does not record how many rows its partition statistics cover. The number 1 only says that there is
-        # at least one row.
+        # A manifest does not record how many rows its partition statistics cover. The row count 1 is passed instead. It
+        # only says that there is at least one row.
         position, data_type = places[column]
         stats = manifests[i].partition_stats
         counts = stats.null_counts

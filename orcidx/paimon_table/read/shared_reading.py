@@ -103,7 +103,7 @@ def shared_reading(
     }
     options = scan.options.override(**known)
     reading = SharedReading(where, rest, entries, schema, options, None)
-    # If no column of the files is read, their rows are only counted.
+    # If no column is read, the rows are only counted. This needs no reader of small files.
     small = small_files(reading, metrics) if is_orc and not scan.top and reading.names else None
     return reading if small is None else replace(reading, small=small)
 

@@ -385,7 +385,7 @@ def _node(node: Mapping[str, Any], children: list[Any], clock: Zone, *, whole: b
         return _UNKNOWN
     if leaf.op is Op.IS_NAN:  # Spark's isnan(NULL) is false, but orcidx's is NULL
         return _Truth(leaf, any_of(~leaf, Leaf(leaf.path, Op.IS_NULL)), True)
-    # Spark converts a long list of keys to a Java set. In a Java set, -0.0 and 0.0 are different.
+    # Spark converts a long IN list to a Java set. In a Java set, -0.0 and 0.0 are different.
     zero = leaf.op is Op.IN and any(isinstance(one, float) and one == 0 for one in leaf.literals)
     return _Truth(leaf, ~leaf, not zero)
 

@@ -128,8 +128,8 @@ class Relation:
         unpartitioned = self._location.partitionSchema().isEmpty()
         if self.table is None:
             return self.root is not None or unpartitioned
-        # The values of a partition come from the catalog, and may differ from the name of its directory. CHAR values
-        # are padded by the plan of the table.
+        # The partition values of a table come from Spark's catalog, and may differ from the directory names. Spark pads
+        # CHAR values in the plan of the table, but not in a read of its files.
         return unpartitioned and not any("CHAR" in str(one.metadata) for one in self.frame.schema.fields)
 
     def of_files(self, names: Sequence[str], dropped: Sequence[str]) -> DataFrame:

@@ -168,7 +168,8 @@ def find_survivors(
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
         price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
         left, fell, notes = _asked(known, fresh, plan.kept, question, price)
-    # A catalog may also have a later version, require a missing permission, or be on a store that cannot be reached.
+    # A catalog may be damaged or have a later version. It may also require a missing permission, or be on a store that
+    # cannot be reached.
     except (CorruptFile, Unsupported, OSError) as error:
         warnings.warn(f"the directory's indexes are not used: {error}", RuntimeWarning, stacklevel=2)
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"

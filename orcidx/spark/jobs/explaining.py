@@ -164,7 +164,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
     if request.match != "name":
         match = replace(match, entry=np.full_like(match.entry, -1), state=np.zeros_like(match.state))
     assert request.schema is not None
-    # Timestamps depend on the session's time zone. A catalog does not know this zone, so timestamps exclude no file
+    # Timestamps depend on the session's time zone. A catalog does not contain this zone, so timestamps exclude no file
     # here.
     kinds = pa.schema([one for one in request.schema if not pa.types.is_timestamp(one.type)])
     known = store.known(listing, match, columns=None, schema=kinds)

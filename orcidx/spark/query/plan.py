@@ -180,7 +180,7 @@ def _by_directory(rows: Scan) -> Scan:
 def _by_catalog(rows: Scan, partitions: Mapping[str, tuple[str, Any]]) -> tuple[FileJob, ...]:
     """The files that the catalogs of indexed directories do not exclude, with their indexes. Warns if a catalog is
     damaged."""
-    # Timestamps depend on the session's time zone. A catalog does not know this zone, so timestamps exclude no file.
+    # Timestamps depend on the session's time zone. A catalog does not contain this zone, so timestamps exclude no file.
     kinds = [(key, kind) for key, kind in partitions.values() if not str(kind).startswith("timestamp")]
     schema = arrow_schema_of(struct_json(kinds))
     sources = [job.source for job in rows.jobs]
