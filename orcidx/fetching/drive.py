@@ -38,7 +38,8 @@ StartStage = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Fetch:
-    """A request for bytes: (offset, length) pairs in the file. The result is a list of their buffers, in order.
+    """A request for bytes: (offset, length) pairs in the file. The result is a list with a buffer for each pair, in
+    order.
 
     ``what``: the kind of the bytes, which is "footer", "index", "bloom" or "data". Decoding starts when bytes of the
     kind "data" arrive. ``most``: the largest number of requests to remote storage. None means that the storage decides.

@@ -5,7 +5,7 @@ each unit. A unit is the file, a stripe or a row group.
 upper bounds that hold for every value that a read returns. It also says whether there are nulls and NaN, and has the
 reasons why bounds are missing. A bound that cannot be trusted is left out. No bound is tighter than the file's
 statistics prove. The rules come from HIVE-8732 (early Java writers), ORC-135 (timestamps), ORC-517 (short decimals),
-HIVE-20604 (impossible null facts) and ORC-1796 (absent hasNull).
+HIVE-20604 (statistics with neither values nor nulls) and ORC-1796 (absent hasNull).
 
 Statistics describe the values that the writer received, but reads return the values that the writer stored. If the
 writer converts values when it stores them, the bounds are changed to hold for the stored values (``_integers``,
@@ -75,7 +75,7 @@ INTEGER_RANGES = {
 class StatisticsColumn:
     """The facts that statistics prove about one column in each of n units.
 
-    ``may_null``: a row may be null (also because an enclosing struct is null). ``all_null``: every row is null.
+    ``may_null``: a row may be null, for example because an enclosing struct is null. ``all_null``: every row is null.
     ``may_nan``: a value may be NaN, and the bounds then hold for the other values. ``reasons``: each reason why
     statistics were not trusted, and the units to which it applies. ``distrusted``: the reason why the column has no
     bounds at this level.

@@ -7,7 +7,7 @@ no headers.
 
 ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several
 consecutive frames. BROTLI is a raw stream. orcidx implements no codec itself, and calls a library for each codec. The
-output is never larger than the given buffer, whatever size the chunk declares.
+output is never larger than the given buffer, even if the chunk declares a larger size.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def open_codec(kind: int | str, *, native: bool = True) -> Codec | None:
     """The codec of a compression kind. ``kind``: its number in the PostScript, or its name. Returns ``None`` for NONE.
 
     ``native=False`` leaves out the functions that do not need the GIL. Raises ``Unsupported`` for an unknown kind or a
-    missing library, and names the package to install.
+    missing library. If a library is missing, the message names the package to install.
     """
     number = _KINDS.get(kind.upper(), -1) if isinstance(kind, str) else int(kind)
     if number == 0:

@@ -103,10 +103,10 @@ class _UnitTextLater:
 class StatisticsEvidence:
     """Statistics of one level for some units.
 
-    ``columns``: the statistics of each column, by the path of the column. They have one entry for each unit.
-    ``bounds``: the first row of each unit, and the end of the last unit (int64, one more than units). ``missing``: the
-    reasons why columns have no statistics at this level, by path. ``keeps``: whether results keep references to the
-    statistics. Otherwise a result takes them from ``columns`` again when its text is needed.
+    ``columns``: the statistics of each column, by the path of the column. The statistics have one entry for each unit.
+    ``bounds``: an int64 array with the first row of each unit, and the end of the last unit. ``missing``: the reasons
+    why columns have no statistics at this level, by path. ``keeps``: whether results keep references to the statistics.
+    If not, a result takes the statistics from ``columns`` again when its text is needed.
     """
 
     def __init__(
@@ -192,8 +192,8 @@ def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOpt
 
 
 def bloom_answers(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> bool:
-    """Whether a bloom filter of the column could rule out rows for the leaf. If it could not, the filter need not be
-    fetched."""
+    """Whether a bloom filter of the column could rule out rows for the leaf. A filter that cannot rule out rows need
+    not be fetched."""
     if leaf.op not in _EQUALITIES or leaf.negated or not compares_alike(leaf, node, options):
         return False
     # The bloom filter of an integer column has hashes of integers. An equal DECIMAL or FLOAT value has another hash.
@@ -205,9 +205,10 @@ class BloomEvidence:
 
     ``filters``: the type and the filters of each column, by path. ``bounds``: the first row of each row group, and the
     end of the last row group. ``zone``: the writer's time zone. ``believed``: by path, an array with one bool for each
-    row group. It is True if the filter was built from the same values that are read. All filters of a column that is
-    not in ``believed`` were built in this way. ``ignored``: the reason why the filters of a column are not used, as
-    text for the explanation of the scan. A column that is neither in ``filters`` nor in ``ignored`` has no filters.
+    row group. It is True if the filter was built from the same values that are read. If a column is not in
+    ``believed``, all its filters were built from the values that are read. ``ignored``: the reason why the filters of a
+    column are not used, as text for the explanation of the scan. A column that is neither in ``filters`` nor in
+    ``ignored`` has no filters.
     """
 
     name = "bloom filter"

@@ -1,5 +1,5 @@
-"""Stores the parts of an Arrow schema that ORC columns cannot store: metadata, including that of pandas, and types that
-ORC does not have.
+"""Stores the parts of an Arrow schema that ORC columns cannot store. These are metadata, for example from pandas, and
+types that ORC does not have.
 
 These keys of the user metadata are written if the schema has metadata:
 
@@ -124,8 +124,8 @@ def _names(stored: bytes) -> list[str]:
 
 
 def as_given(table: pa.Table) -> pa.Table:
-    """Converts the columns of a table to the types that they had in the data frame that was written. A column whose
-    values do not fit into that type is not converted."""
+    """Converts the columns of a table to their types in the data frame from which the file was written. A column is not
+    converted if its values do not fit into this type."""
     metadata = table.schema.metadata or {}
     if PANDAS.encode() not in metadata:
         return table

@@ -52,8 +52,8 @@ def filters_of_keys(
     zone: Zone | None,
 ) -> Bools:
     """Tests which literals each filter may contain. ``chosen``: the indexes of the tested literals. The result has one
-    row for each filter, and one column for each tested literal. ``usable``: a mask of the filters that can be used.
-    Every other filter counts as if it contained all literals."""
+    row for each filter, and one column for each tested literal. ``usable``: a mask of the filters that can be used. A
+    filter that cannot be used is treated as if it contained all literals."""
     literals = [leaf.literals[place] for place in chosen.tolist()]
     hashes, owners, unknown = each_hash(node, literals, facts, options, zone=zone)
     held = filters.may_contain(hashes)

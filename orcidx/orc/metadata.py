@@ -93,8 +93,8 @@ class Encryption:
 
 @dataclass(frozen=True, kw_only=True)
 class Footer:
-    """``rows``: the sum over the stripes, because some writers do not write the footer's own number. ``writer``: a
-    ``WriterKind``, or a plain int for later writers."""
+    """``rows``: the sum of the rows of all stripes. The number of rows in the footer is not used, because some writers
+    do not write it. ``writer``: a ``WriterKind``, or a plain int for later writers."""
 
     rows: int
     stripes: tuple[StripeInformation, ...]
@@ -248,8 +248,8 @@ class FileTail:
 
 def _is_hybrid(footer: Footer) -> bool:
     """Whether days before 1582-10-15 are Julian. The footer's ``calendar`` field is 1 for the hybrid and 2 for the
-    proleptic calendar. If it is absent, a file of ORC Java has the hybrid calendar. Other writers never wrote the
-    field, and always counted proleptic days."""
+    proleptic calendar. If it is absent, a file of ORC Java has the hybrid calendar. If another writer did not write the
+    field, its file has proleptic days."""
     if footer.calendar in (1, 2):
         return footer.calendar == 1
     return footer.writer == WriterKind.JAVA

@@ -41,8 +41,8 @@ it."""
 
 
 def read_tail_cached(storage: RangeReader, limits: MetadataLimits) -> tuple[FileTail, OrcType]:
-    """The tail of a file, and its tree of types. They come from the cache if the same version of the same object was
-    read before with the same limits. The storage reports the version."""
+    """The tail of a file, and its tree of types. If the same version of the same object was read before with the same
+    limits, both come from the cache. The storage reports the version of the object."""
     identity = storage.identity
     key = None if identity is None else (identity, limits.key)
     known = _TAILS.get(key)

@@ -96,7 +96,8 @@ class OrcReader:
         return information.footer_offset, information.footer_length
 
     def whole(self) -> memoryview | None:
-        """All bytes of the file, if it is in memory or is so small that one call reads it. Otherwise None."""
+        """All bytes of a file that is in memory, or that is small enough to be read by one call. None for any other
+        file."""
         whole: Callable[[], memoryview | None] | None = getattr(self.storage, "whole", None)
         return None if whole is None else whole()
 
@@ -217,8 +218,8 @@ class OpenStripe:
         return sum(sources[0].length for sources in opened)
 
     def _demand(self) -> int:
-        """The number of bytes to read if a plan ends too early. For a remote file this is the size of the longest
-        chunk."""
+        """The number of bytes to read at once after the end of a plan. For a compressed remote file this is at least
+        the largest possible size of a chunk."""
         facts = self.reader.facts
         whole = facts.compressed and not self.reader.storage.is_local
         return max(DEMAND_BYTES, CHUNK_HEADER + facts.block_size) if whole else DEMAND_BYTES
@@ -259,8 +260,8 @@ class OpenStripe:
         return window
 
     def sources(self, column: int, kind: StreamKind) -> list[PlannedStream]:
-        """A list with the source of the first window that was opened on a stream. The list is empty if the bytes are in
-        memory."""
+        """A list that has only the source of the first window that was opened on a stream. The list is empty if the
+        bytes are in memory."""
         return self._opened.get(column, {}).get(kind, [])[:1]
 
     # ------------------------------------------------------------------ planning

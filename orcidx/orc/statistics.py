@@ -102,9 +102,9 @@ class RawStatistics:
         return len(self.rows)
 
     def derived(self, what: str, asked: tuple[Any, ...], make: Callable[..., T]) -> T:
-        """The result of ``make`` for these statistics and the arguments in ``asked``. ``what``: the name under which
-        the result is kept. If the arguments are the same objects as in the last call, the last result is returned. The
-        caller must not change the result."""
+        """The result of calling ``make`` with these statistics and the arguments in ``asked``. ``what``: the name under
+        which the result is kept. If the arguments are the same objects as in the last call, the last result is
+        returned. The caller must not change the result."""
         known = self._derived.get(what)
         if known is None or not all(map(is_, known[0], asked)):
             known = self._derived[what] = asked, make(self, *asked)
@@ -203,8 +203,8 @@ def timestamp_bounds(raw: RawStatistics) -> tuple[Any, Any, Any]:
     result is a mask of the units whose timestamps are in UTC (ORC-135).
 
     The file stores the number of nanoseconds plus one. If the nanoseconds are absent, 0 is used for the minimum and
-    999999 for the maximum. Arrow's C++ writer stores negative nanoseconds before the epoch. If the absolute value is
-    more than 999999, -999999 is used for the minimum and 999999 for the maximum.
+    999999 for the maximum. Arrow's C++ writer stores negative nanoseconds before the epoch. If the absolute value of
+    the nanoseconds is more than 999999, -999999 is used for the minimum and 999999 for the maximum.
     """
     integers = raw.arrays["integers"]
     utc = raw.has(3, 4)

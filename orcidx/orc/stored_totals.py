@@ -1,7 +1,7 @@
 """Finds the statistics that are exact: counts, sums, minima and maxima that equal the values computed from the rows.
 
-A bound that is right for pruning may not be a value of the column. A recorded sum may not be the sum of the stored
-values. For each unit (file, stripe or row group) ``stored_totals`` gives only totals that are proved:
+A bound that is right for pruning is not always a value of the column. A recorded sum is not always the sum of the
+stored values. For each unit (file, stripe or row group) ``stored_totals`` gives only totals that are proved:
 
 * a count, if ``bounds`` trusts it;
 * a sum of integers, if both bounds are in the range of the type, no intermediate sum can have overflowed, and the sum
@@ -9,7 +9,8 @@ values. For each unit (file, stripe or row group) ``stored_totals`` gives only t
   that number but stores 4464;
 * a sum of decimals under the same conditions, but not in files of ORC Java. If a vector repeats one value, ORC Java
   1.9.8 to 2.3.0 adds the value only once, and the wrong sum may still look plausible;
-* no sum of floats, because sums of ORC Java have the same defect, and all sums are rounded in an unknown order;
+* no sum of floats, because sums of ORC Java have the same defect. Also, a sum of floats depends on the order of the
+  additions, which is unknown;
 * minima and maxima of integers, booleans, decimals, floats without NaN, dates of the proleptic calendar, and complete
   strings. Minima and maxima of timestamps are not used, because they are truncated to milliseconds, shifted by time
   zones, and not exact in files of orcidx. CHAR (padded) and VARCHAR (may be truncated) are not used either.
@@ -216,7 +217,7 @@ def _ends(column: StatisticsColumn, unit: int) -> tuple[Any, Any]:
 
 
 def _are_plausible(total: Int64s, count: Int64s, low: Int64s, high: Int64s) -> Bools:
-    """Whether the sums agree with the counts, minima and maxima, and whether a 64-bit addition of that many values
+    """Whether the sums agree with the counts, minima and maxima, and whether adding ``count`` such values in 64 bits
     cannot overflow in any order."""
     values = np.maximum(count, 1)
     farthest = np.maximum(np.abs(low).view(np.uint64), np.abs(high).view(np.uint64))  # -2**63 becomes 2**63

@@ -1,10 +1,10 @@
 """Plans which bytes of a stripe a selection of row groups needs, without I/O or decoding.
 
 The values of a row group start at the position that its row-index entry gives. They end at the position of the next
-entry, or a little later. Two groups may share the run at their boundary (at most 4,356 bytes for RLEv2 patched base,
-1,281 for RLEv1), or the chunk. The planned range includes the shared run or chunk, and the next chunk if the run may
-end there. With ``on_demand`` the range of a compressed stream ends at the start of the shared chunk. A reader that
-needs bytes after the planned range fetches them on demand.
+entry, or a little later, because two groups may share the run or the chunk at their boundary. A run has at most 4,356
+bytes (RLEv2 patched base) or 1,281 bytes (RLEv1). The planned range includes the shared run or chunk, and the next
+chunk if the run may end there. With ``on_demand`` the range of a compressed stream ends at the start of the shared
+chunk. A reader that needs bytes after the planned range fetches them on demand.
 """
 
 from __future__ import annotations

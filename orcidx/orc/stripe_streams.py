@@ -1,9 +1,9 @@
 """Fetches the bytes of a stripe's streams according to a plan, and holds them in pieces.
 
 A ``PlannedStream`` has a list of the byte ranges that will be needed from its stream, and loads these ranges piece by
-piece. Whatever the size of the stripe, it holds at most two pieces at any time: the current piece (``read_ahead``
-bytes) and the previous piece. ``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many
-streams by one request. So a small stripe, or a few row groups of a large stripe, need only one round trip.
+piece. For a stripe of any size, it holds at most two pieces at a time: the current piece (``read_ahead`` bytes) and the
+previous piece. ``StripeBytes`` opens the streams of one stripe and fetches the first pieces of many streams by one
+request. So a small stripe, or a few row groups of a large stripe, need only one round trip.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Ahead:
         self._asked = Tally()
 
     def start(self, offset: int, length: int) -> Task[Any] | None:
-        """Starts a request for ``length`` bytes. Returns None if the limit does not permit the request. Call ``take``
-        when the bytes are used or dropped."""
+        """Starts a request for ``length`` bytes. Returns None if more than ``most`` bytes would then be requested and
+        not used. The caller must call ``take`` when it uses or drops the bytes."""
         if self._asked.add(length) > self._most:
             self._asked.add(-length)
             return None
@@ -297,9 +297,10 @@ class StripeBytes:
 
 
 def priming_request(streams: Sequence[PlannedStream], *, budget: int) -> list[tuple[PlannedStream, Range]]:
-    """The byte ranges to fetch from all streams before decoding starts. Together they take one round trip.
+    """The byte ranges to fetch from all streams before decoding starts. They are fetched in one round trip.
 
-    Everything is fetched if it fits into ``budget`` bytes. Otherwise each stream gets an equal share of these bytes.
+    If all planned ranges together fit into ``budget`` bytes, all of them are fetched. Otherwise each stream gets an
+    equal share of ``budget``.
     """
     share = budget if sum(map(planned_bytes, streams)) <= budget else budget // len(streams)
     return [(stream, piece) for stream in streams for piece in stream.first_pieces(share)]

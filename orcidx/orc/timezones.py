@@ -95,10 +95,10 @@ _UTC = frozenset({"UTC", "GMT", "UT", "Z", "Zulu", "Etc/UTC", "Etc/GMT", "GMT0",
 
 @dataclass(frozen=True, eq=False)
 class Zone:
-    """``transitions``: instants in seconds since 1970, ascending. ``offsets``: seconds east of UTC before, between and
-    after the transitions (one more than transitions). From ``repeats_from`` on, the transitions and offsets repeat
-    every 400 years. ``mean_time``: the offset of the local mean time before the first transition. It is not in
-    ``offsets``."""
+    """``transitions``: instants in seconds since 1970, ascending. ``offsets``: the offsets from UTC before, between and
+    after the transitions, in seconds east. There is one more offset than there are transitions. From ``repeats_from``
+    on, the transitions and offsets repeat every 400 years. ``mean_time``: the offset of the local mean time before the
+    first transition. It is not in ``offsets``."""
 
     name: str
     transitions: Int64s
@@ -119,7 +119,7 @@ class Zone:
     def shifts(self) -> tuple[int, ...]:
         """The possible differences, in seconds, between a local time in this table and in another table of the same
         zone, for times from ``CALM_FROM`` to ``CALM_UNTIL``. They are the differences between any two offsets that the
-        zone had in that time, and also plus and minus one hour (decision 0020)."""
+        zone had in that time. One hour in either direction is also included (decision 0020)."""
         if self.is_fixed:
             return (0,)
         first, last = np.searchsorted(self.transitions, [CALM_FROM, CALM_UNTIL], "right")

@@ -15,11 +15,11 @@ Version 1                                       Version 2
                                                     blocks: i32 entries, {value, i32 offset, i32 length} per entry
                                                     bitmaps
 
-Integers are big-endian, and values are stored as in ``keys``. Version 2 sorts the values. Version 1 does not: Java
-writes them in the order of a hash map. An offset counts from the first bitmap. A negative offset means the single row
-``-1 - offset``, which has no bitmap. A block offset counts from the first block. Version 1 has no lengths, because the
-end of a bitmap follows from its contents. In version 2 a single row has the length -1, but a single null has the length
-that its bitmap would have.
+Integers are big-endian, and values are stored as in ``keys``. In version 2 the values are sorted. In version 1 they are
+not sorted, because Java writes them in the order of a hash map. An offset counts from the first bitmap. A negative
+offset means the single row ``-1 - offset``, which has no bitmap. A block offset counts from the first block. Version 1
+has no lengths, because the end of a bitmap follows from its contents. In version 2 a single row has the length -1, but
+a single null has the length that its bitmap would have.
 
 In version 2, a lookup of a value reads one block and one bitmap.
 """
@@ -81,7 +81,7 @@ class Entries:
     lengths: Sequence[int]
 
     def find(self, key: Key) -> tuple[int, int] | None:
-        """The offset and the length of the bitmap of a key. The keys of these entries must ascend."""
+        """The offset and the length of the bitmap of a key. None if there is no such key. ``keys`` must ascend."""
         at = bisect_left(self.keys, key)
         if at == len(self.keys) or self.keys[at] != key:
             return None

@@ -6,7 +6,8 @@ builds and evaluates bloom filters.
 
 Each value has one 64-bit hash. For text and bytes it is XXH64 with seed 0. Values of other types are widened to int64,
 and the hash is Thomas Wang's mix of this integer. FLOAT and DOUBLE are widened from their IEEE bits, which are the same
-for every NaN. TIMESTAMP is in milliseconds up to precision 3, and in microseconds above. Null is never added.
+for every NaN. TIMESTAMP is in milliseconds up to precision 3, and in microseconds for higher precisions. Null is never
+added.
 
 h1 is the lower half of the hash and h2 the upper half, both as 32-bit integers. Hash function i = 1 .. k computes h1 +
 i * h2 in wrapping 32-bit arithmetic. A negative result is complemented. The result modulo the number of bits is the

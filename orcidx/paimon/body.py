@@ -31,8 +31,8 @@ class IndexSource(Protocol):
 
 
 class Body:
-    """The ``length`` bytes of an index. A damaged file may have only the first ``available`` of them. Offsets count
-    from the start of the index.
+    """The ``length`` bytes of an index. A damaged file may have only the first ``available`` bytes. Offsets count from
+    the start of the index.
 
     ``requests`` and ``bytes_read`` count the requests to the source and the bytes that they returned.
     """

@@ -226,7 +226,7 @@ class DeletionVector:
         Returns
         -------
         DeletionVector
-            A vector of the given kind. If this vector already has the kind, it is returned itself.
+            A vector of the given kind. If this vector already has this kind, the result is the same object.
 
         Raises
         ------

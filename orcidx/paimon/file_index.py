@@ -152,7 +152,7 @@ class FileIndex:
     # ------------------------------------------------------------------ evaluation
 
     def evaluate(self, where: Where, *, nan: str = "ieee") -> Verdict:
-        """The rows for which a predicate may be true, from all indexes of its columns.
+        """The rows for which a predicate may be true, according to all indexes of its columns.
 
         Parameters
         ----------
@@ -170,7 +170,8 @@ class FileIndex:
         Raises
         ------
         InvalidQuery
-            The predicate names a column that ``types`` does not have, or a value that does not fit the column's type.
+            The predicate uses a column that ``types`` does not have, or a value in the predicate does not fit the type
+            of its column.
         CorruptFile
             An index is damaged and the container was read with ``strict``. Without ``strict`` the index is not used,
             and ``notes`` names it.
@@ -288,8 +289,8 @@ class FileIndex:
         selection : BitMap or RowSelection, optional
             Only these rows are considered.
         strict : bool
-            If False, all rows that are equal to the last row are kept. This is needed if there is a further sort
-            column.
+            If False, all rows with the same value as the last of the ``k`` rows are also returned. Set it to False if
+            there is a further sort column.
 
         Returns
         -------
@@ -385,7 +386,7 @@ def read_file_index(
 ) -> FileIndex:
     """Opens the file index of one data file.
 
-    A small file is read completely. This takes one request if ``source`` is a ``Source`` that knows its size. Of a
+    A small file is read completely. This takes one request if ``source`` is a ``Source`` that knows its size. For a
     large file, only the head is read at first. The other parts are read when they are needed.
 
     Parameters
@@ -397,9 +398,9 @@ def read_file_index(
         The columns' types as Paimon's SQL text, in the schema with which the data file was written. For a map's key
         ``m[k]``, the type of the values of ``m``.
     strict : bool
-        Whether a damaged index raises an error. If False, a damaged index is not used, and all its rows are kept.
+        Whether a damaged index raises an error. If False, a damaged index is not used, and does not exclude rows.
     rows : int, optional
-        The number of rows of the data file. An index with another number of rows counts as damaged.
+        The number of rows of the data file. An index with another number of rows is treated as damaged.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional

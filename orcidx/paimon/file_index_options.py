@@ -49,7 +49,7 @@ class FileIndexOptions:
     """Whether readers use the table's file indexes."""
 
     def is_embedded(self, size: int) -> bool:
-        """Whether an index is embedded in the manifest. Otherwise it is stored in a separate file.
+        """Whether an index is embedded in the manifest. If not, the index is stored in a separate file.
 
         Parameters
         ----------

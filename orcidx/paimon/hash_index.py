@@ -161,8 +161,8 @@ class BucketAssigner:
     Raises
     ------
     InvalidQuery
-        ``target_rows``, ``assigners`` or ``max_buckets`` is less than 1, or ``assigner`` is negative. ``max_buckets``
-        may be -1.
+        ``target_rows`` or ``assigners`` is less than 1, ``assigner`` is negative, or ``max_buckets`` is less than 1 and
+        not -1.
 
     Examples
     --------
@@ -217,8 +217,8 @@ class BucketAssigner:
         Raises
         ------
         InvalidQuery
-            A new key needs a new bucket, but no bucket is left. This is no error if ``max_buckets`` is given and a
-            bucket exists. The key then goes to an existing bucket.
+            A new key needs a new bucket, but no bucket is left. If ``max_buckets`` is given and a bucket exists, no
+            error is raised, and the key goes to an existing bucket.
         """
         known = self._bucket_of
         out = []

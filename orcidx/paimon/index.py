@@ -180,7 +180,7 @@ class Index(ABC):
         selection : BitMap or RowSelection, optional
             Only these rows are considered.
         strict : bool
-            If False, all rows that are equal to the last row are kept.
+            If False, all rows with the same value as the last of the ``k`` rows are also returned.
 
         Returns
         -------
@@ -246,8 +246,8 @@ class BodyIndex(Index):
 
 
 class EmptyIndex(Index):
-    """An index without payload. Its column has no value: the data file has no rows, or the indexed key of a map occurs
-    in no row.
+    """An index without payload. Its column has no value, because the data file has no rows, or because the indexed key
+    of a map occurs in no row.
 
     A condition excludes rows by an EMPTY index only if Paimon's reader would exclude the same rows.
     """

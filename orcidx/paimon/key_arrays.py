@@ -176,8 +176,8 @@ def _merged(parts: Sequence[Encoded]) -> Encoded:
 def key_column(array: pa.Array | pa.ChunkedArray, data_type: DataType) -> KeyColumn:
     """The keys of an Arrow column.
 
-    Raises ``InvalidQuery`` if the values do not fit ``data_type`` or would lose digits, ``ValueOutOfRange`` if a value
-    does not fit a key, and ``Unsupported`` for a type without keys.
+    Raises ``InvalidQuery`` if the values do not fit ``data_type`` or would lose digits. Raises ``ValueOutOfRange`` if a
+    value does not fit a key. Raises ``Unsupported`` for a type without keys.
     """
     if isinstance(array, pa.ChunkedArray):
         return KeyColumn.concat([key_column(chunk, data_type) for chunk in array.chunks], data_type)

@@ -148,8 +148,8 @@ def aggregate_files(
     """The totals of all matching rows of files. See ``orcidx.aggregate``.
 
     ``known``: totals that are known before any file is opened. ``add``: a function that is called in place of
-    ``add_files``. ``opened``: the file of the only job, if the file is already open. This function then closes the
-    file.
+    ``add_files``. ``opened``: the file of the only job, if the file is already open. In this case the function also
+    closes the file.
 
     The metadata of the result's schema has an entry ``orcidx``. For each kind of evidence (see ``Origin``), the entry
     has the number of rows whose totals came from it.
@@ -246,8 +246,8 @@ def with_origins(result: pa.Table, origins: Origins, metrics: ScanMetrics) -> pa
 
 
 class _FileTotals:
-    """Adds the totals of one file to ``units``. The file, a stripe or a row group is read only if its totals are not
-    known without reading it."""
+    """Adds the totals of one file to ``units``. A unit (the file, a stripe or a row group) is read only if statistics
+    and indexes do not give its totals."""
 
     def __init__(self, units: UnitTotals, file: OpenFile) -> None:
         self.units = units

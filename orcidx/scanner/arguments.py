@@ -1,4 +1,4 @@
-"""Types of the keyword arguments that public functions pass on to other functions.
+"""Types for the keyword arguments (``**arguments``) that public functions pass on to other functions.
 
 With these types mypy and pyright report an error such as ``f.read(batchsize=3)``. Without these types such a call fails
 only at run time.

@@ -82,9 +82,9 @@ SMALL_BATCH_BYTES = 64 << 10
 
 
 def _size_of(batch: pa.RecordBatch) -> int:
-    """The number of bytes of a batch's rows. For a small batch, the total size of its buffers is returned. This size
-    takes only a tenth of the time to compute (1.5 us instead of 13 us for five columns). It is too high only if the
-    batch is a slice."""
+    """The number of bytes of a batch's rows. For a small batch, the total size of its buffers is returned. For five
+    columns, computing the total size takes 1.5 us, and computing the exact size takes 13 us. The total size is too high
+    only if the batch is a slice."""
     size = int(batch.get_total_buffer_size())
     return size if size < SMALL_BATCH_BYTES else int(batch.nbytes)
 

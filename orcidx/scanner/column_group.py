@@ -4,9 +4,8 @@ To go forward inside a row group, the readers skip values. They read only the he
 later row group, or backwards, the readers first seek to the start of the wanted row group. Such a seek needs a row
 index that can be trusted.
 
-In a stripe of many rows each column has its own ``ColumnCursor``. So threads can decode rows of one column before the
-same rows of other columns. ``read_groups`` then takes rows from ``DecodeAhead``, which may have decoded these rows
-already.
+In a stripe of many rows each column has its own ``ColumnCursor``. So threads can decode one column further ahead than
+other columns. ``read_groups`` then takes rows from ``DecodeAhead``, which may have decoded these rows already.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class DecodeAhead:
         the columns one after the other. Nothing is then decoded ahead.
 
         ``kept``: the wanted rows. They are returned as ``KeptColumn``. These rows are decoded now unless ``begin`` was
-        called for them. Spans of other columns that were decoded ahead are not dropped."""
+        called for them. If spans of other columns were decoded ahead, these spans are not dropped."""
         if not (self._spans or self._behind) and rows * sum(map(len, groups)) < FEW_VALUES:
             return None
         if not self._spans and self._is_alone and kept is None:

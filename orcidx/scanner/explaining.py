@@ -93,8 +93,8 @@ def gone_file(error: FileGone) -> FileExplanation:
 
 
 def _with_indexes(jobs: Iterable[FileJob], left: Iterable[FileJob]) -> tuple[FileJob, ...]:
-    """Returns ``jobs``. If ``left`` has a job for the same file, this job replaces the one in ``jobs``. The jobs in
-    ``left`` must have the same order as in ``jobs``."""
+    """Returns a copy of ``jobs``, in which each job in ``left`` replaces the job for the same file. The files must have
+    the same order in ``left`` and in ``jobs``."""
     found = deque(left)
     return tuple(found.popleft() if found and found[0].source == job.source else job for job in jobs)
 
@@ -142,8 +142,9 @@ def _count_skipped(
     scan: FileScan, stripes: list[StripeExplanation], alive: set[int], storage: RangeReader
 ) -> tuple[Note, ...]:
     """Sets the number of bytes of the stripes that the statistics in the tail or the file's Paimon index rule out. A
-    scan does not read the footers of these stripes. This function reads them to find the number of bytes. If a footer
-    is damaged, the bytes of all columns of its stripe are counted. A note says how many footers are damaged."""
+    scan does not read the footers of these stripes, but this function reads the footers to find the number of bytes. If
+    a footer is damaged, the bytes of all columns of its stripe are counted. A note says how many footers are
+    damaged."""
     skipped = [number for number in range(len(stripes)) if number not in alive and stripes[number].rows]
     with suppress(OrcidxError):  # damaged footers are handled below
         run_value(scan.fetch_footers(skipped), storage)

@@ -43,9 +43,9 @@ __all__ = ["OrcFile", "Writer", "make_scan", "open_file"]
 
 @dataclass(frozen=True)
 class Writer:
-    """The writer of a file. ``kind``: the kind of writer, such as "java" or "cpp". ``version``: the version of the
-    writer's feature level. ``software``: the writer's software version that is stored in the file ("" if there is
-    none)."""
+    """The writer of a file. ``kind``: the kind of writer, such as "java" or "cpp". ``version``: the number in the field
+    ``writerVersion`` of the PostScript. ``software``: the version of the writer's software, as stored in the file (""
+    if the file does not have it)."""
 
     kind: str
     version: int
@@ -282,7 +282,7 @@ class OrcFile(AskedForKeys, FileShortcuts):
         columns : sequence of str or of sequences of str, optional
             Names, dotted paths, or paths as sequences of names. None: all columns.
         where : Predicate, str, pyarrow.compute.Expression or list of tuples, optional
-            Returns only rows for which this condition is true: see ``orcidx.col``. A ``str`` is SQL. A list is in
+            Returns only rows for which this condition is true. See ``orcidx.col``. A ``str`` is SQL. A list is in
             disjunctive normal form.
         stripes : iterable of int, optional
             Only these stripes.

@@ -1,5 +1,5 @@
-"""Opens the files of a scan in order and in advance. While one file is read, the tails of the next files are read and
-pruned.
+"""Opens the files of a scan in order. While one file is read, the tails of the next files are already read, and these
+files are pruned.
 
 A file is never opened if its constant columns (Hive partitions) rule it out.
 """
@@ -60,7 +60,7 @@ class OpenFile:
 def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFile:
     """Opens a file and reads what is needed before its stripes: the tail, and everything that ``prepare`` requests.
 
-    Raises ``FileGone`` if the file is missing. The file existed earlier, when it was listed or when the scan was split.
+    Raises ``FileGone`` if the file is missing, although it existed when it was listed or when the scan was split.
     """
     try:
         storage = job.source.open(request.options, expected=job.fingerprint)

@@ -1,8 +1,8 @@
 """``FileScan``: one file in one pass of a scan. The columns of the file are matched with the wanted columns. Then the
 file is pruned, and its remaining stripes are read one by one.
 
-A ``FileJob`` describes which data of a file are wanted. A ``FileScan`` reads these data. Like a ``StripeReader``, a
-``FileScan`` has generators that never wait for bytes. Instead they yield ``Fetch`` requests.
+A ``FileJob`` describes which data of a file is wanted. A ``FileScan`` reads this data. Like a ``StripeReader``, a
+``FileScan`` has generators that never wait for bytes. If a generator needs bytes, it yields a ``Fetch`` request.
 """
 
 from __future__ import annotations

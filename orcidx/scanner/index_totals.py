@@ -2,8 +2,8 @@
 
 A bitmap index of a column in ``by`` gives the groups. A bitmap index of another column gives the totals of this column.
 A BSI index gives sums, minima, maxima and quantiles. A range-bitmap gives minima, maxima and quantiles (see
-``paimon.index_totals``). An index is used if its number of rows is that of the file and its type is that of the file's
-column. Then the values of the index are the values that a scan reads.
+``paimon.index_totals``). An index is used only if it has as many rows as the file, and if its type is the type of the
+file's column. The values of such an index are the values that a scan reads.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
 
 
 def array_bytes(array: pa.Array) -> int:
-    """The number of bytes of the rows. Several batches share a dictionary. So the size of a dictionary array is the
-    number of its rows times the average size of a dictionary entry."""
+    """The number of bytes of the rows. Several batches share a dictionary. So the entries of a dictionary array are
+    counted as one entry of average size for each row."""
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
     entries = array.dictionary

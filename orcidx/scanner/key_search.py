@@ -85,7 +85,7 @@ class KeyAnswers:
 
 
 class AskedForKeys(ABC):
-    """The methods of an open file that search for keys."""
+    """Methods of an open file. They search the file for keys."""
 
     source: Source
     options: ReadOptions

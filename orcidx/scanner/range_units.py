@@ -1,11 +1,12 @@
 """Finds the stripes and row groups of a file in which all rows, or no rows, are in a range of numbers. Only minima and
 maxima are used.
 
-The general code (``planner/stripe_pruning``) combines many kinds of evidence, and records why rows are skipped. A
-condition that compares numbers and dates with literals needs less. Only statistics are used for it, and statistics
-describe whole stripes and row groups. An aggregation needs no reasons. So two masks are enough: one for the units that
-may match, and one for the units in which all rows match. A unit is a stripe or a row group. This needs a third of the
-calls (decision 0152). Both modules use the same table of bounds (``pruning/bounds``), under the same conditions.
+The general code (``planner/stripe_pruning``) combines many kinds of evidence, and records why rows are skipped. This
+module supports only conditions that compare numbers and dates with literals. It uses only statistics, which describe
+whole stripes and row groups. An aggregation needs no reasons. So two masks are enough: one for the units that may
+match, and one for the units in which all rows match. A unit is a stripe or a row group. This module makes a third of
+the calls that the general code makes (decision 0152). Both modules use the same table of bounds (``pruning/bounds``),
+under the same conditions.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class RowWidth:
             self.seen = {group: (1, size) for group, size in sizes.items() if size is not None}
 
     def next_rows(self, *groups: ColumnGroup) -> int:
-        """The number of rows that fit into a batch. Only the given column groups count. If no groups are given, all
-        groups that were read count."""
+        """The number of rows that fit into a batch. Only the given column groups are included. If no groups are given,
+        all groups that were read are included."""
         seen = [self.seen[group] for group in groups or self.seen if group in self.seen]
         if not seen:
             return min(FIRST_ROWS, self.options.batch_size)

@@ -298,9 +298,9 @@ class Scan(RequestNarrowing, ArrowStream):
 
         Some stripes have no wanted row, or no row that may match. These stripes are included without batches, so that
         the caller can see every decision. If a file is ruled out by its partition, its stripes are not included. If
-        there is a limit, the stripes end with the stripe, or the file, in which the limit is reached. Rows are counted
-        in the order in which they are read. Iterate over a stripe before you request a stripe of the next file. That
-        request closes the file of the earlier stripes.
+        there is a limit, no stripes are included after the stripe, or the file, in which the limit is reached. Rows are
+        counted in the order in which they are read. Iterate over a stripe before you request a stripe of the next file.
+        That request closes the file of the earlier stripes.
 
         Yields
         ------
@@ -522,7 +522,7 @@ class Split:
         Parameters
         ----------
         storage_options : mapping, optional
-            As in ``orcidx.open``. The JSON of a split does not contain them.
+            As in ``orcidx.open``. The JSON of a split does not contain these options.
 
         Returns
         -------

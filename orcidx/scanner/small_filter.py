@@ -1,8 +1,8 @@
 """``SmallFilter``: decodes the matching rows of small files whose bytes are in memory. Each file is decoded with one
 call.
 
-The predicate's columns are decoded first. The other columns are decoded only if some row matches, as in
-``stripe_reader``. Unlike there, no column readers and no row indexes are created. Creating them would take ten times as
+As in ``stripe_reader``, the predicate's columns are decoded first, and the other columns are decoded only if some row
+matches. But this module creates no column readers and no row indexes, because creating them would take ten times as
 long as decoding a thousand rows. The file must have only one row group. The row index of such a file cannot rule out
 more rows than the file's statistics.
 

@@ -76,7 +76,8 @@ def held_stripe(
 
 
 def is_for_one_call(plan: SchemaPlan, stripe: StripeInformation, options: ReadOptions) -> bool:
-    """Whether the columns and the rows of the stripe allow ``read_at_once``, which may still return None."""
+    """Whether the columns and the rows of the stripe allow ``read_at_once``. Even if they do, ``read_at_once`` may
+    return None."""
     return plan.recipe is not None and stripe.rows <= min(MOST_ROWS, options.batch_size)
 
 

@@ -2,9 +2,9 @@
 once. Several spans are planned in advance.
 
 The number of bytes of a span is known only after the span was decoded, and the size of later spans depends on this
-number. But threads can decode a span ahead only if the rows of this span are already fixed. So the next spans are fixed
-before the current span is read. The further the scan has come, the more spans are fixed in advance. The number of
-threads does not influence this, because the batches must not depend on the number of threads.
+number. But threads can decode a span ahead only if it is already known which rows belong to this span. So the next
+spans are fixed before the current span is read. The further the scan has come, the more spans are fixed in advance. The
+number of threads does not influence this, because the batches must not depend on the number of threads.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 match the predicate.
 
 The scan of a stripe is a generator that never reads bytes itself. It yields record batches and ``Fetch`` requests. The
-bytes of a request are sent back to the generator. The loop that runs the generator does the I/O (``fetching``). It
-reads in the caller's thread, asynchronously, or in advance.
+bytes of a request are sent back to the generator. The loop that runs the generator does the I/O (``fetching``). The
+loop reads in the caller's thread, asynchronously, or in advance.
 
 Late materialisation: the predicate's columns are decoded for the row groups that the indexes do not rule out. Then the
 predicate is evaluated. The matching rows are called survivors. They are collected until they fill a batch. Then the
-other columns are read for the row groups that have survivors. If most row groups have survivors, reading the other
-columns later saves nothing. The scan then reads the bytes of all columns together. If most rows survive, the scan also
+other columns are read for the row groups that have survivors. If most row groups have survivors, it saves nothing to
+read the other columns later. The scan then reads the bytes of all columns together. If most rows survive, the scan also
 decodes all columns at the same time.
 """
 
@@ -228,7 +228,7 @@ class StripeReader:
 
     def _read_first(self, start: int, rows: int) -> tuple[list[pa.Array], list[pa.Array] | None]:
         """Decodes the predicate's columns. Also decodes the other columns, if most rows of this span are likely to
-        match. The share of matching rows in the previous span is used as an estimate."""
+        match. This is estimated from the share of matching rows in the previous span."""
         self.groups.first.seek(start)
         if not self._is_joint:
             arrays = self.groups.first.read(rows, self.ahead)

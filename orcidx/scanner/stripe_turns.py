@@ -23,8 +23,8 @@ class StripeTurns:
 
     ``together``: the number of batches of small files that are returned in one turn. If each small file had its own
     turn, the overhead of the turn would be a tenth of the time for the file. ``io_bytes``: the maximum number of bytes
-    that may be fetched in advance. ``learn_schema``: a function that is called with another function, which finds the
-    schema of a file."""
+    that may be fetched in advance. ``learn_schema``: a function with one argument. The argument is a function that
+    returns the schema of a file."""
 
     def __init__(
         self,

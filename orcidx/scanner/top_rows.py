@@ -74,8 +74,8 @@ class FirstRows:
         self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows. New rows are sorted only when there are as many of them as kept rows. So each row is sorted only a
-        few times, even if ``k`` is large."""
+        """Adds rows. New rows are sorted only when the number of new rows is as large as the number of kept rows. So
+        each row is sorted only a few times, even if ``k`` is large."""
         if self._k and batch.num_rows:
             self._waiting.append(pa.table(batch))
             self._rows += batch.num_rows

@@ -2,9 +2,9 @@
 rows that were found so far give a bound. This bound rules out other data.
 
 Stripes are read in the order of the best value that their statistics allow. The row groups of a stripe are read in the
-same order, few at first and twice as many each time. When the wanted number of rows was found, the last of these rows
-is a bound. Rows that are read later are needed only if they do not sort after the bound. The bound is added to the
-condition of the scan. So the code for any ``where`` also compares statistics, indexes and rows with the bound. The
+same order, few at first and twice as many each time. When the wanted number of rows has been found, the last of these
+rows is the bound. Rows that are read later are needed only if they do not sort after the bound. The bound is added to
+the condition of the scan. So the code for any ``where`` also compares statistics, indexes and rows with the bound. The
 order of reading is only a guess from statistics. No row is lost by a wrong guess, because only the condition excludes
 rows.
 """
@@ -389,8 +389,8 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
     """The rank of each unit, that is, of each stripe or row group. A rank is a class and a bound. Class 0: nothing is
-    known about the values of the unit, or they may sort before all others. Class 1: units of this class are sorted by
-    their bounds. Class 2: all values of the unit sort after all others."""
+    known about the values of the unit, or some of them may sort before the values of all other units. Class 1: units of
+    this class are sorted by their bounds. Class 2: all values of the unit sort after the values of all other units."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(

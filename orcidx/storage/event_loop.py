@@ -1,5 +1,5 @@
-"""The event loop that sends requests. It runs in its own thread. So callers with an event loop and callers without one
-share its connections.
+"""The event loop that sends requests. It runs in its own thread. So synchronous and asynchronous callers use the same
+connections.
 
 The asynchronous file systems of fsspec run on fsspec's loop instead.
 """

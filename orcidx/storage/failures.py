@@ -1,7 +1,7 @@
 """Classifies failed requests, and decides how often a request is sent again.
 
 The storage libraries have no common base class for errors and are not imported here. An error is classified by its
-type, its HTTP status and its errno, or by those of the errors that caused it."""
+type, its HTTP status and its errno. The errors that caused it are examined in the same way."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ def _named(error: OSError, name: str) -> OSError:
 def translated_error(
     error: Exception, failure: Failure, *, name: str, what: str, offset: int | None = None, doing: str = "reading"
 ) -> Exception:
-    """The error to raise for ``error``. If the type of ``error`` is public, ``error`` itself is returned. Otherwise the
-    result is a ``StorageError`` that names the range."""
+    """The error to raise for ``error``. If ``error`` has a type that orcidx documents, ``error`` itself is returned.
+    Otherwise the result is an error of such a type, usually a ``StorageError`` that names the range."""
     if isinstance(error, (OrcidxError, Warning)):  # a warning filter of the caller may turn warnings into errors
         return error
     if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):

@@ -78,9 +78,9 @@ class Folder:
         ``single_writer``, the caller guarantees that no other process creates the object, and the call checks for the
         name before it writes. ``made_of`` has the same meaning as in ``open_sink``.
 
-        After an error the object may or may not exist. The result False may also mean that this call created the object
-        itself. This happens if a response is lost, because storage libraries then send the request again. ``publish``
-        can distinguish the two cases."""
+        After an error the object may or may not exist. The result False may also mean that this call itself created the
+        object. Storage libraries send a request again if its response is lost. The second request then finds the object
+        of the first request. ``publish`` can distinguish the two cases."""
         made_of = made_of or self._made_of
         with self._failing("writing", name) as (store, path):
             if made_of and self._source.kind == "path":

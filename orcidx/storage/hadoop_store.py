@@ -87,7 +87,8 @@ class TaskFiles:
     token: str
 
     def reached(self, source: Source) -> Source:
-        """The source that this process can open. Raises ``StorageError`` if there is none."""
+        """Returns a source that this process can open for the same file. Raises ``StorageError`` if this process does
+        not have the settings of the file systems."""
         ways = _WAYS.get(self.token)
         if ways is None:
             raise StorageError(

@@ -90,7 +90,7 @@ class LocalReader(ReaderAtHand):
     @cached_property
     def identity(self) -> tuple[Any, ...] | None:
         """Device, inode, size and times. ``None`` if the file was changed a moment ago, because another change in the
-        same moment might leave all of these values equal."""
+        same moment might not change any of these values."""
         status = self._status
         # The times of a file advance in steps of some milliseconds, and on some file systems in steps of one or two
         # seconds.
@@ -360,8 +360,8 @@ def local_source(name: str, path: str) -> Source:
 
 
 def _is_absolute(path: str) -> bool:
-    """Whether ``os.path.abspath`` certainly returns a path unchanged. The check takes less time than ``abspath``, which
-    makes four Python calls."""
+    """Whether ``os.path.abspath`` certainly returns a path unchanged. This check takes less time than ``abspath``,
+    because ``abspath`` makes four Python calls."""
     return os.sep == "/" and path[:1] == "/" and path[-1] != "/" and "//" not in path and "/." not in path
 
 

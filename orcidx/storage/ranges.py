@@ -1,7 +1,7 @@
 """The parts that all range readers share: the protocol, the metrics, and merging of ranges.
 
 A range is ``(offset, length)`` in bytes from the start of the object. Buffers are read-only ``memoryview``s of bytes.
-Several buffers may be slices of one merged buffer, which is freed with the last of its slices.
+Several buffers may be slices of one merged buffer. The merged buffer is freed when its last slice is freed.
 """
 
 from __future__ import annotations

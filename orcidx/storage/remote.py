@@ -3,7 +3,7 @@ of each kind of storage.
 
 ``RemoteReader`` merges ranges, sends several requests at the same time, repeats failed requests, counts requests, and
 detects changed objects. A backend makes one request for one range. Backends run on an event loop in another thread.
-This loop is the one of ``event_loop``, or fsspec's loop for the asynchronous file systems of fsspec. A backend of a
+This loop comes from ``event_loop``. The asynchronous file systems of fsspec use fsspec's loop. A backend of a
 synchronous storage library uses a pool of threads.
 """
 
@@ -274,8 +274,8 @@ class RemoteReader:
 
     def _join(self, backend: Backend, merged: Sequence[MergedRange], most: int | None) -> list[JoinedFetch]:
         """The requests that fetch these ranges. Some backends cannot drop the unneeded bytes of a request when these
-        bytes arrive. Such a backend holds all bytes of the request in memory. Its requests may have only half of the
-        limit, because the request of the next stripe may be running as well."""
+        bytes arrive. Such a backend holds all bytes of the request in memory. So the requests of a stripe may use at
+        most half of the byte limit, because requests of the next stripe may be running as well."""
         if not self._joins:
             return [JoinedFetch((fetch,)) for fetch in merged]
         few = join_fetches(

@@ -44,8 +44,8 @@ def with_secrets(storage_options: Mapping[str, Any] | None = None) -> WithSecret
     """Storage options that are pickled with their secrets.
 
     A scan, file, table or split that is opened with keys, tokens or a signed URL cannot be pickled. So secrets do not
-    get into a queue, a log or a file by accident. If each machine has credentials of its own, for example in its
-    environment, the pickle does not need the secrets. Otherwise this function permits secrets in the pickle.
+    get into a queue, a log or a file by accident. The pickle does not need the secrets if each machine has its own
+    credentials, for example in its environment. Otherwise this function permits secrets in the pickle.
 
     Parameters
     ----------

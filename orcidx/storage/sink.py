@@ -5,8 +5,8 @@
     other fsspec      a hidden temporary file that is moved at the end
     file object       only ``write`` is called, never seek, read or close; data that was written before an error stays
 
-``close`` publishes the object. ``abort`` discards all data, except data that was written to a file object. A sink that
-is garbage-collected before ``close`` does the same.
+``close`` publishes the object. ``abort`` discards all data, except data that was written to a file object. If a sink is
+garbage-collected before ``close``, its data is discarded in the same way.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ If the mark has ``kept_until`` (seconds since 1970), the old files are kept unti
 these files.
 
 A reader may list the directory before the swap has ended, or after the job was killed. If the new file already has its
-name, the reader leaves out the old files that the new file replaces. Readers without this rule, such as Spark's own,
-read the rows of the old files and of the new file."""
+final name, the reader leaves out the old files that the new file replaces. Readers without this rule, such as Spark's
+own, read the rows of the old files and of the new file."""
 
 from __future__ import annotations
 
@@ -99,9 +99,10 @@ def settled_listing(
     """The files of a listing, without the files that a swap has replaced. Warns if there are replaced files that are
     not kept intentionally.
 
-    ``list_once()`` lists the directory, and returns files and the paths of marks. It is called again if a swap has
-    changed the directory since the last call. ``exists`` tells whether a new file exists. It is needed for the listing
-    of a pattern, because the name of the new file may not match the pattern. Raises ``CorruptFile`` for a damaged mark.
+    ``list_once()`` lists the directory, and returns files and the paths of marks. ``list_once`` is called again if a
+    swap has changed the directory since the last call. ``exists`` is a function that tells whether a new file exists.
+    Such a function is needed for the listing of a pattern, because the pattern may not match the name of the new file.
+    Raises ``CorruptFile`` for a damaged mark.
     """
     for _ in range(_MOST_LISTINGS):
         found, marks = list_once()

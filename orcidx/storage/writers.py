@@ -4,13 +4,14 @@ On local disks, and in file systems that can rename, an object is first written 
 same directory, ``.name.<uuid>.tmp``. It is then renamed to its final name. A process that is killed leaves at most this
 temporary file. Object stores get one PUT, which is atomic.
 
-``create`` is exclusive, or it raises an error. Of all calls for one name, on any thread, process or machine, exactly
-one returns True. The module of each store describes how ``create`` is made exclusive. A store that cannot guarantee
-this raises an error. With ``single_writer`` such a store checks for the name and then writes (``look_then_put``).
+``create`` is exclusive, or it raises an error. If several threads, processes or machines call ``create`` for one name,
+exactly one of the calls returns True. The module of each store describes how ``create`` is made exclusive. A store that
+cannot guarantee this raises an error. With ``single_writer`` such a store checks for the name and then writes
+(``look_then_put``).
 
-Some servers accept a condition and ignore it. On such a server every call would return True. So orcidx tests the
-conditional create of a server once for each process and bucket. It creates one hidden name twice, and the second create
-must be denied (``prove``)."""
+Some servers accept a conditional request, but ignore its condition. On such a server every call would return True. So
+orcidx tests the conditional create of a server once for each process and bucket. It creates one hidden name twice, and
+the second create must be denied (``prove``)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Column readers: a tree that has the shape of the type tree and decodes streams into Arrow arrays.
 
 There are three operations. ``seek`` goes to a row-index position, in every node of the tree. ``skip`` skips rows
-lazily. The next read does the work, so a skip at the end of a scan takes no time. ``read`` decodes rows. The rows of a
-node are those of its parent. Where a struct is null, its children have no values, and their PRESENT streams have no
-bits.
+lazily. The next read does the work, so a skip at the end of a scan takes no time. ``read`` decodes rows. A node has the
+same rows as its parent. Where a struct is null, its children have no values, and their PRESENT streams have no bits.
 """
 
 from __future__ import annotations
@@ -78,9 +77,9 @@ class Limits:
     compared with the limit. So a wrong number in the file cannot cause a large allocation. Whether a batch is too large
     does not depend on the order of the threads.
 
-    ``batch_bytes``: the maximum number of bytes of one read. None means that a single row is read, which cannot be
-    split. ``held_bytes``: the maximum number of bytes of such a row. It is also the limit of the bytes that may be held
-    in addition to the reads (dictionaries, and chunks of open streams).
+    ``batch_bytes``: the maximum number of bytes of one read. None means that a single row is read, because a row cannot
+    be split. ``held_bytes``: the maximum number of bytes that the stripe's readers may keep between reads
+    (dictionaries, and chunks of open streams). The bytes of a single row are added to these bytes.
     """
 
     def __init__(self, batch_bytes: int | None, *, held_bytes: int = HELD_BYTES) -> None:
@@ -243,8 +242,8 @@ class ColumnReader:
     def read_kept(self, n: int, mask: npt.NDArray[np.bool_], count: int, pick: Pick) -> pa.Array:
         """Reads the ``count`` rows that ``mask`` keeps among the next ``n`` rows of a top-level column.
 
-        All rows are decoded and checked, and the same number of bytes is claimed as in ``read``. Readers that cannot
-        select rows while they decode use ``pick``, which selects the kept rows from an array of all rows.
+        All rows are decoded and checked, and the same number of bytes is claimed as in ``read``. Some readers cannot
+        select rows during decoding. They use ``pick``, which selects the kept rows from an array of all rows.
         """
         try:
             if self._pending:

@@ -27,8 +27,8 @@ OpenChild = Callable[[OrcType], ColumnReader]
 
 
 class Structs(ColumnReader):
-    """A STRUCT has only a PRESENT stream. Its reader gives the rows in which the struct is null to the readers of the
-    fields."""
+    """A STRUCT has only a PRESENT stream. This stream shows in which rows the struct is null. The reader of the struct
+    passes these rows on to the readers of the fields."""
 
     def __init__(
         self, node: OrcType, streams: StripeStreams, options: ReadOptions, facts: FileFacts, open_child: OpenChild

@@ -38,7 +38,8 @@ def read_bytes(data: RawBytes, total: int, spare: int = 0, *, text: bool) -> tup
     """Reads ``total`` bytes of a stream, with room for ``spare`` bytes after them. Also returns whether all of the read
     bytes are ASCII text.
 
-    The allocated memory grows only with the bytes that are read.
+    If ``total`` is large, memory is allocated in steps while the bytes are read. So a wrong ``total`` cannot cause a
+    large allocation.
     """
     read = data.read_text if text else data.read_into
     if total <= FIRST_PIECE:
