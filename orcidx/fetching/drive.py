@@ -131,9 +131,9 @@ class Turns(Protocol):
 
 
 class _Running:
-    """An active turn. The threads of the storage read the bytes that this turn requests while another turn decodes. A
-    local file is read in the thread that makes the request, because passing the request to another thread takes longer
-    than the read.
+    """An active turn. While another turn decodes, the threads of the storage read the bytes that this turn has
+    requested. A local file is read in the thread that makes the request, because passing the request to another thread
+    takes longer than the read.
 
     ``poll`` continues the turn as far as possible without waiting and decoding. ``step`` continues the turn until it
     requests bytes or has a result."""

@@ -140,9 +140,9 @@ def bound_statistics(
     zone: Zone | None = None,
 ) -> StatisticsColumn:
     """Makes the ``StatisticsColumn`` of a column from its raw statistics. ``repeated``: whether the column is below a
-    list, map or union. The rows of its units are then not rows of the file, so its statistics prove nothing. ``zone``:
-    the writer's time zone, from the footers of the stripes (``timezones.zone_of_statistics``). Without a zone, bounds
-    of timestamps are a day wider."""
+    list, map or union. The statistics of such a column prove nothing, because its rows are not rows of the file.
+    ``zone``: the writer's time zone, from the footers of the stripes (``timezones.zone_of_statistics``). Without a
+    zone, bounds of timestamps are a day wider."""
     return raw.derived("bounds", (facts, options, repeated, zone), _bound)
 
 
@@ -373,10 +373,10 @@ def _timestamps(raw: RawStatistics, facts: FileFacts, options: ValueOptions, zon
     that are rounded to milliseconds.
 
     A value less than a second before the epoch is read as one second later, because writers round seconds towards zero.
-    So maxima near the epoch are raised by a second. The local time of the epoch depends on the zone. Maxima count as
-    near if they can be the local time of the epoch in any zone. The writer computed local times with its own time zone
-    table, and orcidx reads them with another table. So the bounds are widened by the possible difference between the
-    two tables.
+    So maxima near the epoch are raised by a second. The local time of the epoch depends on the zone. A maximum is
+    treated as near the epoch if it can be the local time of the epoch in any zone. The writer computed local times with
+    its own time zone table, and orcidx reads them with another table. So the bounds are widened by the possible
+    difference between the two tables.
     """
     lower, upper, utc = timestamp_bounds(raw)
     sides = []

@@ -1,9 +1,9 @@
 """Decompresses streams: the framing of chunks, and the codecs.
 
 A compressed ORC stream is a sequence of chunks. Each chunk has a ``header`` (3 bytes, little endian: length * 2 +
-original) and ``length`` bytes. ``original`` chunks are stored uncompressed. The decompressed bytes of a chunk are at
-most the compression block size. The stored bytes of a chunk do not exceed this size either. With codec NONE there are
-no headers.
+original) and ``length`` bytes. If ``original`` is 1, the chunk is stored uncompressed. The decompressed bytes of a
+chunk are at most the compression block size. The stored bytes of a chunk do not exceed this size either. With codec
+NONE there are no headers.
 
 ZLIB is raw deflate. SNAPPY, LZ4 and LZO (lzo1x) are raw blocks without a frame. ZSTD is one frame or several
 consecutive frames. BROTLI is a raw stream. orcidx implements no codec itself, and calls a library for each codec. The

@@ -176,7 +176,7 @@ class StatisticsEvidence:
 
 def proved_of_units(leaf: BoundLeaf, column: StatisticsColumn, options: ValueOptions) -> tuple[Bools, Bools]:
     """Decides for each unit whether some row may match, and whether every row matches. If the column and the leaf
-    compare values differently, only tests for null can be decided."""
+    compare values differently, only a leaf that tests for null can be decided."""
     alike = compares_alike(leaf, column.node, options)
     known = ColumnBounds(
         lower=column.lower if alike else None,

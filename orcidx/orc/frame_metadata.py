@@ -6,7 +6,7 @@ These keys of the user metadata are written if the schema has metadata:
     pandas          JSON, as pyarrow writes it: the index, names of columns, dtypes
     other keys      unchanged; ``orcidx.schema`` contains the names of these keys as a JSON list
     orcidx.arrow    base64 of an Arrow schema in IPC form: the columns of a data frame whose types ORC does not have
-    orcidx.categories   base64 of an Arrow IPC stream: one row, with a list of categories for each column that has some
+    orcidx.categories   base64 of an Arrow IPC stream: one row, with a list for each column that has categories
 
 If this metadata is missing or damaged, all rows can still be read. Parts that cannot be understood are ignored.
 """

@@ -4,7 +4,7 @@ files and the metastore determine which rows are valid.
 base_0000005/bucket_00000                           rows of a compaction, as inserts
 delta_0000006_0000006_0000/bucket_00000             inserts, and in older tables updates and deletes
 delete_delta_0000007_0000007_0000/bucket_00000      deletes, by writer, bucket and row
-delta_0000006_0000006_0000/000000_0                 insert-only tables: plain files, perhaps of an aborted writer
+delta_0000006_0000006_0000/000000_0                 insert-only tables: without ACID columns, even of aborted writers
 """
 
 from __future__ import annotations

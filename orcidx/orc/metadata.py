@@ -240,8 +240,8 @@ class FileTail:
     @cached_property
     def stripe_statistics(self) -> tuple[Int64s, Int64s, Int64s]:
         """The positions of the ColumnStatistics in ``raw_metadata``, as the arrays bounds, starts and stops. The
-        messages of stripe i are those from bounds[i] to bounds[i + 1], by column id. There may be messages for fewer
-        stripes or columns than the file has."""
+        messages of stripe i have the indexes from bounds[i] up to, but not including, bounds[i + 1]. They are in the
+        order of the column ids. There may be messages for fewer stripes or columns than the file has."""
         with located(file=self.name):
             return split_nested_messages(self.raw_metadata, 1, 1, "Metadata", self.limits.metadata_items)
 

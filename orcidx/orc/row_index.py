@@ -116,8 +116,8 @@ class ColumnIndex:
 
 @dataclass(frozen=True, eq=False)
 class RowIndex:
-    """The decoded row index of a stripe. ``columns``: the index of each column, by column id. ``untrusted``: for
-    columns whose index cannot be used, the reason, by column id."""
+    """The decoded row index of a stripe. ``columns``: the index of each column, by column id. ``untrusted``: by column
+    id, the reason why the index of a column cannot be used."""
 
     stripe: int
     bounds: Int64s
@@ -168,9 +168,9 @@ def build_row_index(
 ) -> RowIndex:
     """Decodes ROW_INDEX streams of some columns. ``buffers``: the stored bytes of these streams, by column id.
 
-    If a stream is damaged, or does not have an entry for each row group of the stripe, the index is left out, and
-    ``untrusted`` has the reason. A column without a ROW_INDEX stream is left out, too, but ``untrusted`` has no reason
-    for it. ``only_seek``: whether only the positions are needed. The statistics are then not checked.
+    If a stream is damaged, or does not have an entry for each row group of the stripe, its column is left out, and
+    ``untrusted`` has the reason. If a column has no ROW_INDEX stream, the column is left out as well, but ``untrusted``
+    has no reason for this. ``only_seek``: whether only the positions are needed. The statistics are then not checked.
     """
     rows = tail.footer.stripes[stripe].rows
     groups = group_count(rows, tail.facts.row_index_stride)

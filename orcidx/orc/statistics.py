@@ -433,7 +433,7 @@ def units_table(units: Iterable[RawStatistics], *, hybrid: bool) -> pa.Table:
 
     ``minimum``, ``maximum`` and ``sum`` are text for every type (ISO dates and times, in UTC for instants), so one
     column is enough for all types. Numbers have typed columns as well: integers in ``minimum_integer`` and
-    ``maximum_integer``, floats in ``minimum_double`` and ``maximum_double``. The other columns are those of
+    ``maximum_integer``, floats in ``minimum_double`` and ``maximum_double``. The other columns are fields of
     ``ColumnStatistics``. Null means that the file does not have the value.
     """
     rows: list[dict[str, Any]] = []

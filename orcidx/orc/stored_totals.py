@@ -13,7 +13,8 @@ stored values. For each unit (file, stripe or row group) ``stored_totals`` gives
   additions, which is unknown;
 * minima and maxima of integers, booleans, decimals, floats without NaN, dates of the proleptic calendar, and complete
   strings. Minima and maxima of timestamps are not used, because they are truncated to milliseconds, shifted by time
-  zones, and not exact in files of orcidx. CHAR (padded) and VARCHAR (may be truncated) are not used either.
+  zones, and not exact in files of orcidx. Minima and maxima of CHAR and VARCHAR are not used either, because CHAR is
+  padded and VARCHAR may be truncated.
 
 Only files of ORC Java and ORC C++ are trusted. Files of orcidx are trusted as well, because they have the writer number
 of ORC C++.

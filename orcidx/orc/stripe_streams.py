@@ -55,8 +55,8 @@ class Ahead:
         self._asked = Tally()
 
     def start(self, offset: int, length: int) -> Task[Any] | None:
-        """Starts a request for ``length`` bytes. Returns None if more than ``most`` bytes would then be requested and
-        not used. The caller must call ``take`` when it uses or drops the bytes."""
+        """Starts a request for ``length`` bytes. Returns None if more than ``most`` bytes would then be requested but
+        not used yet. The caller must call ``take`` when it uses or drops the bytes."""
         if self._asked.add(length) > self._most:
             self._asked.add(-length)
             return None
@@ -69,11 +69,11 @@ class Ahead:
 class PlannedStream:
     """One stream of a stripe as a source for a ``Window``. Offsets count from the start of the stream.
 
-    ``framed``: the stream has compression chunks, and each planned range ends where a chunk begins. Bytes after the
-    range are then read one chunk at a time, and the chunk's header gives the length. In an uncompressed stream, bytes
-    after the range are read ``demand`` bytes at a time. ``read_into`` and ``local_file`` are both given for a local
-    file. ``ahead`` is given for any other storage. After each read, ``ahead`` requests the next piece before that piece
-    is needed.
+    ``framed``: whether the stream has compression chunks and each planned range ends where a chunk begins. If so, bytes
+    after the range are read one chunk at a time, and the chunk's header gives the length. In an uncompressed stream,
+    bytes after the range are read ``demand`` bytes at a time. ``read_into`` and ``local_file`` are both given for a
+    local file. ``ahead`` is given for any other storage. After each read, ``ahead`` requests the next piece before that
+    piece is needed.
     """
 
     def __init__(

@@ -155,8 +155,8 @@ class Zone:
         """Converts the local times in ``walls`` to instants. ``near``: instants close to the results. The search starts
         from these instants.
 
-        For an hour that occurs twice or never, the result is that of ORC Java when it moves timestamps between zones
-        (SerializationUtils.convertBetweenTimezones).
+        For an hour that occurs twice or never, the result is the same as in ORC Java, which moves timestamps between
+        zones with SerializationUtils.convertBetweenTimezones.
         """
         return walls - self.offsets_at(walls - self.offsets_at(near))
 

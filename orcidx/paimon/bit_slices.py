@@ -123,7 +123,7 @@ class BitSlices:
 
 
 def without_smallest(rows: BitMap, dropped: int) -> BitMap:
-    """The rows, except those with the ``dropped`` smallest row numbers."""
+    """The rows in ``rows``, without the ``dropped`` rows that have the smallest row numbers."""
     if dropped <= 0:
         return rows
     if dropped >= len(rows):

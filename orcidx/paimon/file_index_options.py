@@ -150,8 +150,8 @@ def for_every_reader(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Sets version 1 for each bitmap index of a spec, unless the spec gives the version of the index.
 
-    Paimon itself writes version 2 by default since Paimon 1.1. Paimon versions before 1.1 cannot read version 2. With
-    these versions of Paimon, every query with a filter on the table fails.
+    Paimon itself writes version 2 by default since Paimon 1.1. Paimon versions before 1.1 cannot read version 2. If a
+    table has such an index, every query with a filter fails in these versions of Paimon.
     """
     found = {kind: {name: dict(given or {}) for name, given in columns.items()} for kind, columns in spec.items()}
     for given in found.get("bitmap", {}).values():

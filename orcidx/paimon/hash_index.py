@@ -1,7 +1,8 @@
 """The dynamic-bucket hash index. It has the hashes of the keys in a bucket, and finds the bucket for a new key.
 
-A file contains only big-endian int32 hashes, each once and in any order. Each partition and bucket has one live file,
-of type HASH in the index manifest. Like Paimon's reader, this reader ignores 1 to 3 bytes after the last whole hash.
+A file contains only big-endian int32 hashes, each once and in any order. In the index manifest, each bucket of each
+partition has one current file of type HASH. Like Paimon's reader, this reader ignores 1 to 3 bytes after the last whole
+hash.
 
 The hash of a key is Murmur3-32 (seed 42) over the BinaryRow of the primary key without its partition columns.
 """

@@ -57,7 +57,7 @@ def integers(data: memoryview) -> list[int]:
     """Reads all i32 values of a buffer at once.
 
     ``struct.iter_unpack`` would still refer to the buffer when its loop raises an error. If the error is kept, it forms
-    a reference cycle with its frames. CPython 3.11 crashes when it collects such a cycle with this memoryview
+    a reference cycle with its frames. CPython 3.11 crashes when it collects such a cycle together with the memoryview
     (gh-77894).
     """
     numbers: list[int] = np.frombuffer(data, ">i4").tolist()

@@ -54,8 +54,8 @@ Question = NullTest | Points | Span
 
 @dataclass(frozen=True)
 class Alternatives:
-    """The rows that satisfy at least one of the questions. If ``exact``, the leaf is true for all of these rows. In any
-    case the leaf is not true for any other row."""
+    """The rows that satisfy at least one of the questions. If ``exact``, the leaf is true for all of these rows. The
+    leaf is never true for any other row, even without ``exact``."""
 
     questions: tuple[Question, ...]
     exact: bool = True

@@ -205,7 +205,7 @@ def add_files(
 
 
 def _asked(request: ScanRequest, plan: AggregatePlan) -> ScanRequest:
-    """Returns the request with the columns of the plan in place of its own columns."""
+    """Returns the request. Its columns are replaced by the columns of the plan."""
     return replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
 
 

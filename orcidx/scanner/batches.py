@@ -30,10 +30,10 @@ class Joiner:
     A batch that is at least half full, by rows or by bytes, is passed on unchanged, because joining would cost more
     than it saves. Smaller batches are collected until they fill a batch.
 
-    ``first``: the first batch is given after at most this many rows. Each later batch is given after at most twice as
-    many rows as the previous one. So a caller that stops early does not wait for a whole batch. ``large``: a batch of
-    at least this many rows is passed on unchanged, even if smaller batches are waiting. This option makes more batches,
-    so it is for callers for which the number of batches does not matter.
+    ``first``: the first batch is returned after at most this many rows. Each later batch is returned after at most
+    twice as many rows as the previous batch. So a caller that stops early does not wait for a whole batch. ``large``: a
+    batch of at least this many rows is passed on unchanged, even if smaller batches are waiting. This option increases
+    the number of batches. It is for callers for which this number does not matter.
     """
 
     def __init__(

@@ -293,8 +293,8 @@ class OrcFile(AskedForKeys, FileShortcuts):
         top : sequence, optional
             Returns the first ``limit`` rows in an order, such as ``[("score", "desc", "last"), "id"]``. An entry has a
             column, a direction (default "asc") and the place of nulls (default "last"). NaN sorts above every number.
-            If rows are equal, the earlier rows are returned. Data that cannot have one of the returned rows is skipped.
-            More data can be skipped as more rows are read.
+            If rows are equal, the earlier rows are returned. Data that cannot contain one of the returned rows is
+            skipped. More data can be skipped as more rows are read.
         row_numbers : bool or str
             Adds the number of each row in the file as the last column, of type int64. A ``str`` is the name of this
             column. The default name is ``row_number``.

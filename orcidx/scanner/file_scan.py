@@ -213,8 +213,8 @@ class FileScan:
         return self.reader.tail.footer.rows if self.is_plain else self.wanted_rows.count
 
     def stripe_numbers(self) -> list[int]:
-        """The numbers of the stripes that may have to be read. Such a stripe has wanted rows, and neither the file's
-        nor its own statistics rule it out."""
+        """The numbers of the stripes that may have to be read. Such a stripe has wanted rows, and neither the
+        statistics of the file nor the statistics of the stripe rule it out."""
         if self._alive is None:
             if self.takes_all:
                 with located(file=self.reader.name):

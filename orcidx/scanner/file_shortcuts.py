@@ -1,4 +1,4 @@
-"""Further methods of an open file. Their names are those of similar methods of pyarrow's ``ORCFile`` and
+"""Further methods of an open file. They have the same names as similar methods of pyarrow's ``ORCFile`` and
 ``ParquetFile``, and of data frames."""
 
 from __future__ import annotations

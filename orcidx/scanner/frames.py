@@ -26,7 +26,7 @@ def _library(name: str) -> ModuleType:
 
 
 def pandas_frame(table: pa.Table, options: dict[str, Any]) -> pd.DataFrame:
-    """A pandas DataFrame. ``options`` are those of ``pyarrow.Table.to_pandas``."""
+    """A pandas DataFrame. ``options``: the arguments of ``pyarrow.Table.to_pandas``."""
     _library("pandas")
     refuse_unions(table.schema, "pandas")
     if options.get("ignore_metadata") or not table.schema.metadata:

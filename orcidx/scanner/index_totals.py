@@ -47,7 +47,8 @@ Path = tuple[str, ...]
 @dataclass(frozen=True)
 class UnitColumn:
     """The source of the values of an aggregated column in one file. The source is a constant, or a node of the file's
-    schema. The statistics of this node can be used as values. If there is neither, the column must be decoded."""
+    schema. The totals of a node may come from its statistics. If there is neither a constant nor a node, the column
+    must be decoded."""
 
     constant: pa.Scalar | None = None
     node: OrcType | None = None

@@ -16,7 +16,7 @@ KeptColumn = tuple[pa.Array, int]
 
 
 def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
-    """Reads the next rows of a column and returns those that are kept."""
+    """Reads the next rows of a column and returns the kept rows."""
     whole: list[int] = []
 
     def pick(array: pa.Array) -> pa.Array:

@@ -20,7 +20,7 @@ class FileMetadata:
     """The metadata in the tail of an ORC file, which ``read_metadata`` returns.
 
     ``num_columns``: the number of top-level columns. ``orc_schema``: the schema as Hive writes it. ``size``: the size
-    of the file in bytes. The other fields are those of ``OrcFile``.
+    of the file in bytes. The other fields have the same meaning as in ``OrcFile``.
 
     Examples
     --------

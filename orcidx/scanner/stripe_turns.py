@@ -1,4 +1,4 @@
-"""Makes a ``Turn`` for each remaining stripe of a scan's files. A ``Turn`` is a generator that reads the stripe. The
+"""Makes a ``Turn`` for each remaining stripe of a scan's files. A ``Turn`` has a generator that reads the stripe. The
 module ``fetching/drive`` runs the turns one after the other."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class StripeTurns:
 
     ``together``: the number of batches of small files that are returned in one turn. If each small file had its own
     turn, the overhead of the turn would be a tenth of the time for the file. ``io_bytes``: the maximum number of bytes
-    that may be fetched in advance. ``learn_schema``: a function with one argument. The argument is a function that
-    returns the schema of a file."""
+    that may be fetched in advance. ``learn_schema``: a function that stores the schema of the scan. Its argument is a
+    function that returns the schema of a file."""
 
     def __init__(
         self,

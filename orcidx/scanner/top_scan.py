@@ -83,9 +83,9 @@ def bound_condition(key: SortKey, last: pa.Scalar, options: ReadOptions, *, stri
     """Returns a condition that is true for every row that sorts before ``last`` by this key or is equal to ``last``.
     Returns None if there is no useful condition, for example for a boolean.
 
-    ``strictly``: the condition is true only for rows that sort before ``last``. ``last`` is a value as it was read. If
-    values are rounded when they are read, different stored values can become equal. The condition then includes all
-    these stored values.
+    ``strictly``: whether the condition is true only for rows that sort before ``last``. ``last`` is a value as it was
+    read. If values are rounded when they are read, different stored values can become equal. The condition then
+    includes all these stored values.
     """
     path = (key.column,)
     null = Leaf(path, Op.IS_NULL)
@@ -175,7 +175,7 @@ class _FoundRows:
     def bound(self, file: int, first_row: int) -> Predicate | None:
         """Returns a condition on the first sort key, for the rows of a file from ``first_row`` on. The condition is
         true for every row that sorts before the last of the rows found so far. It is also true for rows with the same
-        first key as this last row, if they may come before it in the order."""
+        first key as this last row, if these rows may sort before the last row."""
         last = None if self._first is None else self._first.last()
         if last is None:
             return None
@@ -299,7 +299,7 @@ class TopPass:
             self._open = None
 
     def _read(self, file: OpenFile, stripe: _Stripe) -> None:
-        """Reads a stripe, and adds those of its rows that may be among the first ``k`` rows."""
+        """Reads a stripe, and adds the rows of the stripe that may be among the first ``k`` rows."""
         decided = self._decide(file, stripe, None, stripe.first_row)
         if decided is None:
             return

@@ -37,8 +37,8 @@ class Folder:
 
     A folder is made from a ``Source`` (a path, a URL, or a path in a file system). ``Folder.of(source, "_orcidx")`` is
     the folder of that name inside the source. Folders can be pickled. ``made_of`` has the same meaning as in
-    ``open_sink``, for every object that is written. The errors are the same as when reading: FileNotFoundError,
-    PermissionError, ``StorageError``.
+    ``open_sink``, for every object that is written. The methods raise the same errors as reading does:
+    FileNotFoundError, PermissionError, ``StorageError``.
     """
 
     def __init__(self, source: Source, *, made_of: Sequence[Source] = ()) -> None:

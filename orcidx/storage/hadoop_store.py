@@ -1,9 +1,9 @@
 """The store for the Hadoop file systems of a Spark session: HDFS, s3a, and every other file system that the session
 has.
 
-A source is a URL as Hadoop writes it, without escapes. On the driver its file system is ``HadoopFiles``, which calls
-the JVM (``orcidx.spark.sessions.hadoop_files``). ``HadoopFiles`` is pickled as ``TaskFiles``. With ``TaskFiles`` a task
-reads the same files without a JVM.
+A source is a URL as Hadoop writes it, without escapes. On the driver, the file system of such a source is
+``HadoopFiles``, which calls the JVM (``orcidx.spark.sessions.hadoop_files``). ``HadoopFiles`` is pickled as
+``TaskFiles``. With ``TaskFiles`` a task reads the same files without a JVM.
 
 The table says how ``create`` is made exclusive:
 

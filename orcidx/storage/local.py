@@ -336,7 +336,7 @@ def local_path_of(url: str) -> str | None:
     """The path in a ``file:`` URL; ``None`` for other URLs.
 
     According to the standard, ``file:`` URLs are percent-encoded. But fsspec reads and writes such URLs without
-    encoding. If a file exists at the path before decoding, this path is returned.
+    encoding. If a file exists at the path that was not decoded, this path is returned.
     """
     match = _LOCAL_URL.match(url)
     if match is None or "::" in url:

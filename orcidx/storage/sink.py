@@ -105,7 +105,7 @@ def write_file(path: str | os.PathLike[str], data: bytes, *, made_of: Sequence[S
 
 
 def fill_sink(sink: Sink, pieces: Iterable[bytes]) -> None:
-    """Writes pieces and closes the sink. After an error the sink is aborted, and nothing is left of the object."""
+    """Writes pieces and closes the sink. After an error the sink is aborted, and no part of the object remains."""
     try:
         for piece in pieces:
             sink.write(piece)

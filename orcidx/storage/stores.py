@@ -2,8 +2,8 @@
 lists all stores.
 
 Each store is one module. The module has a class ``STORE`` with the methods of ``Store``. Code that all stores share is
-in other modules: ``sources`` interprets the caller's arguments, and ``listing`` and ``folder`` list and write objects.
-``sink`` writes an object from start to end, and ``remote`` reads all storage that needs requests."""
+in other modules: ``sources`` interprets the caller's arguments, ``listing`` lists objects, and ``folder`` lists and
+writes objects. ``sink`` writes an object from start to end, and ``remote`` reads all storage that needs requests."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: i
 
 
 def look_then_put(store: Store, path: str, data: bytes) -> bool:
-    """Checks whether the object exists. If it does not exist, writes it. No other process may create the object. If two
-    calls ran at the same time, both could return True."""
+    """Checks whether the object exists. If it does not exist, writes it. The caller must ensure that no other process
+    creates the object. If two calls ran at the same time, both could return True."""
     if store.exists(path):
         return False
     store.put(path, data)

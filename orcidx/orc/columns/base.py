@@ -103,8 +103,8 @@ class Limits:
 
     def claim(self, size: int) -> None:
         """Must be called before ``size`` bytes are allocated. Raises ``BatchTooLarge`` if the read exceeds
-        ``batch_bytes``. A read of a single row has no such limit. For it, this method raises ``Unsupported`` if the row
-        and the bytes that are kept for its stripe exceed ``held_bytes``."""
+        ``batch_bytes``. A read of a single row has no such limit. For such a read, this method raises ``Unsupported``
+        if the row and the bytes that are kept for its stripe exceed ``held_bytes``."""
         claimed = self._claims.add(size)
         if self.batch_bytes is None:
             together = claimed + self._kept.sum
