@@ -1,5 +1,5 @@
-"""Requests totals of whole files, and has the known totals as the result. The totals come from an index directory, so
-these files are not opened."""
+"""Classes for requesting totals of whole files, and for the totals that are already known. Known totals come from an
+index directory, so their files are not opened."""
 
 from __future__ import annotations
 

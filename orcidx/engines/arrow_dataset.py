@@ -250,7 +250,7 @@ class _Scans:
         Parameters
         ----------
         filter : pyarrow.compute.Expression, optional
-            Only rows for which it is true.
+            A condition. Only rows for which the condition is true are counted.
         **options
             As in ``scanner``.
 
@@ -293,7 +293,8 @@ def pruning_part(filter: pc.Expression, schema: pa.Schema, *, without: str | Non
 
     pyarrow compares times after they are rounded down to the schema's unit. The predicate compares the stored times. So
     if the filter uses a timestamp with a unit other than nanoseconds, the predicate is used only for pruning and does
-    not replace the filter. The same holds if the filter uses the column ``without``, which has no index.
+    not replace the filter. The same holds if the filter uses the column that ``without`` names, because this column has
+    no index.
     """
     node = from_expression(filter)
     if is_exact(filter, schema, without=without):

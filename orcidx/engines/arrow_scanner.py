@@ -35,9 +35,9 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
     """Rows of a scan, with the interface of pyarrow's scanners. Made by the ``scanner`` method of a dataset or a
     fragment.
 
-    pyarrow applies ``filter`` again, so the result is exact even if the scan evaluates only a part of the filter. The
-    class never calls the ``__init__`` of its base, because it has no C++ object. An iterator belongs to one thread. The
-    scanner may be used any number of times."""
+    pyarrow applies ``filter`` to the rows of the scan. So the result is exact even if the scan evaluates only a part of
+    the filter. The class never calls the ``__init__`` of its base, because it has no C++ object. Only one thread may
+    use an iterator. The scanner may be used any number of times."""
 
     def __init__(
         self,

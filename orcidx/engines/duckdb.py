@@ -2,10 +2,10 @@
 needs.
 
 A ``pyarrow.dataset.Dataset`` does not report how many rows it has. DuckDB then assumes a table of one row, and joins in
-the wrong order. If DuckDB can translate a condition, DuckDB does not evaluate it. The dataset then filters with
-pyarrow. DuckDB 2 supports subclasses of its own ``Source``. Such a subclass reports the number of rows, and chooses the
-conditions that it evaluates. orcidx's subclass chooses the conditions for which indexes leave out rows
-(``pruning_gain``). DuckDB is faster at filtering by all other conditions."""
+the wrong order. If DuckDB can translate a condition, it passes the condition to the dataset and does not evaluate it
+again. The dataset filters with pyarrow. DuckDB 2 supports subclasses of its own ``Source``. Such a subclass reports the
+number of rows, and chooses the conditions that it evaluates. orcidx's subclass chooses the conditions for which indexes
+leave out rows (``pruning_gain``). DuckDB is faster at filtering by all other conditions."""
 
 from __future__ import annotations
 

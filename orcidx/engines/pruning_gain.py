@@ -40,7 +40,7 @@ def is_local(scan: Scan) -> bool:
 
 
 def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
-    """Whether the scan is faster with its condition.
+    """Whether a scan that evaluates its condition itself is faster than filtering in the engine.
 
     The scan is faster if at most half of the rows remain after the indexes are used. This share is estimated from some
     of the files. The scan is also faster if the condition is true for at most the share ``most_kept`` of the rows. This
@@ -72,8 +72,8 @@ def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
 
 
 def _share_kept(scan: Scan, samples: Sequence[FileJob]) -> float:
-    """The share of the rows for which the condition is true. It is measured in some of the samples, at regular
-    intervals."""
+    """The share of the rows for which the condition is true. Only some of the samples are read. They are chosen at
+    regular intervals."""
     step = -(-len(samples) // SAMPLED_STRIPES) or 1
     tried = samples[step // 2 :: step]
     kept = replace(scan, jobs=tried, request=replace(scan.resolved, columns=()), indexes=None, row_limit=None)

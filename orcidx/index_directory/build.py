@@ -70,8 +70,8 @@ class IndexSpec:
 
     @property
     def key(self) -> str:
-        """Sixteen hexadecimal digits that identify the spec. The order of kinds matters, because the bytes of an index
-        depend on it."""
+        """Sixteen hexadecimal digits that identify the spec. The order of kinds in the spec matters, because the bytes
+        of an index depend on this order."""
         return _digest([self.spec, sorted(self.types.items()), self.embedded_bytes])
 
     def to_dict(self) -> dict[str, Any]:

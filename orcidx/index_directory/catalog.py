@@ -222,8 +222,8 @@ class StatisticsKey:
 
     @property
     def node(self) -> OrcType:
-        """The column as an ``OrcType``, the form in which a file's schema has it. Raises ``CorruptFile`` for an unknown
-        type."""
+        """The column as an ``OrcType``, the form in which a file's schema has it. Raises ``CorruptFile`` if the catalog
+        has an unknown type."""
         match = _TYPE.fullmatch(self.type)
         if match is None or match[1] not in _KINDS:
             message = f"the catalog has statistics of the unknown type {self.type!r}; build the indexes again"
@@ -360,7 +360,8 @@ class Catalog:
 
     @staticmethod
     def rows_of(source: CatalogFile, names: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
-        """The file columns of some rows, whose numbers must be ascending. Raises ``CorruptFile``."""
+        """The file columns of some rows, whose numbers must be ascending. Raises ``CorruptFile`` for a damaged
+        catalog."""
         found = source.read(names, lacking=TAIL_FIELDS, rows=rows)
         try:
             found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))
@@ -371,7 +372,7 @@ class Catalog:
 
     @staticmethod
     def is_whole(source: CatalogFile | bytes | memoryview) -> bool:
-        """Whether a catalog needs no earlier catalogs. Raises ``CorruptFile``."""
+        """Whether a catalog needs no earlier catalogs. Raises ``CorruptFile`` for a damaged catalog."""
         described = CatalogFile.of(source).described
         return bool(described.get("whole", True)) if isinstance(described, dict) else False
 

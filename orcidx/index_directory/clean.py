@@ -132,8 +132,8 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
 
     Queries use a catalog until a later whole catalog is written. From that time, the earlier catalog is not needed. An
     index or an object of tails is not needed if only deleted catalogs name it. It is also not needed if later rows in
-    the current catalogs name another object for its files. In this case the time is the modification time of the last
-    catalog.
+    the current catalogs name another object for the same files. In this case the time is the modification time of the
+    last catalog.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()

@@ -70,8 +70,9 @@ class Question:
 def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row of ``EXAMINED`` for one file. An error is stored in the row and not raised.
 
-    ``row`` has the path of the file; ``kept`` (whether the catalog keeps it); ``known_rows``; ``index``, ``embedded``,
-    ``indexes`` and ``tail`` as in the catalog; and the pickled ``constants`` of its partition or None.
+    ``row`` has these fields. ``path``: the path of the file. ``kept``: whether the catalog keeps it. ``constants``: the
+    pickled partition values, or None. ``known_rows``, ``index``, ``embedded``, ``indexes`` and ``tail`` are as in the
+    catalog.
     """
     found: dict[str, Any] = {**dict.fromkeys(EXAMINED.names), "path": row["path"]}
     found |= {"alone": [], "skipped": [], "notes": []}

@@ -1,8 +1,8 @@
 """Finds the files of a directory that may contain a matching row, by the directory's catalog. All files are tested at
 once, without an object for each file.
 
-This evidence treats the list of files as if each file were one row. So the evidence for files and the evidence for rows
-are combined in the same way, for each leaf of a predicate.
+The evidence in this module treats the list of files as if each file were one row. So the evidence for files and the
+evidence for rows are combined in the same way, for each leaf of a predicate.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds the indexes for pruning a listing of files. The files may be given in any way.
 
 An index belongs to a directory. A query may name that directory, a folder of a partition in it, a glob, single files,
-or a list of these. So several directories are searched for each place that the query names. The first is the table's
-directory (the path without the ``key=value`` folders at its end). Then come the place itself and up to ``LEVELS_ABOVE``
-directories above it. The first index that is found is used.
+or a list of these. So several directories are searched for each place that the query names. The first directory is the
+table's directory (the path without the ``key=value`` folders at its end). The next directories are the place itself and
+up to ``LEVELS_ABOVE`` directories above it. The first index that is found is used.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _LISTED_AT_ONCE = 8
 class ListingPlan:
     """The result of indexes for a listing.
 
-    ``kept`` has the positions of the files that may contain a matching row, in order. ``indexes`` has file indexes of
-    some of them. ``reasons`` says for each other file why it contains no matching row. ``covered`` is the number of
-    files below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale, damaged
-    or missing. ``totalled`` has the positions of files in which every row matches and whose totals are known. ``units``
-    has the totals of these files.
+    ``kept`` has the positions of the files that may contain a matching row, in order. ``indexes`` has the file indexes
+    of some of these files. ``reasons`` says why each of the other files contains no matching row. ``covered`` is the
+    number of files below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale,
+    damaged or missing. ``totalled`` has the positions of files in which every row matches and whose totals are known.
+    ``units`` has the totals of these files.
     """
 
     kept: tuple[int, ...]
@@ -180,7 +180,7 @@ def store_above(directory: str | Source) -> IndexStore | None:
 
 def _start(source: Source) -> Source | None:
     """The directory from which the search for a file's indexes starts. It is the directory whose listing found the
-    file, or the directory that contains the file. None if no other files can be found in it."""
+    file, or the directory that contains the file. The result is None if this directory cannot contain other files."""
     if source.listed is None or not source.in_store:
         return None
     location = str(source.location)

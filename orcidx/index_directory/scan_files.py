@@ -205,7 +205,7 @@ def aggregate(
     """Computes totals of the rows of one or more files. Statistics are used where they prove the totals.
 
     A file, stripe or row group is not read in two cases: all its rows match and its statistics prove every requested
-    total, or it is certain that none of its rows matches. Of the other files, stripes and row groups, only the columns
+    total, or it is certain that none of its rows matches. In the other files, stripes and row groups, only the columns
     of the aggregates, of ``by`` and of the condition are decoded.
 
     Parameters

@@ -164,9 +164,9 @@ class IndexStore:
         these files' indexes.
 
         ``files`` has the sources of a listing of the directory, or is a table from ``listing_table``. ``schema`` has
-        the types of partition columns. A partition column that is not in it rules out no file. Without a schema the
-        types follow from the values. A predicate that cannot be bound here (an unknown column, a literal that does not
-        fit) rules out no file, and the scan raises the error. ``totalled`` has the columns of totals, whose indexes
+        the types of partition columns. A partition column that is not in ``schema`` rules out no file. Without a schema
+        the types follow from the values. A predicate that cannot be bound here (an unknown column, a literal that does
+        not fit) rules out no file, and the scan raises the error. ``totalled`` has the columns of totals, whose indexes
         help too.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)

@@ -313,8 +313,9 @@ class _Check:
             self._found("statistics", text, stripes[unit] if stripes else None, group, node.dotted)
 
     def _lengths(self, stripe: int, counted: dict[int, tuple[int, int]], held: Held) -> None:
-        """Checks each stream that consists of runs. It must have as many values as the column, and end with its last
-        run. ``counted`` has for each column id the number of values, and the number of slots (values and nulls)."""
+        """Checks each stream that consists of runs. The stream must have as many values as the column, and must not end
+        in the middle of a run. ``counted`` has for each column id the number of values, and the number of slots (values
+        and nulls)."""
         for stream in stripe_streams(self.reader, stripe, frozenset(counted), held=held):
             expected = _expected_values(stream.kind, stream.encoding, self.kinds[stream.column_id])
             if stream.damage is not None:

@@ -1,5 +1,5 @@
-"""Encodes the columns of a slice in one of three ways. The columns are encoded one after the other, or each column in
-its own thread, or several row groups of one column in parallel."""
+"""Encodes the columns of a slice in one of three ways. One way encodes the columns one after the other. Another way
+encodes each column in its own thread. The third way encodes several row groups of one column in parallel."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class StripeColumn:
-    """The parts of one column at the end of a stripe."""
+    """What the writer of one column returns at the end of a stripe: streams, encoding and statistics."""
 
     id: int
     streams: Sequence[StreamData]
@@ -278,7 +278,8 @@ class RootWriter(ColumnWriter):
     """The struct of all fields. Its rows are never null."""
 
     def write_rows(self, pieces: Sequence[Piece]) -> None:
-        """Appends rows only to the root. The caller distributes the fields to threads or writes them one by one."""
+        """Appends rows to the root, but not to its children. The caller distributes the fields to threads or writes
+        them one by one."""
         for piece in pieces:
             self.column.write_valid(piece.stop - piece.start)
             self._end_piece(piece)

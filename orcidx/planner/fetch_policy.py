@@ -2,8 +2,8 @@
 for data is limited.
 
 A round trip takes tens of milliseconds, as long as reading one or two megabytes. A scan with a predicate or a selection
-therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe. One request is for the stripe's footer and index. If
-neighbouring stripes are adjacent, they share this request. Another request is for other indexes, and the remaining
+therefore takes at most ``STRIPE_REQUESTS`` requests for a stripe. One request is for the stripe's footer and index.
+Stripes that are adjacent in the file share this request. Another request is for other indexes, and the remaining
 requests are for the data. The storage decides how far ranges are joined to stay within this number
 (``storage.ranges.join_fetches``)."""
 

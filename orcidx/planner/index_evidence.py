@@ -119,9 +119,9 @@ def _file_index(index: Any, root: OrcType, rows: int, *, strict: bool) -> FileIn
 
 
 def opened_index(index: Any, reader: OrcReader, notes: list[Note], *, strict: bool) -> FileIndex | None:
-    """Opens the indexes of an open file, which may be given in any form that ``index_evidence`` accepts. Returns None
-    and adds a note if the indexes are damaged, or belong to another version of the file. With ``strict``, damage is an
-    error."""
+    """Opens the indexes of an open file. The indexes may be given in any form that ``index_evidence`` accepts. Returns
+    None and adds a note if the indexes are damaged, or belong to another version of the file. With ``strict``, damage
+    is an error."""
     stored = isinstance(index, StoredIndex)
     if stored and index.tail is not None and index.tail != reader.tail.checksum:
         notes.append(Note("Paimon file index", "stale", "the file's tail differs from the tail that was indexed"))

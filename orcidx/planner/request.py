@@ -156,7 +156,8 @@ class FileIndexes(Protocol):
 
     @property
     def as_of(self) -> float | None:
-        """The time when the files were listed, in seconds since 1970. It is None if the files were listed now."""
+        """The time when the files were listed, in seconds since 1970. It is None if the files were listed for this
+        scan."""
         ...
 
     def plan(
@@ -192,8 +193,8 @@ def listing_notes(indexes: FileIndexes | None) -> tuple[Note, ...]:
 @dataclass(frozen=True)
 class KnownTotals:
     """The totals that are known before any file is opened, and the jobs of the files whose totals are not known (see
-    ``FileIndexes.plan``). ``as_of`` is the time when the files were listed, in seconds since 1970. It is None if they
-    were listed now."""
+    ``FileIndexes.plan``). ``as_of`` is the time when the files were listed, in seconds since 1970. It is None if the
+    files were listed for this scan."""
 
     jobs: Sequence[FileJob]
     units: tuple[KnownUnit, ...] = ()

@@ -107,7 +107,8 @@ class SchemaColumns:
 
     @property
     def weight(self) -> int:
-        """The estimated number of bytes in memory of this object and of a plan. The plan's predicate is not counted."""
+        """The estimated number of bytes in memory of this object and of a plan that uses it. The plan's predicate is
+        not counted."""
         wanted = self.request.schema
         columns = len(self.root.names) + (0 if wanted is None else len(wanted.names)) + len(self.constants)
         return PLAN_BYTES + COLUMN_BYTES * columns

@@ -26,7 +26,8 @@ fifth of the time of a sum over the range."""
 
 
 def predicate_of(where: Any) -> Predicate:
-    """Makes a predicate from SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery``."""
+    """Makes a predicate from SQL text, a pyarrow or Polars expression or a DNF list. Raises ``InvalidQuery`` if this is
+    impossible."""
     if isinstance(where, str):
         return _of_short_text(where) if len(where) <= SHORT_TEXT else _of_text(where)
     if isinstance(where, pc.Expression):
@@ -76,8 +77,8 @@ def from_dnf(where: Sequence[Any]) -> Predicate:
     """Translates a list ``[(column, op, value), ...]`` to an AND. Translates a list of such lists to an OR of ANDs.
 
     The operators are ``= == != <> < <= > >= in``, ``not in``, ``is``, ``is not`` (null-safe), ``like`` and ``not
-    like``, with SQL's meaning. A column is a name, or a tuple of names for a field of a struct. Raises
-    ``InvalidQuery``.
+    like``, with SQL's meaning. A column is a name, or a tuple of names for a field of a struct. Raises ``InvalidQuery``
+    for any other list.
     """
     if not where:
         raise InvalidQuery("the filter list is empty; leave where out to read every row")
@@ -128,8 +129,9 @@ _SPARK_OPS = {
 def from_spark(filters: Iterable[Any]) -> Predicate:
     """The conjunction of pyspark's data source filters (``pyspark.sql.datasource.Filter``). All of them must hold.
 
-    An unknown filter is left out, because Spark evaluates every filter again. Bind the result with ``nan="largest"``
-    and through ``keep_bindable``, because a literal may have a type that cannot be compared here.
+    An unknown filter is left out, because Spark evaluates every filter again. Pass the result through
+    ``keep_bindable``, because a literal may have a type that cannot be compared here. Then bind it with
+    ``nan="largest"``.
     """
     return all_of(*(_spark(one) for one in filters))
 

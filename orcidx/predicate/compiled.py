@@ -115,7 +115,8 @@ def _match(values: pa.Array, ask: Callable[[Ints, Bytes, Bytes], bool]) -> BoolA
 
 
 def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
-    """Writes the results to ``out``, which has only zeros before. Returns whether the leaf is supported."""
+    """Writes the results to ``out``, which must contain only zeros before the call. Returns whether the leaf is
+    supported."""
     op, literals = leaf.op, leaf.literals
     if op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):
         if len(literals) > FEW_LITERALS:

@@ -45,7 +45,8 @@ def evaluate_predicate(
     answers: DictionaryAnswers | None = None,
 ) -> BoolArray:
     """For each row of a batch, whether a bound tree is TRUE. ``schema`` is the schema to which the tree is bound.
-    ``answers`` caches results of the tree's leaves for dictionaries. A dictionary may occur in several batches."""
+    ``answers`` caches the results of leaves for the entries of dictionaries, because a dictionary may occur in several
+    batches."""
     columns = _Columns(batch, schema, answers or DictionaryAnswers())
     return fold(root, lambda part: _truth(part, columns), both=_all_true, either=_any_true)
 

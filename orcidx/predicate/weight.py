@@ -36,8 +36,8 @@ def _weight_of_part(node: Part) -> int:
 
 
 def _weight_of_expression(node: External) -> int:
-    """Bytes of a pyarrow Expression, including the arrays in it. They are measured by the pickled form, because the
-    Expression does not tell its size. They are counted twice, because the Expression is also bound."""
+    """The bytes of a pyarrow Expression, including the arrays in it. The size of the pickled form is used, because the
+    Expression does not give its size. This size is doubled, because a bound copy of the Expression also exists."""
     try:
         _, (stored,) = node.expression.__reduce__()
     except pa.ArrowException:  # the expression cannot be serialised, because it calls a function of the user

@@ -80,7 +80,7 @@ class Verdict:
 
     @classmethod
     def of(cls, bitmap: BitMap, exact: bool = False) -> Verdict:
-        """A verdict that only the rows of a bitmap may match.
+        """Makes a verdict from a bitmap. The verdict says that only the rows of the bitmap may match.
 
         Parameters
         ----------

@@ -45,8 +45,8 @@ _HEARD = (
 
 
 def deciding(reasons: Sequence[Reason]) -> Reason:
-    """Returns the reason whose evidence was evaluated last. The given reasons ruled out all rows only together, as the
-    branches of an OR do. So some rows remained until the last evidence was evaluated."""
+    """Returns the reason whose evidence was evaluated last. ``reasons`` ruled out all rows only together, for example
+    as the branches of an OR. Some rows remained until the last evidence was evaluated."""
     last = reasons[0]
     if len(reasons) > 1:
         latest = _heard(last.source)
@@ -68,7 +68,7 @@ _NEVER = Reason("predicate", "", "the predicate can never be true")
 @dataclass(frozen=True)
 class _Answer:
     """A result for one leaf that ruled out or proved rows in some groups. ``groups`` has the numbers of these groups.
-    ``rows`` has one affected row of each of them."""
+    ``rows`` has one affected row of each group."""
 
     groups: Int64s
     rows: Int64s

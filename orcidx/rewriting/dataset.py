@@ -218,8 +218,8 @@ def _expected(source: Any, names: Sequence[str]) -> Counter[PartitionKey] | None
 
 @dataclass
 class _Partition:
-    """One directory, with its waiting rows and its open file. If an earlier call finished files in this directory, it
-    also has those files whose rows were not seen again yet."""
+    """One directory, with its waiting rows and its open file. ``earlier``: files of an earlier call in this directory.
+    A file is removed from the list when its rows have been read again."""
 
     key: PartitionKey
     folder: str

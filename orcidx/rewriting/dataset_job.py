@@ -70,8 +70,8 @@ class DatasetJob:
 
     @staticmethod
     def open(folder: Folder, name: str | None, spec: str, mode: Mode = "error") -> DatasetJob:
-        """Reads the job from its manifest, or makes a new job. Raises ``InvalidQuery`` if the job was started with
-        other options. Unless ``mode`` allows files of other jobs, also raises it if the directory has such files."""
+        """Reads the job from its manifest, or makes a new job. Raises ``InvalidQuery`` in two cases: the job was
+        started with other options, or the directory has files of other jobs and ``mode`` does not allow them."""
         if mode not in get_args(Mode):
             raise InvalidQuery(f"mode must be one of {', '.join(get_args(Mode))}, not {mode!r}")
         own = f"unnamed {uuid.uuid4()}" if name is None else name

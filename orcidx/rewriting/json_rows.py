@@ -108,8 +108,8 @@ def _zones(open_file: Callable[[], io.RawIOBase], fields: list[pa.Field]) -> dic
 
 
 def _time_places(kind: Any, path: Path, steps: tuple[str | None, ...] = ()) -> Iterator[tuple[Path, tuple[Any, ...]]]:
-    """Yields the path to each timestamp in a type, and the steps that lead to it. A step is the name of a field, or
-    None for the items of a list."""
+    """Yields each timestamp in a type as a pair (path, steps). In ``steps``, an item is the name of a field, or None
+    for the items of a list."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _time_places(field.type, (*path, field.name), (*steps, field.name))

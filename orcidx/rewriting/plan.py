@@ -61,9 +61,9 @@ class RewriteRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RewritePlan:
-    """``way`` is one of the ways above, or "recompress and index". ``reasons`` says why no cheaper way is possible, and
-    ``notes`` has other remarks. ``blooms`` has the ids of the columns that get bloom filters. ``everything`` says that
-    all indexes are computed again."""
+    """``way`` is one of the four ways in the docstring of the module, or "recompress and index". ``reasons`` says why
+    no cheaper way is possible, and ``notes`` has other remarks. ``blooms`` has the ids of the columns that get bloom
+    filters. ``everything`` says that all indexes are computed again."""
 
     way: str
     reasons: tuple[str, ...]
@@ -238,8 +238,8 @@ def _framing(
 
 
 def _stored() -> Compressor:
-    """The compressor for footers if orcidx cannot write the codec of the file. It stores the chunks uncompressed. The
-    format allows this for any chunk."""
+    """The compressor for footers if orcidx cannot write the codec of the file. This compressor stores the chunks
+    uncompressed. The format allows uncompressed chunks with every codec."""
     return Compressor(name="stored", through=lambda raw: bytes(raw))
 
 

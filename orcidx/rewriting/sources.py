@@ -136,8 +136,9 @@ def _difference(one: OrcType, other: OrcType) -> str | None:
 
 
 def read_options(inputs: Sequence[InputFile], options: ReadOptions) -> ReadOptions:
-    """The options for reading rows without any conversion. If the rows are written again, the values are the same.
-    Files of Spark are read in microseconds. Spark keeps no finer digits, and microseconds cover every year."""
+    """The options for reading rows without any conversion. Rows that are read with these options and written again have
+    the same values. Files of Spark are read in microseconds. Spark keeps no finer digits, and microseconds cover every
+    year."""
     unit = options.timestamp_unit
     if unit == "ns" and all(SPARK_VERSION in one.reader.tail.footer.user_metadata for one in inputs):
         unit = "us"

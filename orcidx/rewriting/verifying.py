@@ -86,8 +86,8 @@ def verify_sources(inputs: Sequence[InputFile]) -> None:
 
 
 def _verify_values(made: Source, origins: Sequence[tuple[str, int]]) -> None:
-    """Decodes stripes that were copied as bytes, or that will be encoded. Otherwise damage would be copied into a file
-    that counts as verified. ``origins`` has the file and the stripe from which each stripe comes."""
+    """Decodes stripes that were copied as bytes, or that will be encoded. Without this step, damage could be copied
+    into a file that counts as verified. ``origins`` has the file and the stripe from which each stripe comes."""
     problems = check_file(made).problems
     if not problems:
         return

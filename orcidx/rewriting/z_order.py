@@ -1,8 +1,9 @@
 """Z-order keys: rows with near values in several columns get near keys. Rows are then sorted by these keys.
 
 Each value is replaced by its rank among the rows of a sample. The bits of the ranks are interleaved, beginning with the
-first column. Because ranks count rows, each bit halves the rows, and columns of any type and distribution have the same
-influence. If ranks counted distinct values, most bits would be used for values that are rare. Nulls come last."""
+first column. Ranks count rows, so each bit divides the rows into two halves. Columns of any type and distribution
+therefore have the same influence. If ranks counted distinct values, most bits would be used for values that are rare.
+Nulls come last."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ def read(
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Reads ORC files or a Paimon table as a DataFrame. The result has the same rows as with ``spark.read.orc``, but
-    files that indexes exclude are not read. This call lists and selects the files. They are read whenever Spark runs
-    the DataFrame.
+    files that indexes exclude are not read. This call lists and selects the files. The files are read each time Spark
+    runs the DataFrame.
 
     Parameters
     ----------
@@ -324,8 +324,8 @@ def _filtered_by_spark(
 
 def _understood(spark: SparkSession, where: Where | None) -> bool:
     """Whether orcidx's tasks can evaluate a condition. In a classic session they can evaluate a text, because Spark
-    analyses the text. Spark Connect does not return the analysed condition. There the text must have no computed parts,
-    and no parts that Spark's SQL may interpret differently."""
+    analyses the text. Spark Connect does not return the analysed condition. So with Spark Connect, the text must have
+    no computed parts, and no parts that Spark's SQL may interpret differently."""
     if is_column(where) or not isinstance(where, str) or not is_connect(spark):
         return not is_column(where)
     try:
@@ -494,8 +494,8 @@ def _claimed_bytes(plan: Plan, parts: Sequence[TaskPart]) -> int:
 
 
 def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int]:
-    """A relation with one row in each of ``count`` partitions, for which Catalyst estimates ``size`` bytes. The row has
-    the partition's number times a stride. The stride is returned as well.
+    """A relation with one row in each of ``count`` partitions, for which Catalyst estimates ``size`` bytes. The value
+    of the row is the partition's number times a stride. The stride is returned as well.
 
     Catalyst assumes that the output of a Python function is as large as its input. If the input were a few rows, one
     for each task, Catalyst would broadcast the millions of rows that the tasks read. Here the input is a filtered

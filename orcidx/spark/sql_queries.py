@@ -284,7 +284,7 @@ class _Answers:
         return answer
 
     def _roots(self, names: Sequence[str]) -> list[Source] | list[str]:
-        """Converts the names of directories to local paths, or to sources in the session's file systems."""
+        """Converts the names of directories to local paths, or to sources that use the session's file systems."""
         local = [re.sub("^file:/+", "/", one) for one in names]
         if all(one.startswith("/") for one in local):
             return local
@@ -326,7 +326,7 @@ def _found(
 
 
 def _answer_of(scan: _Scan, files: SparkFiles, found: SurvivingFiles) -> KeptAnswer:
-    """Returns the positions of the files to skip in Spark's listing, and the choice that ``why`` shows."""
+    """Returns the positions, in Spark's listing, of the files to skip. Also returns the choice that ``why`` shows."""
     kept = ~found.fallen
     if kept.all():
         return KeptAnswer("", Choice("spark", f"{scan.shown}: {NO_FILE_FALLS}", notes=found.notes))

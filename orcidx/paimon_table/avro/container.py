@@ -73,9 +73,9 @@ def read_avro_file(data: memoryview) -> AvroFile:
 
 
 def parsed_schema(schema_text: bytes) -> Any:
-    """A checked schema for fastavro, without logical types. Raises ``CorruptFile``. The schemas that were checked last
-    are cached, because all files of one kind from one writer have the same schema. So the caller must not change the
-    schema."""
+    """A checked schema for fastavro, without logical types. Raises ``CorruptFile`` for a schema that is not valid. The
+    schemas that were checked last are cached, because all files of one kind from one writer have the same schema. So
+    the caller must not change the schema."""
     return _understood(schema_text)[0]
 
 
@@ -114,7 +114,8 @@ def _header(data: memoryview) -> _Header:
 
 
 def read_avro(data: memoryview) -> Iterator[dict[str, Any]]:
-    """The records of a whole file. Raises ``CorruptFile``, and ``Unsupported`` for codecs that Avro does not define."""
+    """The records of a whole file. Raises ``CorruptFile`` for a damaged file, and ``Unsupported`` for codecs that Avro
+    does not define."""
     return _records_behind(_header(data), data)
 
 
@@ -183,8 +184,8 @@ _Checked = tuple[Any, int, int]
 
 
 def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Checked:
-    """Checks a schema, and rebuilds it from its known parts. ``named``: the smallest size and the depth of each named
-    type that is complete. ``depth``: the number of further levels that are allowed."""
+    """Checks a schema, and rebuilds it from its known parts. ``named``: for each named type that has been read
+    completely, its smallest size and its depth. ``depth``: the number of further levels that are allowed."""
     if depth <= 0:
         raise CorruptFile(f"the Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
     if isinstance(schema, list):

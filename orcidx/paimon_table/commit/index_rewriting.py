@@ -60,7 +60,8 @@ _BATCH_ROWS = 65536
 @dataclass(frozen=True)
 class BuiltIndex:
     """The index of one data file. ``container``: the bytes that are embedded in the manifest. ``sidecar``: the name of
-    the file that was written instead. Only one of the two is set. ``size``: the size of the index in bytes."""
+    the file that was written instead. Only one of ``container`` and ``sidecar`` is set. ``size``: the size of the index
+    in bytes."""
 
     identity: tuple[Any, ...]
     container: bytes | None = field(repr=False)
@@ -316,7 +317,8 @@ def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
 
 
 def _sidecars_there(plan: IndexRewritePlan) -> list[str]:
-    """The stored sidecars that belong to planned files, but that the planned snapshot does not name."""
+    """The stored sidecars that belong to data files in the plan. Sidecars that the planned snapshot names are left
+    out."""
     named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}
     planned = {f"{task.directory}/{task.name}" for task in plan.tasks}
     found = []

@@ -162,7 +162,7 @@ class SnapshotCreation:
     def check_stays(self, change: Change, candidate: Candidate) -> None:
         """Raises ``CommitConflict`` if another writer's rename has replaced the created snapshot after it was read
         back. This happens if the other writer checked for the snapshot before the snapshot existed, and renamed its
-        file late. With Java it happened in 1 of 1,000 rounds."""
+        file late. In tests with Java's writer, this happened in 1 of 1,000 rounds."""
         try:
             there = document_of(self.files, candidate.document["id"])
         except (OrcidxError, OSError):

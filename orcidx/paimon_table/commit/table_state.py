@@ -116,14 +116,15 @@ def read_state(
     known: TableState | None = None,
 ) -> TableState:
     """Reads the newest snapshot. The search uses both the hint and a listing of the directory, because the numbers of
-    the snapshots may have a gap. The hint may then name a snapshot before the gap. A change of that snapshot would be
-    hidden by the snapshots after the gap.
+    the snapshots may have a gap. The hint may then name a snapshot before the gap. Readers would not see a change that
+    is based on that snapshot, because the snapshots after the gap have higher numbers.
 
     ``cache``: manifests that were read before. They are still valid, because manifests never change. Manifests that are
     read now are added to the cache.
 
     ``admitted``: names of unknown fields of snapshots and manifests that the caller permits. ``known``: a state that
-    was read before. If it is still the newest state, it is returned. Raises ``CorruptFile`` and ``Unsupported``.
+    was read before. If it is still the newest state, it is returned. Raises ``CorruptFile`` for damaged metadata, and
+    ``Unsupported`` for metadata that orcidx does not know.
     """
     for _ in range(_MOST_READS):
         latest = files.newest_snapshot()

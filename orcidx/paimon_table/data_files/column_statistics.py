@@ -1,9 +1,9 @@
 """Statistics of a data file's columns in the form of manifests: minima, maxima and null counts, truncated as the
 table's options say.
 
-The option ``metadata.stats-mode`` is none, counts, truncate(n) or full. ``fields.<column>.stats-mode`` sets it for one
-column. Text is cut to n characters. If a maximum was cut, the last character that can be increased is increased. If no
-character can be increased, both bounds are unknown.
+The option ``metadata.stats-mode`` is none, counts, truncate(n) or full. The option ``fields.<column>.stats-mode`` sets
+the mode of one column. Text is cut to n characters. If a maximum was cut, the last character that can be increased is
+increased. If no character can be increased, both bounds are unknown.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ def new_codec(options: Mapping[str, str]) -> str:
 
 
 def field_names(schema_text: bytes, *path: str) -> frozenset[str]:
-    """The names of the fields of a record. With ``path``, this is the record in the field with that path. Without it,
-    this is the schema's outermost record."""
+    """The names of the fields of a record. ``path`` is the path to the field with this record. Without ``path``, the
+    record is the schema's outermost record."""
     return frozenset(_fields(schema_text, path))
 
 
@@ -131,8 +131,8 @@ def completed(
     """Returns a new record with exactly the fields of a schema. Fields that are not in ``record`` get the default in
     the schema.
 
-    If the schema lacks a field of ``record``, the field is left out. Raises ``Unsupported`` if the left-out field has a
-    value and is not in ``may_lose``. Also raises it if a missing field has no default."""
+    If the schema lacks a field of ``record``, the field is left out. ``Unsupported`` is raised in two cases: a left-out
+    field has a value and is not in ``may_lose``, or a missing field has no default."""
     fields = _fields(schema_text, path)
     lost = [name for name, value in record.items() if name not in fields and value is not None and value != []]
     if lost := sorted(set(lost) - set(may_lose)):

@@ -80,7 +80,8 @@ def _kept_document(text: bytes) -> dict[str, Any]:
 
 
 def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
-    """Makes a snapshot from the JSON object of a snapshot file. Raises ``CorruptFile``."""
+    """Makes a snapshot from the JSON object of a snapshot file. Raises ``CorruptFile`` if a value of the object is not
+    valid."""
 
     for name, kind in _KINDS.items():
         value: Any = document.get(name)

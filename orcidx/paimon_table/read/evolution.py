@@ -111,8 +111,8 @@ def _of_null(leaf: Leaf) -> Constant:
 
 
 def _compares_alike(file: DataType, table: DataType) -> bool:
-    """Whether a comparison with a literal has the same result before and after widening. Only values of CHAR are
-    compared without trailing blanks."""
+    """Whether a comparison with a literal has the same result before and after widening. The result may differ if only
+    one of the types is CHAR, because only CHAR values are compared without trailing blanks."""
     return same_type(file, table) or (file.root == "CHAR") == (table.root == "CHAR")
 
 

@@ -97,7 +97,8 @@ class FilePlaces:
 
 
 def _index_names(entry: FileEntry, source: Source) -> list[str]:
-    """The names of the index files beside a data file: at most one, and none if the manifest contains the index."""
+    """The names of the index files beside a data file. There is at most one name. There is none if the manifest
+    contains the index."""
     names = [name for name in entry.extra_files if name.endswith(".index")]
     if entry.embedded_index is None and len(names) > 1:
         raise CorruptFile(f"a data file has {len(names)} index files, but only one is allowed", file=source.name)

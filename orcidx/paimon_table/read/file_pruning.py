@@ -1,7 +1,7 @@
 """Finds the data files that can contain a matching row, by their partition values, minima, maxima and null counts.
 
-This evidence treats the list of files as if each file were one row. So the evidence for files and the evidence for rows
-are combined in the same way, for each leaf of a predicate."""
+The evidence in this module treats the list of files as if each file were one row. So the evidence for files and the
+evidence for rows are combined in the same way, for each leaf of a predicate."""
 
 from __future__ import annotations
 
@@ -135,10 +135,11 @@ def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -> Bounds | None:
-    """The bounds that a manifest has for the table's ``field``, in a file that was written with ``file_schema``.
+    """The bounds of the table's ``field`` in one file, as the manifest gives them. ``file_schema``: the schema with
+    which the file was written.
 
-    A field that was added after the file was written is null in every row. None means that nothing is known. Raises
-    ``CorruptFile``.
+    A field that was added after the file was written is null in every row. The result is None if nothing is known.
+    Raises ``CorruptFile``.
     """
     columns = entry.value_stats_columns
     if columns is None:

@@ -1,5 +1,5 @@
-"""Finds the first rows of a table in a given order. The rows of one file after the other are converted to the table's
-types and then compared."""
+"""Finds the first rows of a table in a given order. The files are read one after the other. Their rows are converted to
+the table's types and then compared."""
 
 from __future__ import annotations
 

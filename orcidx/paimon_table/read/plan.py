@@ -85,7 +85,7 @@ class TableFile:
 
     ``partition``: the values of the partition columns in the form of predicates (text as str, DATE as days, timestamps
     as nanoseconds). ``embedded_index``: the bytes of the file index. ``index``: the file with the file index. At most
-    one of the two is set. ``entry``: the manifest's entry, with keys and statistics.
+    one of ``embedded_index`` and ``index`` is set. ``entry``: the manifest's entry, with keys and statistics.
     """
 
     source: Source
@@ -154,7 +154,7 @@ class FileTask:
 
 @dataclass(frozen=True)
 class _Ruled:
-    """The reasons why one of many files is skipped. Their text is made only when it is used."""
+    """The reasons why one of many files is skipped. The text of the reasons is made only when it is used."""
 
     outcome: Outcome
     place: int
@@ -217,8 +217,8 @@ def matching_manifests(
     """The manifests with a partition that can match. The other manifests can be left out, because the entries that add
     and delete a file have the same partition.
 
-    ``instants_as_stored``: whether the scan returns instants as they are stored in the files. If so, the partition
-    columns with instants are not used.
+    ``instants_as_stored``: whether the scan returns instants as they are stored in the files. If so, partition columns
+    that contain instants are not used.
     """
     places = {
         field.name: (i, field.type)

@@ -75,8 +75,8 @@ Shared = dict[tuple[Any, ...], SharedReading]
 def shared_reading(
     scan: Asked, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
-    """The values that files with the same mapping share. ``metrics``: the metrics of the pass. Files that are not
-    opened are added to them."""
+    """The values that files with the same mapping share. ``metrics``: the metrics of the pass. The counts of files that
+    are not opened are added to these metrics."""
     where = FileWhere(None, None)
     if scan.where is not None:
         where = split_where(

@@ -88,7 +88,8 @@ class _TableTotals:
         self.origins.rows["metadata"] += rows
 
     def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
-        """The columns of the totals that are partition columns, with the one value that they have in the file."""
+        """The partition columns among the columns of the totals. Each of them has one value in the file, which is
+        returned with it."""
         known = dict(zip((field.name for field in self.scan.table_schema.partition_fields), task.file.partition_values))
         found = {}
         for name, path in self.plan.paths.items():

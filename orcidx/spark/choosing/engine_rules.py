@@ -72,7 +72,7 @@ class Sizes:
 
     @property
     def saves_little(self) -> bool:
-        """Whether the remaining bytes are more than a filter on names may leave."""
+        """Whether a filter on names would save too little: more bytes remain than such a filter may leave."""
         return self.bytes_left > FILTER_SHARE * self.bytes
 
 

@@ -186,8 +186,8 @@ def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> f
 
 def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
     """The reason why each conjunct cannot skip files, or None for a conjunct that can. A conjunct that is not
-    deterministic skips nothing. The other conjuncts can skip files in whatever order they are, because Spark itself
-    pushes them down, too."""
+    deterministic skips nothing. The order of the other conjuncts does not matter, because Spark itself also pushes them
+    down."""
     steady = (
         [True] * len(parts) if condition.deterministic() else [bool(one.deterministic()) for one in _and(condition)]
     )

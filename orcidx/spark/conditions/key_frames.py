@@ -133,7 +133,8 @@ def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
 
 
 def _once(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: the distinct keys of one task. If a task has more than ``most`` keys, a single null."""
+    """For ``mapInArrow``: the distinct keys of one task. If a task has more than ``most`` keys, the output is a single
+    null."""
     seen = pa.array([], schema.field("key").type)
     for batch in batches:
         if len(seen) <= most:  # all batches must be taken from Spark, even if they are ignored

@@ -194,8 +194,8 @@ def with_old_times(
     options: ReadOptions,
     partitions: PartitionColumns,
 ) -> Bools:
-    """Determines which files may contain an old date or time in one of ``columns``. Spark and orcidx decode such values
-    differently."""
+    """Determines which files may contain a date or time before the limit in ``_OLD``, in one of ``columns``. Spark and
+    orcidx decode such values differently."""
     nothing = np.zeros(len(files), np.bool_)
     old = any_of(*(Leaf((name,), Op.LT, (_OLD[types[name]],)) for name in columns))
     plan = _planned(_STORES.known(store), files.some(positions), old, types, options, partitions=partitions)[2]
@@ -260,8 +260,7 @@ def _is_read_as(stored: str | None, wanted: str | None) -> bool:
 
 @dataclass(frozen=True)
 class _Question:
-    """A condition to evaluate with the indexes of files. ``open_in``: for each file, the parts of the predicate that
-    are still undecided. ``types``: Spark's types of the columns, by name."""
+    """Whether the statistics of a file's column describe the same values that Spark reads from the column."""
 
     where: Predicate
     open_in: Sequence[Predicate]

@@ -101,9 +101,9 @@ def rewrite(
     Readers see the old files until all new files exist. Then the files are swapped according to a manifest in
     ``_orcidx_rewrite/``. If a call is killed during the swap, ``recover`` or the next call completes the swap, whatever
     the options of that call. This is possible once the lease of the killed call has expired, a minute after its last
-    renewal. Until then a call raises an error. During a swap, and after a kill, orcidx's reads return each row once,
-    with a warning. Spark's own reader and others may see the rows of both the new and the old files, so they may see
-    rows twice. No row is missing. A second call at the same time raises an error.
+    renewal. Before that time, a call raises an error. During a swap, and after a kill, orcidx's reads return each row
+    once, with a warning. Spark's own reader and others may see the rows of both the new and the old files, so they may
+    see rows twice. No row is missing. A second call at the same time raises an error.
 
     Parameters
     ----------
@@ -194,8 +194,8 @@ def recover(
     Raises
     ------
     StorageError
-        The lease of the call has not expired. A lease expires a minute after its call was killed. Until then the call
-        may still be running.
+        The lease of the call has not expired. A lease expires a minute after its call was killed. Before that time, the
+        call may still be running.
 
     Examples
     --------

@@ -107,8 +107,8 @@ class _OverBytes:
 
 
 def run_over_whole_files(spark: SparkSession, files: pa.Table, task: FileJobTask, problem: str) -> pa.Table:
-    """Does the same as ``run_over_files``. ``problem``: the reason why tasks do not open the files themselves. Raises
-    ``Unsupported`` for files above ``LARGEST_FILE`` bytes."""
+    """Does the same as ``run_over_files``, but Spark reads the files. ``problem``: the reason why tasks do not open the
+    files themselves. Raises ``Unsupported`` for files above ``LARGEST_FILE`` bytes."""
     base, rows = str(task.root.location), files.to_pylist()
     large = [row["path"] for row in rows if row["size"] > LARGEST_FILE]
     if large:

@@ -187,7 +187,7 @@ class _PushFilters:
 
 
 class OrcidxReader(DataSourceReader):
-    """Plans the read when Spark asks for the partitions. ``schema`` is the schema that Spark wants of each batch."""
+    """Plans the read when Spark requests the partitions. ``schema`` is the schema that each batch must have."""
 
     def __init__(self, query: Query, schema: StructType, slots: int = ASSUMED_SLOTS, *, pushdown: bool = False) -> None:
         self.query = query

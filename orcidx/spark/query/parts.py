@@ -79,7 +79,7 @@ def pack_sizes(sizes: Sequence[int], target: int) -> list[int]:
     """The bin of each part, numbered from 0. The largest parts are packed first. Each part goes into the bin with the
     fewest bytes (LPT).
 
-    The number of bins is the number of all bytes divided by the target. There are never more bins than parts.
+    The number of bins is the total number of bytes divided by the target. There are never more bins than parts.
     """
     if target < 1:
         raise InvalidQuery(f"target_bytes must be at least 1, but is {target}")

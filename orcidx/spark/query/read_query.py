@@ -100,8 +100,8 @@ class Query:
         partitions: Mapping[str, tuple[str, Any]] | None = None,
         whole: Mapping[str, Any] | None = None,
     ) -> Predicate | None:
-        """``where`` with its times in the session's time zone. If the zone is not known, a predicate that is true for
-        every row for which ``where`` is true in any zone.
+        """``where`` with its times in the session's time zone. If the zone is not known, the result is a predicate that
+        is true for every row for which ``where`` is true in any zone.
 
         ``partitions``: a dictionary from the name of each partition column to its key and type. ``whole``: the whole
         schema as Spark's JSON. Spark analyses a text with this schema."""

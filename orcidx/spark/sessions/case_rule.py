@@ -1,4 +1,4 @@
-"""The case rule of a session (``spark.sql.caseSensitive``), which may change between planning and the action.
+"""The case rule of a session (``spark.sql.caseSensitive``). The rule may change between planning and the action.
 
 Spark finds the names of a query in the relation when the DataFrame is made. It finds the relation's columns in files at
 the action. So names are spelled as in the relation from the start. If a file spells a requested column differently, no

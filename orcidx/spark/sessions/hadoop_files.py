@@ -272,7 +272,7 @@ class _Finder:
         return self._files
 
     def _is_hadoop_default(self) -> bool:
-        """Whether plain paths belong to a file system other than the local one."""
+        """Whether paths without a scheme belong to a file system other than the local one."""
         default = str(self._spark._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///")
         return default.partition(":")[0].lower() not in _NOT_HADOOP
 

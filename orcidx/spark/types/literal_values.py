@@ -1,4 +1,4 @@
-"""Converts the constants of a condition that Spark has analysed to values with which orcidx compares.
+"""Converts constants of a condition to values with which orcidx compares. Spark has analysed the condition before.
 
 Catalyst's JSON shows dates and times as texts, in the JVM's time zone and in the calendar of ``java.sql``. The JSON
 does not show bytes. If a predicate must be exact, dates, times and bytes are fetched from the JVM."""

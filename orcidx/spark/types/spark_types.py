@@ -198,8 +198,8 @@ def _of_paimon(kind: DataType, column: str) -> Json:
 
 
 def collated(schema: Schema | None) -> frozenset[str]:
-    """The columns of a ``StructType`` whose text has a collation, so texts with different bytes may be equal. CHAR
-    columns have no collation."""
+    """The text columns of a ``StructType`` that have a collation. With a collation, texts with different bytes may be
+    equal. CHAR columns have no collation."""
     kinds = {one.name: one.dataType for one in getattr(schema, "fields", ())}
     return frozenset(name for name, kind in kinds.items() if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY")
 
