@@ -239,8 +239,8 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
 
 
 def _misfit(found: Any, entry: Any, data: Any) -> str | None:
-    """The reason why an index cannot belong to the data file: its column, its number of rows or its type differs. None
-    if there is no such difference."""
+    """The reason why an index cannot belong to the data file: its column, its number of rows or its type differs. The
+    result is None if there is no such difference."""
     from orcidx.paimon.build import split_map_key
     from orcidx.paimon.file_index import OtherRows
     from orcidx.paimon.registry import FORMATS
@@ -303,7 +303,8 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
 
 
 def _answer(found: Any, entry: Any, where: Any) -> Any:
-    """The result of evaluating the condition with this one index. None if the index does not support the condition."""
+    """The result of evaluating the condition with this one index. The result is None if the index does not support the
+    condition."""
     import pyarrow as pa
 
     from orcidx.predicate import BoundLeaf, bind, parse

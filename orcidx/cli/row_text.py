@@ -168,7 +168,7 @@ def _floats(array: pa.Array, *, quote: str) -> pa.Array:
 
 
 def _simple(array: pa.Array) -> pa.Array | None:
-    """Dates, times and decimals as text. None if Arrow's text differs from Python's."""
+    """Dates, times and decimals as text. The result is None if Arrow's text differs from Python's."""
     kind = array.type
     if pa.types.is_decimal(kind):
         return pc.cast(array, pa.string())

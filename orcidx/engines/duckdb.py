@@ -84,7 +84,7 @@ def register_duckdb(
 
 @cache
 def _source_class() -> Callable[[OrcDataset], object] | None:
-    """The class from which this version of DuckDB reads. None for versions without such a class."""
+    """The class from which this version of DuckDB reads. The result is None for versions without such a class."""
     with needed("duckdb"):
         import duckdb  # noqa: F401
     try:
@@ -102,7 +102,7 @@ def _source_class() -> Callable[[OrcDataset], object] | None:
             self._worth: dict[str, bool] = {}
 
         def rows(self) -> int | None:
-            """The number of rows. None if the metadata does not give it."""
+            """The number of rows. The result is None if the metadata does not give this number."""
             if self._count is None:
                 self._count = _rows(self.obj)
             return self._count

@@ -93,7 +93,8 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
 
 @cache
 def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
-    """The class with which this version of Polars builds readers. None for versions without such a class."""
+    """The class with which this version of Polars builds readers. The result is None for versions without such a
+    class."""
     try:
         from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
     except ImportError:

@@ -202,7 +202,8 @@ def _build(
 
 
 def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
-    """The index that an earlier run wrote. None if it is missing, damaged, or has other indexes than ``wanted``."""
+    """The index that an earlier run wrote. The result is None if the index is missing or damaged, or has other indexes
+    than ``wanted``."""
     data = whole_object(folder, name)
     if data is None:
         return None

@@ -186,7 +186,8 @@ def _value_kind(node: OrcType) -> str:
 
 
 def _number(bounds: NumberBounds) -> int | float | None:
-    """The bound in the form that the catalog stores. None if there is no bound, or if it needs more than 64 bits."""
+    """The bound in the form that the catalog stores. The result is None if there is no bound, or if it needs more than
+    64 bits."""
     if not bounds.valid[0]:
         return None
     value = bounds.values[0].item() if isinstance(bounds.values[0], np.generic) else bounds.values[0]

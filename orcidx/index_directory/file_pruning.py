@@ -221,7 +221,8 @@ class FilePlan:
         return (Reason("catalog", "", "the file has no rows"),) if self.rows[file] == 0 else ()
 
     def index_of(self, file: int) -> StoredIndex | None:
-        """The file index of a file, for ``FileJob.file_index``. None if the file has none that may help."""
+        """The file index of a file, for ``FileJob.file_index``. The result is None if the file has no index that may
+        help."""
         return stored_index(self.known, file, self.kept) if self.has_index and self.fresh[file] else None
 
     def tails_of(self, files: Int64s) -> list[KeptTail | None]:

@@ -44,7 +44,7 @@ object."""
 
 
 def tail_bytes(source: Source, reader: RangeReader, tail: FileTail) -> bytes | None:
-    """The tail to store for an open file. None if no tail is to be stored."""
+    """The tail to store for an open file. The result is None if the file's tail is not stored."""
     if source.kind == "path" or tail.size <= TAIL_REQUEST or not tail.footer.stripes:
         return None
     said = tail.postscript
@@ -89,8 +89,8 @@ class TailPlaces:
         return self.read().select(TAIL_FIELDS.names)  # for a catalog in several parts, the result also has the paths
 
     def of(self, files: npt.NDArray[np.int64]) -> list[KeptTail | None]:
-        """The stored tails of these files, in the order in which the files will be opened. None for files without a
-        stored tail."""
+        """The stored tails of these files, in the order in which the files will be opened. The item of a file without a
+        stored tail is None."""
         known = files[self.fresh[files]]
         rows = self._rows.take(pa.array(self.entry[known]))
         found: dict[int, KeptTail] = {}

@@ -171,8 +171,8 @@ def stores_of(sources: Sequence[Source], *, everywhere: bool = True) -> list[tup
 
 
 def store_above(directory: str | Source) -> IndexStore | None:
-    """The indexes for the files of a directory, found without listing it. None if there are no indexes. ``directory``
-    is the path of a local directory, or a source that has a store."""
+    """The indexes for the files of a directory, found without listing it. The result is None if there are no indexes.
+    ``directory`` is the path of a local directory, or a source that has a store."""
     if isinstance(directory, Source):
         return _search(_directory(directory, str(directory.location)), {}, None)
     return _search(_directory(describe_source(directory), os.path.abspath(directory)), {}, None)

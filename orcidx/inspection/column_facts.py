@@ -47,8 +47,8 @@ class Ranges:
 
     @property
     def order(self) -> str | None:
-        """A text: "ascending", "descending", "constant", or the overlap depth. None if there are fewer than two row
-        groups."""
+        """A text: "ascending", "descending", "constant", or the overlap depth. It is None if there are fewer than two
+        row groups."""
         count = len(self.groups)
         if count < 2:
             return None

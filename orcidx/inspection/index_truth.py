@@ -83,7 +83,8 @@ def _shown(value: Any) -> str:
 
 
 def stripe_zone(reader: OrcReader, stripe: int) -> Zone | None:
-    """The time zone of the local times in a stripe's statistics and filters. None if orcidx does not know the zone."""
+    """The time zone of the local times in a stripe's statistics and filters. The result is None if orcidx does not know
+    the zone."""
     return zone_of_statistics(reader.footer(stripe).writer_timezone)
 
 
@@ -187,8 +188,9 @@ class StripeTruth:
 
 
 def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
-    """The keys that most writers use for the values, computed for all values at once. None if each value must be looked
-    up separately. If a filter does not contain the key of a value, the value is looked up again separately."""
+    """The keys that most writers use for the values, computed for all values at once. The result is None if each value
+    must be looked up separately. If a filter does not contain the key of a value, the value is looked up again
+    separately."""
     if node.kind in _INTEGERS:
         return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
     if node.kind is TypeKind.DATE:

@@ -73,7 +73,7 @@ class Table:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot. None if nothing has been written yet."""
+        """The snapshot. It is None if nothing has been written yet."""
         return self._view.snapshot
 
     @property

@@ -279,8 +279,8 @@ def _text(node: _Call, negated: bool) -> _Translation:
 
 
 def _if_else(node: _Call, negated: bool) -> _Translation:
-    """TRUE if the condition is true and the first branch is TRUE. Also TRUE if the condition is false and the second
-    branch is TRUE. Null if the condition is null."""
+    """The result is TRUE if the condition is true and the first branch is TRUE. It is also TRUE if the condition is
+    false and the second branch is TRUE. It is null if the condition is null."""
     condition, first, second = node.arguments
     holds, fails = _translate(condition, negated=False), _translate(condition, negated=True)
     then, other = _translate(first, negated=negated), _translate(second, negated=negated)

@@ -112,8 +112,8 @@ def write_candidate(
 
 
 def _kept_statistics(state: TableState) -> str | None:
-    """The name of the table's statistics file. None if there is no such file, or if it does not belong to the newest
-    schema."""
+    """The name of the table's statistics file. The result is None if there is no such file, or if the file does not
+    belong to the newest schema."""
     name = (state.document or {}).get("statistics")
     if name is None:
         return None

@@ -192,7 +192,7 @@ def _in_partitions(table: TableView, where: Any) -> tuple[list[TableFile], list[
 def _task(
     committer: Committer, table: TableView, file: TableFile, wanted: Spec, options: FileIndexOptions
 ) -> IndexTask | None:
-    """The task for a file. None if the file has none of the columns."""
+    """The task for a file. The result is None if the file has none of the columns."""
     check_own_file(file.entry)
     if file.format not in ("orc", "parquet"):
         raise Unsupported(

@@ -55,8 +55,8 @@ class DeleteTask:
     scan: TableScan | None = field(repr=False)
 
     def find(self) -> DeletionVector | None:
-        """Positions of the rows for which the predicate is true, including rows that are already deleted. None if a
-        compaction and an expiry have deleted the file."""
+        """Positions of the rows for which the predicate is true, including rows that are already deleted. The result is
+        None if a compaction and an expiry have deleted the file."""
         if self.scan is None:
             return DeletionVector(np.arange(self.rows))
         try:

@@ -65,7 +65,7 @@ class ChangeName:
 
 
 def document_of(files: TableFiles, number: int) -> dict[str, Any] | None:
-    """A snapshot's JSON. None if there is no such snapshot."""
+    """A snapshot's JSON. The result is None if there is no such snapshot."""
     try:
         return files.parsed(f"snapshot/snapshot-{number}", parse_document)
     except FileNotFoundError:

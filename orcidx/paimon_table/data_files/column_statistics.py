@@ -150,7 +150,8 @@ def _cut(value: bytes, length: int) -> bytes:
 
 
 def _raised(value: bytes, length: int) -> bytes | None:
-    """A text of at most ``length`` characters that is not less than ``value``. None if there is no such text.
+    """A text of at most ``length`` characters that is not less than ``value``. The result is None if there is no such
+    text.
 
     Surrogates are skipped, because UTF-8 cannot store them (Java would store "?", which is not a bound).
     """

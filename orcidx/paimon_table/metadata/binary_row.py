@@ -52,8 +52,8 @@ class BinaryRow:
             raise CorruptFile(f"a BinaryRow of {self.fields} fields does not fit into {len(data)} bytes")
 
     def value(self, i: int, data_type: DataType) -> Any:
-        """The value of field ``i``. ``None`` for null and for nested types. Raises ``CorruptFile`` for a damaged
-        row."""
+        """The value of field ``i``. The result is ``None`` for null and for nested types. Raises ``CorruptFile`` for a
+        damaged row."""
         if not 0 <= i < self.fields:
             raise CorruptFile(f"a BinaryRow of {self.fields} fields has no field {i}")
         if self._data[(i + 8) // 8] >> (i % 8) & 1:

@@ -97,7 +97,7 @@ class TableFiles:
         return snapshot
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot. None if the table has no snapshots.
+        """The newest snapshot. The result is None if the table has no snapshots.
 
         LATEST is only a hint. The search starts at the number in LATEST and tries the next higher numbers. If the
         search finds no snapshot, the directory is listed.
@@ -143,7 +143,7 @@ class TableFiles:
 
     def latest_schema(self, known: int) -> TableSchema | None:
         """The newest schema. The search starts at the schema with the number ``known``, and tries the next higher
-        numbers. None if the schema with the number ``known`` does not exist."""
+        numbers. The result is None if the schema with the number ``known`` does not exist."""
         return self._last(self.schema, known)
 
     def _listed(self, directory: str, prefix: str) -> list[int]:
@@ -156,7 +156,7 @@ class TableFiles:
         return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= 19]
 
     def hint(self, name: str) -> int | None:
-        """The number in LATEST or EARLIEST. None if the file is missing or cannot be read.
+        """The number in LATEST or EARLIEST. The result is None if the file is missing or cannot be read.
 
         LATEST and EARLIEST are the only files of a table that are overwritten in place. If the file changes while it is
         read, it is read again.

@@ -22,7 +22,7 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def partition_path(fields: Sequence[DataField], values: Sequence[Any], *, default_name: str, legacy: bool) -> str:
-    """The path of a partition with a slash at its end. Empty for a table without partitions.
+    """The path of a partition with a slash at its end. The result is empty for a table without partitions.
 
     ``values`` have the form of ``BinaryRow``. ``default_name`` is used for null and for blank text. With ``legacy``
     (the table option ``partition.legacy-name``) dates are day numbers and timestamps are ISO 8601. Raises

@@ -114,7 +114,7 @@ def is_file_name(text: str) -> bool:
 
 
 def parse_hint(data: bytes | memoryview) -> int | None:
-    """The number in LATEST or EARLIEST. ``None`` if the file is damaged. A damaged file is not an error, because the
-    file is only a hint."""
+    """The number in LATEST or EARLIEST. The result is ``None`` if the file is damaged. A damaged file is not an error,
+    because the file is only a hint."""
     text = bytes(data).strip()
     return int(text) if text.isdigit() and len(text) <= 19 else None

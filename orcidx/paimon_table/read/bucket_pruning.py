@@ -45,8 +45,8 @@ class BucketFilter:
 
 
 def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
-    """Makes the filter from a bound predicate. None if the predicate does not fix the bucket key, or if the hash of the
-    key does not decide the bucket."""
+    """Makes the filter from a bound predicate. The result is None if the predicate does not fix the bucket key, or if
+    the hash of the key does not decide the bucket."""
     fields = schema.bucket_fields
     if not fields or schema.options.get("bucket-function.type", "default").strip().lower() != "default":
         return None
@@ -68,7 +68,7 @@ def bucket_filter(schema: TableSchema, root: Bound) -> BucketFilter | None:
 
 
 def _choices(field: DataField, leaves: Any) -> tuple[Any, ...] | None:
-    """The only values that the column can have in a matching row. None if they are not known."""
+    """The only values that the column can have in a matching row. The result is None if these values are not known."""
     for leaf in leaves:
         if isinstance(leaf, BoundLeaf) and leaf.path == (field.name,) and not leaf.negated:
             if leaf.op in (Op.EQ, Op.EQ_NULL_SAFE, Op.IN):

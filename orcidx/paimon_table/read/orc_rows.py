@@ -96,7 +96,8 @@ class OrcRows(FileRows):
             )
 
     def _small(self, files: SmallFiles | None) -> SmallRows | None:
-        """The rows of a small file that can be read without opening an ``OrcFile``. None if the file must be opened."""
+        """The rows of a small file that can be read without opening an ``OrcFile``. The result is None if the file must
+        be opened."""
         indexed = self.file.embedded_index is not None or self.file.index is not None
         if files is None or self.file.deletion is not None or (indexed and self.kept.pushed is not None):
             return None

@@ -32,7 +32,8 @@ def hides_level_zero(schema: TableSchema) -> bool:
 
 
 def merging_needed(files: Sequence[FileEntry], schema: TableSchema) -> str | None:
-    """The reason why the visible files of one bucket must be merged. None if they need no merging."""
+    """The reason why the visible files of one bucket must be merged. The result is None if these files need no
+    merging."""
     clean = all(file.level != 0 and not file.deleted_rows for file in files)
     if clean:
         if schema.is_on("deletion-vectors.enabled") or _first_row(schema):

@@ -39,8 +39,8 @@ class RowEvidence:
 
     @contextmanager
     def index(self) -> Iterator[FileIndex | None]:
-        """The file index. None if there is no index, or if it is damaged. In both cases every row is kept. A note
-        reports a damaged index."""
+        """The file index. The result is None if there is no index, or if the index is damaged. In both cases every row
+        is kept. A note reports a damaged index."""
         index = self._open_index()
         try:
             yield index

@@ -53,8 +53,8 @@ class TaskRun:
 
     @property
     def whole(self) -> OrcRows | None:
-        """The file's rows, if the file is an ORC file and the whole predicate can be pushed to the file. Otherwise
-        None."""
+        """The file's rows, if the file is an ORC file and the whole predicate can be pushed to the file. Otherwise the
+        result is None."""
         return self.rows if isinstance(self.rows, OrcRows) and self.reading.rest is None else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -119,8 +119,8 @@ class _TableTotals:
         return True
 
     def _paths_in_file(self, run: TaskRun) -> dict[str, tuple[str, ...]] | None:
-        """The columns with the names that they have in the file. None if the file lacks a column, or if the file's
-        values differ from the table's values."""
+        """The columns with the names that they have in the file. The result is None if the file lacks a column, or if
+        the file's values differ from the table's values."""
         entries = {entry.field.name: entry for entry in run.task.mapping}
         found = {}
         for name, path in self.plan.paths.items():

@@ -69,8 +69,8 @@ def proven(query: Query, schema: StructType) -> Predicate:
 
 
 def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
-    """A part of a predicate, with its column spelled as in the schema. None if Spark may interpret the part
-    differently."""
+    """A part of a predicate, with its column spelled as in the schema. The result is None if Spark may interpret the
+    part differently."""
     if isinstance(node, Constant):
         return node
     if not isinstance(node, Leaf) or node.op not in _OPS:

@@ -92,7 +92,7 @@ def engine_of(spark: SparkSession, engine: str | None) -> Engine:
 
 
 def own_tasks_only(query: Query) -> str | None:
-    """The reason why Spark's reader cannot carry out a query. None if there is no such reason."""
+    """The reason why Spark's reader cannot carry out a query. The result is None if there is no such reason."""
     reasons = {
         "deletion_vector": "Spark's reader does not apply deletion vectors",
         "file_index": "Spark's reader does not use file indexes that are given by path",

@@ -226,13 +226,13 @@ WAYS: tuple[tuple[Callable[[RemainingFacts, Sizes], bool], Way, str], ...] = (
 
 
 def refusal(facts: EngineFacts) -> str | None:
-    """The reason why Spark reads all files. None if the known facts give no such reason."""
+    """The reason why Spark reads all files. The result is None if the known facts give no such reason."""
     return next((one.of(facts) for one in REFUSALS if one.holds(facts)), None)
 
 
 def lookup_refusal(facts: EngineFacts) -> str | None:
-    """The note about why keys are not looked up, or an empty text if there is no note. None if orcidx looks up the
-    keys."""
+    """The note about why keys are not looked up, or an empty text if there is no note. The result is None if orcidx
+    looks up the keys."""
     lookup, kept = facts.lookup, facts.files.kept if facts.files is not None else None
     if lookup is None or kept is None:
         return ""
@@ -241,7 +241,7 @@ def lookup_refusal(facts: EngineFacts) -> str | None:
 
 
 def decide(facts: EngineFacts) -> EngineVerdict | None:
-    """The choice that follows from the facts. None if more facts are needed."""
+    """The choice that follows from the facts. The result is None if more facts are needed."""
     if (reason := refusal(facts)) is not None:
         return EngineVerdict("spark", reason)
     if _wants_tasks(facts):

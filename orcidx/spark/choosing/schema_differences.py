@@ -36,8 +36,8 @@ def with_files_named(query: Query, error: InvalidQuery) -> InvalidQuery:
 
 
 def without_common_schema(query: Query) -> str | None:
-    """The sentence about two files for which ``mergeSchema`` finds no common schema. None if all examined files
-    agree."""
+    """The sentence about two files for which ``mergeSchema`` finds no common schema. The result is None if all examined
+    files agree."""
     first: dict[str, tuple[str, OrcType]] = {}
     for file, columns in _columns_of_files(query):
         for name, kind in columns.items():
@@ -51,7 +51,8 @@ def without_common_schema(query: Query) -> str | None:
 
 
 def damaged_file(query: Query) -> CorruptFile | None:
-    """The error about the first file that is damaged or not an ORC file. None if all examined files are valid."""
+    """The error about the first file that is damaged or not an ORC file. The result is None if all examined files are
+    valid."""
     passed = query.reader_options.get("ignoreCorruptFiles") == "true"
     for source in _sources(query):
         try:

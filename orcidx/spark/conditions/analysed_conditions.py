@@ -429,7 +429,7 @@ def _as_truth(value: object) -> _Truth:
 
 
 def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
-    """The predicate of a node that tests a bare column. None for any other node."""
+    """The predicate of a node that tests a bare column. The result is None for any other node."""
     column, *rest = children or [None]
     op = _COMPARISONS.get(name)
     if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _TURNED:

@@ -73,13 +73,14 @@ class Relation:
 
     @cached_property
     def _files_relation(self) -> Any:
-        """Spark's own relation of files. None if the plan is not such a relation. Each step is a call to the JVM."""
+        """Spark's own relation of files. It is None if the plan is not such a relation. Each step is a call to the
+        JVM."""
         plan = self.frame._jdf.queryExecution().analyzed().collectLeaves().head()
         return plan.relation() if plan.getClass().getSimpleName() == "LogicalRelation" else None
 
     @cached_property
     def _location(self) -> Any:
-        """Spark's file index. None if this kind of file index does not give its files."""
+        """Spark's file index. It is None if this kind of file index does not give its files."""
         if self._files_relation is None:
             return None
         location = self._files_relation.location()
@@ -89,7 +90,8 @@ class Relation:
         return location
 
     def listing(self) -> Listing | None:
-        """Returns the listing of the files, with few calls to the JVM. None if Spark does not give the files."""
+        """Returns the listing of the files, with few calls to the JVM. Returns None if Spark does not give the
+        files."""
         return self._listing
 
     @cached_property
@@ -115,7 +117,7 @@ class Relation:
 
     @cached_property
     def partition_columns(self) -> frozenset[str] | None:
-        """The columns whose values come from directories or the catalog. None if Spark does not give them."""
+        """The columns whose values come from directories or the catalog. It is None if Spark does not give them."""
         if is_connect(self.spark) or self._files_relation is None:
             return None
         return frozenset(self._files_relation.partitionSchema().fieldNames())
@@ -193,8 +195,8 @@ class Relation:
         return "file:/" if match is None else match[0]
 
     def _spelled(self, names: Iterable[str]) -> list[str] | None:
-        """The names as ``_metadata.file_path`` has them, encoded like ``java.net.URI``. None if the encoding is not
-        known."""
+        """The names as ``_metadata.file_path`` has them, encoded like ``java.net.URI``. The result is None if the
+        encoding is not known."""
         connect = is_connect(self.spark)
         paths: Any = None if connect else self.spark._jvm.org.apache.hadoop.fs
         spelled, unusual = [], 0

@@ -204,8 +204,8 @@ def with_old_times(
 
 
 def _places(listing: Listing, sources: Sequence[Source]) -> npt.NDArray[np.int64]:
-    """For each source, the position of the file with the same size and time in Spark's listing. -1 if there is no such
-    file."""
+    """For each source, the position of the file with the same size and time in Spark's listing. The position is -1 if
+    there is no such file."""
     by_path = {re.sub(r"^file:/+", "/", name): number for number, name in enumerate(listing.names)}
     found = np.full(len(sources), -1, np.int64)
     for i, source in enumerate(sources):
@@ -269,8 +269,8 @@ class _Question:
     _bound: dict[tuple[int, tuple[tuple[str, str], ...]], BoundPredicate] = field(default_factory=dict)
 
     def rules_out(self, stored: StoredIndex, file: int, rows: int) -> bool | None:
-        """Whether an index proves that its file has no matching rows. None if the index has no column of the predicate.
-        In this case the index is not read."""
+        """Whether an index proves that its file has no matching rows. The result is None if the index has no column of
+        the predicate. In this case the index is not read."""
         asked = columns_asked_of(self.where) or ()
         types = {
             name: kind

@@ -180,7 +180,7 @@ def _pruned(store: IndexStore, listing: pa.Table, request: ScanRequest) -> Prune
 
 
 def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
-    """The pickled partition values of each listed file. None for a file without partition columns."""
+    """The pickled partition values of each listed file. The item of a file without partition columns is None."""
     pickled: dict[str, bytes | None] = {}
     last: tuple[Any, bytes | None] = ({}, None)
     for job in rows.jobs:

@@ -21,8 +21,8 @@ _RENEWALS = 4
 
 
 def leased_until(folder: Folder, name: str) -> float:
-    """The end of the lease with this name, in seconds since 1970. 0 if there is no lease. A damaged lease counts as
-    ended."""
+    """The end of the lease with this name, in seconds since 1970. The result is 0 if there is no lease. A damaged lease
+    counts as ended."""
     raw = folder.read(name)
     try:
         return float(json.loads(raw)["until"]) if raw is not None else 0.0

@@ -120,8 +120,8 @@ def aggregate(
 
 
 def _indexes(rows: Scan) -> DirectoryIndexes | None:
-    """The catalog of the directory. None if a partition column has times. Such times depend on the session's time zone,
-    which a catalog does not record."""
+    """The catalog of the directory. The result is None if a partition column has times. Such times depend on the
+    session's time zone, which a catalog does not record."""
     kinds = [value.type for value in rows.jobs[0].constants.values()] if rows.jobs else []
     return None if any(map(pa.types.is_timestamp, kinds)) else DirectoryIndexes()
 

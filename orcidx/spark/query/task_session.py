@@ -90,7 +90,8 @@ def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
 
 
 def _properties() -> Callable[[str], str | None] | None:
-    """A function that looks up a setting of the session in a task. None outside of a query of Spark SQL."""
+    """A function that looks up a setting of the session in a task. The result is None outside of a query of Spark
+    SQL."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

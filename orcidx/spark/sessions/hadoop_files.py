@@ -306,13 +306,15 @@ def shipped(function: Task, sources: object) -> Task:
 
 
 def road_problem(sources: object) -> str | None:
-    """The reason why tasks cannot open ``sources`` themselves. None if the driver knows no such reason."""
+    """The reason why tasks cannot open ``sources`` themselves. The result is None if the driver knows no such
+    reason."""
     problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
     return next((one for one in problems if one is not None), None)
 
 
 def road_notes(sources: object) -> tuple[str, ...]:
-    """The note for ``why`` about how tasks open ``sources``. Empty if Spark's file systems are not involved."""
+    """The note for ``why`` about how tasks open ``sources``. The result is empty if Spark's file systems are not
+    involved."""
     shown = dict.fromkeys(one.filesystem.road(one.location).shown for one in _in_session(sources))
     return (f"tasks open the files by {', '.join(shown)}",) if shown else ()
 

@@ -38,7 +38,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def unknown_column(error: PySparkException) -> str | None:
-    """The column that Spark does not find. None for any other error."""
+    """The column that Spark does not find. The result is None for any other error."""
     condition = getattr(error, "getCondition", None) or error.getErrorClass
     if not str(condition() or "").startswith("UNRESOLVED_COLUMN"):
         return None

@@ -67,8 +67,8 @@ class SessionFacts:
 
 
 def java_problem() -> str | None:
-    """The reason why Spark cannot start on this machine, with the package to install. None if Java 17 or later is
-    found."""
+    """The reason why Spark cannot start on this machine, with the package to install. The result is None if Java 17 or
+    later is found."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
     if java is None:
@@ -149,7 +149,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def hadoop_has(spark: SparkSession, path: str) -> bool | None:
-    """Whether Hadoop finds a path. None if this cannot be found out."""
+    """Whether Hadoop finds a path. The result is None if this cannot be found out."""
     if is_connect(spark):
         return None
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]

@@ -63,7 +63,8 @@ def _type_of(text: str) -> str:
 def partition_constants(
     files: Sequence[Source], columns: Mapping[str, tuple[str, Any]], session_zone: str
 ) -> list[dict[str, pa.Scalar]]:
-    """The value of each column for each file, in Arrow's form of Spark's type. Null if the file has no such directory.
+    """The value of each column for each file, in Arrow's form of Spark's type. The value is null if the file has no
+    such directory.
 
     ``columns``: a dictionary from each column's name to its key and type.
 

@@ -51,7 +51,7 @@ def with_values(nodes: Nodes, expression: JavaObject) -> Nodes:
 
 
 def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
-    """The local time of a zone at an instant. None near a change of the zone's offset."""
+    """The local time of a zone at an instant. The result is None near a change of the zone's offset."""
     second = value.nanos // 1_000_000_000
     offsets = {
         int(one) for one in zone.offsets_at(np.array([second - _STEADY_SECONDS, second, second + _STEADY_SECONDS]))
@@ -62,7 +62,7 @@ def wall_clock(value: ExactTime, zone: Zone) -> ExactTime | None:
 
 
 def literal_value(node: Mapping[str, Any], clock: Zone) -> object:
-    """The value of a literal node. None for null, and ``UNKNOWN`` if the value is not certain."""
+    """The value of a literal node. The result is None for null, and ``UNKNOWN`` if the value is not certain."""
     kind, text = node["dataType"], node["value"]
     if not isinstance(kind, str):
         return UNKNOWN

@@ -71,8 +71,8 @@ def on_any_clock(
 
 def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
     """Nanoseconds of a literal that is an instant for a column of local times, or a local time for a column of
-    instants. None for a time of the column's own kind, for null, and for a value that is not a time. Binding raises the
-    error about a value that is not a time."""
+    instants. The result is None for a time of the column's own kind, for null, and for a value that is not a time.
+    Binding raises the error about a value that is not a time."""
     if value is None:
         return None
     other = pa.timestamp(kind.unit, None if kind.tz else "UTC")
@@ -83,8 +83,8 @@ def _nanos_of_other(value: Any, kind: pa.DataType, column: str) -> int | None:
 
 
 def _on_utc(value: Any, kind: pa.DataType, column: str) -> ExactTime | None:
-    """The literal as the column's kind of time, as if the zone were UTC. None for a literal that already has that kind
-    or is not a time."""
+    """The literal as the column's kind of time, as if the zone were UTC. The result is None for a literal that already
+    has that kind, or that is not a time."""
     nanos = _nanos_of_other(value, kind, column)
     if nanos is None:
         return None
