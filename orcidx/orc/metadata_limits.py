@@ -29,7 +29,8 @@ real writers have more bytes for each of these."""
 
 @dataclass(frozen=True, slots=True)
 class MetadataLimits:
-    """Limits with the names and values of the options. ``for_file`` makes the limits larger for larger files."""
+    """The limits. The fields have the names and the values of the options. ``for_file`` makes the limits larger for
+    larger files."""
 
     metadata_bytes: int = 32 << 20
     metadata_items: int = 250_000

@@ -22,7 +22,8 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class UnitText:
-    """For each given row, a text with the statistics of the unit that contains the row."""
+    """A function that makes a text for each given row. The text has the statistics of the unit that contains the
+    row."""
 
     column: StatisticsColumn
     leaf: BoundLeaf

@@ -1,4 +1,5 @@
-"""The dynamic-bucket hash index. It has the hashes of the keys in a bucket, and finds the bucket for a new key.
+"""The dynamic-bucket hash index. It has the hashes of the keys in a bucket. ``BucketAssigner`` finds the bucket for a
+new key from these hashes.
 
 A file contains only big-endian int32 hashes, each once and in any order. In the index manifest, each bucket of each
 partition has one current file of type HASH. Like Paimon's reader, this reader ignores 1 to 3 bytes after the last whole

@@ -1,4 +1,4 @@
-"""Joins small record batches, and cuts large ones to at most ``batch_size`` rows."""
+"""Joins small record batches, and cuts large batches to at most ``batch_size`` rows."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class FileColumns:
             return tuple((name, source.scalar) for name, source in asked.items())
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Adds constants and missing columns and widens types. The batch then has the wanted schema."""
+        """Adds constants and missing columns, and widens types. The returned batch has the wanted schema."""
         if self.schema_plan.is_complete:
             return batch
         arrays = []

@@ -48,8 +48,8 @@ def polars_frame(table: pa.Table) -> pl.DataFrame:
 
 
 def refuse_unions(schema: pa.Schema, library: str) -> None:
-    """Raises ``Unsupported`` for a column with a union, and names the column. pandas and Polars have no type for
-    unions."""
+    """Raises ``Unsupported`` for a column with a union, because pandas and Polars have no type for unions. The message
+    names the column."""
     for field in schema:
         if _has_union(field.type):
             raise Unsupported(

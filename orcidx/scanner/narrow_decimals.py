@@ -1,8 +1,8 @@
 """Decodes and compares decimals of a predicate in 64 bits. This takes half the memory of 128 bits. Only the values of
 matching rows are widened to 128 bits.
 
-This applies to decimals of at most 18 digits, which fit into 64 bits. Some tests set ``ENABLED`` to False. Then
-decimals are decoded in 128 bits.
+Only decimals of at most 18 digits fit into 64 bits. Decimals with more digits are decoded in 128 bits. Some tests set
+``ENABLED`` to False. All decimals are then decoded in 128 bits.
 """
 
 from __future__ import annotations

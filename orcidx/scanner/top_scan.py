@@ -379,7 +379,7 @@ def _unused(name: str, request: ScanRequest) -> str:
 
 
 def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) -> list[Any]:
-    """Sorts stripes or row groups by rank. Those of equal rank keep their order."""
+    """Sorts stripes or row groups by rank. Stripes or row groups of equal rank keep their order."""
     classes: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for place, (kind, _) in enumerate(ranks):
         classes[kind].append(place)

@@ -42,7 +42,7 @@ _TRANSIENT = re.compile(
 
 
 def _local_path_in(filesystem: fs.FileSystem, path: str) -> str | None:
-    """The local path of ``path``, if the file system is the local one or a subtree of it."""
+    """The local path of ``path``, if the file system is the local file system or a subtree of it."""
     while isinstance(filesystem, fs.SubTreeFileSystem):
         path = f"{filesystem.base_path.rstrip('/')}/{path.lstrip('/')}"
         filesystem = filesystem.base_fs

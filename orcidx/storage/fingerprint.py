@@ -111,8 +111,8 @@ def mtime_of(value: object) -> int | None:
 
 
 def plain_etag(value: object) -> str | None:
-    """An entity tag without quotes and without ``W/``. Some storages report the tag with quotes and ``W/``, and others
-    report it without."""
+    """An entity tag without quotes and without ``W/``. Some storages report the tag with quotes and ``W/``, and other
+    storages report only the tag."""
     if not isinstance(value, str):
         return None
     return value.removeprefix("W/").strip('"') or None

@@ -96,8 +96,8 @@ def describe_source(
 def describe_target(
     target: object, *, storage_options: Mapping[str, Any] | None = None, filesystem: object = None
 ) -> Source:
-    """The target to which an object is written. It may be anything that ``describe_source`` accepts, except bytes
-    (``InvalidQuery``)."""
+    """The target to which an object is written. It may be anything that ``describe_source`` accepts, except bytes.
+    Raises ``InvalidQuery`` for bytes."""
     if isinstance(target, bytes):
         raise InvalidQuery(f"{target!r:.100} is bytes, but a path must be text: give os.fsdecode(path)")
     return describe_source(target, storage_options=storage_options, filesystem=filesystem)

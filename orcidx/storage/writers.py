@@ -79,7 +79,7 @@ _proven: set[Hashable] = set()
 
 
 def prove(key: Hashable, path: str, create: Callable[[str, bytes], bool], delete: Callable[[str], None]) -> None:
-    """Raises ``Unsupported`` if a server accepts the condition of a create but ignores it."""
+    """Raises ``Unsupported`` if a server accepts a conditional create but ignores its condition."""
     if key in _proven:
         return
     name = temporary_name(path)

@@ -105,7 +105,7 @@ class Strings(ColumnReader):
 
     @staticmethod
     def _rewritten(array: pa.Array, change: Callable[[bytes], bytes]) -> pa.Array:
-        """Changes values one by one, for the few arrays that no kernel supports."""
+        """Replaces each value by the result of ``change``. Used for the few arrays that no kernel supports."""
         texts = [None if value is None else change(value) for value in array.view(pa.binary()).to_pylist()]
         size = sum(len(text) for text in texts if text is not None)
         if size > LARGEST_ARRAY:
