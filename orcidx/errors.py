@@ -122,7 +122,8 @@ class StorageError(OrcidxError, OSError):
 
 
 class FileGone(StorageError, FileNotFoundError):
-    """A file no longer exists. It was in a listing or a snapshot, or it was open. The message says what to do."""
+    """A file no longer exists. It existed earlier, because a listing or a snapshot named it, or because orcidx had
+    opened it. The message says what to do."""
 
 
 class InvalidQuery(OrcidxError, ValueError):

@@ -41,9 +41,9 @@ def register_duckdb(
     """Registers files as a view of a DuckDB connection, with the facts that DuckDB's planner needs.
 
     With DuckDB 2, the planner gets the number of rows. Conditions are pushed if indexes leave out at least half of the
-    rows, or if the files are in a store. Strings of local files are returned with their stored dictionaries, and DuckDB
-    sees them as VARCHAR; give ``strings=`` to change this. With older versions of DuckDB the dataset itself is
-    registered.
+    rows, or if the files are in a store. Strings of local files are returned with their stored dictionaries. In DuckDB,
+    such columns have the type VARCHAR. Give ``strings=`` to change this. With older versions of DuckDB the dataset
+    itself is registered.
 
     Parameters
     ----------

@@ -143,8 +143,8 @@ def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
 
 
 class _Source:
-    """Makes frames of a scan for Polars. An object of this class is also the callable for ``register_io_source``. It is
-    pickled together with its scan."""
+    """Makes frames of a scan for Polars. An object of this class is also the callable for ``register_io_source``. The
+    object is pickled together with its scan."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan

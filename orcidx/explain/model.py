@@ -39,10 +39,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupExplanation:
-    """One row group. It is kept if any of its rows may match. ``first_row`` is a row number in the file. ``kept_rows``
-    is the number of rows that may match. ``proved_rows`` is the number of rows that surely match. These rows need no
-    residual filter. ``reasons`` has the evidence that ruled out the row group or a part of it. ``proofs`` has the
-    evidence that some rows surely match."""
+    """One row group. A row group is kept if any of its rows may match. ``first_row`` is a row number in the file.
+    ``kept_rows`` is the number of rows that may match. ``proved_rows`` is the number of rows that surely match. These
+    rows need no residual filter. ``reasons`` has the evidence that ruled out the row group or a part of it. ``proofs``
+    has the evidence that some rows surely match."""
 
     row_group: int
     first_row: int

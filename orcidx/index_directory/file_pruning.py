@@ -405,8 +405,8 @@ def prune_files(known: KnownFiles, predicate: Predicate, options: ReadOptions, s
 
 class _KnownColumns(Mapping[Path, StatisticsColumn]):
     """The statistics of columns of all files, in the form that tests of leaves use. For few files this form is kept for
-    the whole predicate. For many files it is kept only while one leaf is tested, because it takes as much memory as the
-    stored statistics."""
+    the whole predicate. For many files the form is kept only while one leaf is tested, because it takes as much memory
+    as the stored statistics."""
 
     def __init__(self, known: KnownFiles, keys: Mapping[Path, StatisticsKey], reading: ReadOptions) -> None:
         self._known = known

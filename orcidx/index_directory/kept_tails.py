@@ -2,11 +2,11 @@
 
     _orcidx/tails/<digest>.tails    the last bytes of some files as they are stored, one after the other
 
-A row of the catalog says where the tail of its file is stored, and has its CRC-32. A tail has all parts that are needed
-to open a file: the footer, the statistics of the stripes, and the footer of the last stripe. A stored tail is used only
-for the version of the file that is in the catalog. If a stored tail cannot be read, the file's own tail is read. No
-tail is stored for a local file, for a file that one request reads completely, and for a tail longer than
-``LONGEST_TAIL``.
+Each row of the catalog is about one file. It says where the tail of this file is stored, and has the CRC-32 of the
+tail. A tail has all parts that are needed to open a file: the footer, the statistics of the stripes, and the footer of
+the last stripe. A stored tail is used only for the version of the file that is in the catalog. If a stored tail cannot
+be read, the file's own tail is read. No tail is stored for a local file, for a file that one request reads completely,
+and for a tail longer than ``LONGEST_TAIL``.
 
 The name of an object is a digest of the object's content, so a job that runs again writes the same object. ``clean``
 deletes objects that no catalog names.

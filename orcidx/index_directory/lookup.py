@@ -199,8 +199,8 @@ def _directory(like: Source, location: str) -> Source:
 
 
 def _levels_listed(start: Source, source: Source) -> int:
-    """The number of levels from the start of the search up to the listed directory. It can be more than 0 only for
-    URLs, because their search starts in the directory of the file."""
+    """The number of levels from the start of the search up to the listed directory. The number can be more than 0 only
+    for URLs, because the search for a URL starts in the directory of the file."""
     if start.kind != "url" or source.root is None:
         return 0
     below = store_of(start)[1].strip("/")

@@ -11,8 +11,8 @@ after it are valid, and ``clean`` deletes older catalogs. The identity in an ind
 version and the spec, so an old index is never used for a changed file.
 
 The names of catalogs do not end in ".orc", so ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
-(``00000007.parquet``). They are not read, and their numbers are not used again. The files in such a catalog count as
-unknown until the indexes are refreshed. The refresh uses the existing index files.
+(``00000007.parquet``). These catalogs are not read, and their numbers are not used again. The files in such a catalog
+count as unknown until the indexes are refreshed. The refresh uses the existing index files.
 
 The store is read as follows. ``path`` is the directory, and the store is None if the directory has no catalog::
 
@@ -214,12 +214,12 @@ class IndexStore:
     def commit(self, news: Catalog, *, listed: pa.Array | None = None, single_writer: bool = False) -> IndexStore:
         """Adds rows to the catalog and returns the new store.
 
-        ``listed`` has the paths that a listing found after this store was opened. If it is given, rows of other files
-        are removed (from a very large catalog only when it is written again anyway). If another job has added rows in
-        the meantime, these rows are kept. The new rows are added after them, except for files of which the other job
-        has a later version. A damaged catalog is replaced. For ``single_writer`` see ``Folder.create``. Raises
-        ``StorageError`` if another job used another spec, because the two jobs would replace each other's rows again
-        and again.
+        ``listed`` has the paths that a listing found after this store was opened. If ``listed`` is given, rows of other
+        files are removed. From a very large catalog, these rows are removed only when the catalog is written again for
+        another reason. If another job has added rows in the meantime, these rows are kept. The new rows are added after
+        them, except for files of which the other job has a later version. A damaged catalog is replaced. For
+        ``single_writer`` see ``Folder.create``. Raises ``StorageError`` if another job used another spec, because the
+        two jobs would replace each other's rows again and again.
         """
         catalogs = commit_rows(self.root, self.catalogs, news, listed=listed, single_writer=single_writer)
         return IndexStore(self.root, catalogs)
@@ -238,8 +238,8 @@ def identity_of(store: IndexStore) -> tuple[Any, ...]:
 
 
 def _refuse_pattern(root: Source) -> None:
-    """Raises an error for a pattern. A directory that does not exist is created when something is written to it, but a
-    directory with a wildcard in its name must already exist."""
+    """Raises an error for a pattern. When something is written to a directory that does not exist, the directory is
+    created. But a directory with a wildcard in its name must already exist."""
     if not is_pattern(str(root.location)) or (root.kind == "path" and os.path.isdir(root.location)):
         return
     raise InvalidQuery(

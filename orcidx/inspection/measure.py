@@ -31,7 +31,7 @@ _LARGEST_SUM = 1 << 63
 class Measured:
     """Measures of one column over some rows. ``slots`` counts values and nulls, and ``count`` counts values. ``low``
     and ``high`` are bounds without NaN, or None if there are no values. ``total`` is the sum of integers, the bytes of
-    texts and binaries, or the number of true values. It is None if it is unknown."""
+    texts and binaries, or the number of true values. ``total`` is None if the sum is unknown."""
 
     slots: int
     count: int

@@ -1,8 +1,8 @@
 """The codecs in which orcidx writes, and their levels.
 
 ZSTD and ZLIB come from the libraries in the packages ``zstandard`` and ``deflate``, which are called without the GIL.
-SNAPPY and LZ4 come from pyarrow. LZO and BROTLI can be read but not written, because only Java's writer uses them and
-few readers support them today.
+SNAPPY and LZ4 come from pyarrow. LZO and BROTLI can be read but not written, because only Java's writer uses these
+codecs and few readers support them today.
 """
 
 from __future__ import annotations

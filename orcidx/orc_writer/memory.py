@@ -25,8 +25,8 @@ class WriterMemory:
     ``max_memory=`` to each writer.
 
     If the open stripes of these writers hold more bytes than the limit, the largest stripes are ended and written until
-    the bytes are within the limit. Several threads can use the object. A writer that another thread is using ends its
-    stripe itself, after its current slice. A pickled copy counts its bytes separately.
+    the bytes are within the limit. Several threads can use the object. If another thread is using a writer, this thread
+    ends the writer's stripe after the current slice. A pickled copy counts its bytes separately.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ save nothing."""
 @dataclass(frozen=True)
 class BloomChoice:
     """Finds and fetches the bloom filters of the predicate's columns. With ``at_any_cost``, a filter is fetched even if
-    it has more bytes than the data that it may save."""
+    it is larger than the data that it may save."""
 
     columns: PrunedColumns
     at_any_cost: bool = False

@@ -24,11 +24,11 @@ class ColumnPlan:
     schema.
 
     ``output`` has top-level columns in the order of ``schema``, and ``output_options`` has the options of each.
-    ``predicate`` has the columns that the residual filter needs. ``predicate_options`` has their options, and
-    ``predicate_names`` has their names in the filter. ``exact_times`` says for each column of ``predicate`` whether its
-    timestamps are read as exact 128-bit nanoseconds. If output ``i`` has the same array as a column of ``predicate``,
-    ``shared[i]`` is the index of that column. Otherwise ``shared[i]`` is None. ``row_number`` is the index in
-    ``schema`` of the column of row numbers, or None.
+    ``predicate`` has the columns that the residual filter needs. ``predicate_options`` has the options of these
+    columns, and ``predicate_names`` has their names in the filter. ``exact_times`` says for each column of
+    ``predicate`` whether its timestamps are read as exact 128-bit nanoseconds. If output ``i`` has the same array as a
+    column of ``predicate``, ``shared[i]`` is the index of that column. Otherwise ``shared[i]`` is None. ``row_number``
+    is the index in ``schema`` of the column of row numbers, or None.
     """
 
     schema: pa.Schema

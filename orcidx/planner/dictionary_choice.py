@@ -1,5 +1,5 @@
 """Chooses which dictionaries of a stripe are read. A dictionary is read if its string column is in an undecided leaf,
-and if it is small compared with the data."""
+and if the dictionary is small compared with the data."""
 
 from __future__ import annotations
 

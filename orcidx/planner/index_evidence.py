@@ -103,8 +103,9 @@ def index_evidence(index: Any, root: OrcType, rows: int, *, strict: bool = False
     """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
     For bytes and paths, the types are those of the file's own columns.
 
-    If the index is given as bytes or a path, its timestamp columns are not used. Their keys depend on the precision,
-    which only the table's schema has. To use them, open the index with ``paimon.read_file_index`` and its types.
+    If the index is given as bytes or a path, its timestamp columns are not used. The keys of such columns depend on the
+    precision, which only the table's schema has. To use these columns, open the index with ``paimon.read_file_index``
+    and its types.
     """
     opened = _file_index(index, root, rows, strict=strict)
     return tuple(IndexEvidence(opened, kind, rows) for kind in FORMATS)

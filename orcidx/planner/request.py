@@ -122,11 +122,11 @@ class FileJob:
 
     ``stripes`` has the numbers of the only stripes to read. ``row_range`` is (start, stop) in rows of the file.
     ``selection`` has the only rows to read (see ``as_selection``). ``deleted`` has rows that are never returned.
-    ``file_index`` is a Paimon file index of the file, its bytes or its path. ``constants`` has columns with one value
-    in this file, such as Hive partitions. ``fingerprint`` is the version of the file for which the other fields are
-    valid. If the file has another version, an error is raised. ``tail`` has the file's last bytes, if they are also
-    stored elsewhere. ``opened`` is the file's reader while the file is open in this process. It is None in a copy in
-    another process.
+    ``file_index`` is a Paimon file index of the file, or the bytes or the path of such an index. ``constants`` has
+    columns with one value in this file, such as Hive partitions. ``fingerprint`` is the version of the file for which
+    the other fields are valid. If the file has another version, an error is raised. ``tail`` has the file's last bytes,
+    if they are also stored elsewhere. ``opened`` is the file's reader while the file is open in this process. It is
+    None in a copy in another process.
     """
 
     source: Source

@@ -1,7 +1,7 @@
 """Makes predicates from other forms: SQL text, pyarrow Expressions, DNF lists, Spark filters, Polars expressions.
 
 An adapter keeps the meaning that its engine gives to a condition. If an adapter cannot evaluate a condition exactly for
-some rows, it keeps these rows ("maybe"), and the engine tests them again.
+some rows, these rows are kept, and the engine tests them again.
 """
 
 from __future__ import annotations

@@ -93,7 +93,8 @@ def _node(data: dict[str, Any], levels: int) -> Predicate:
 
 
 def _external(data: dict[str, Any]) -> Predicate:
-    """Restores a condition that pyarrow evaluates. It is stored as comparisons if it was made from comparisons."""
+    """Restores a condition that pyarrow evaluates. A condition that was made from comparisons is stored as
+    comparisons."""
     if "comparisons" not in data:
         return from_expression(_expression_from_json(data["expression"]))
     made = data["comparisons"]

@@ -216,8 +216,8 @@ _LITERAL_COUNTS = {
 class BoundLeaf(Node):
     """A leaf bound to a column, with its literals in the column's physical domain.
 
-    After binding, no literal is None or NaN, ``EQ_NULL_SAFE`` has a literal that is not null, and a condition that can
-    never be true is ``Constant(False)``. Statistics and indexes therefore get plain values only.
+    After binding, no literal is None or NaN. ``EQ_NULL_SAFE`` has a literal that is not null. A condition that can
+    never be true has become ``Constant(False)``. Statistics and indexes therefore get plain values only.
 
     ============ =============================================================
     domain       literals

@@ -33,15 +33,10 @@ class Verdict:
     ``a & b`` and ``a | b`` combine the results for two predicates, as AND and OR do. ``a.refine(b)`` combines two
     results for the same predicate.
 
-    Parameters
-    ----------
-    kind : str
-        ``"remain"``: nothing is proved, and every row may match. ``"skip"``: no row matches. ``"rows"``: only the rows
-        of ``rows`` may match.
-    rows : pyroaring.BitMap, optional
-        Empty for ``"skip"``, None for ``"remain"``. The bitmap belongs to the verdict; copy it before changing it.
-    exact : bool
-        Whether the predicate is true for every row of ``rows``.
+    Parameters ---------- kind : str ``"remain"``: nothing is proved, and every row may match. ``"skip"``: no row
+    matches. ``"rows"``: only the rows of ``rows`` may match. rows : pyroaring.BitMap, optional Empty for ``"skip"``,
+    None for ``"remain"``. The verdict uses the bitmap, so copy the bitmap before changing it. exact : bool Whether the
+    predicate is true for every row of ``rows``.
 
     Examples
     --------
@@ -194,9 +189,10 @@ def evaluate(
     """Evaluates all evidence for a bound predicate (``BoundPredicate.root``) over the rows of ``span``.
 
     ``evidence`` is ordered from coarse to fine. Each piece of evidence is evaluated for the whole tree, but only for
-    undecided rows. A row is decided for a leaf in three cases: the leaf rules it out, a sibling under AND rules it out,
-    or it certainly matches under OR. All results for one leaf are intersected. AND intersects the results of its
-    children, and OR unites them. ``prior`` has the ``states`` of a coarser outcome over the same rows."""
+    undecided rows. A row is decided for a leaf in three cases: the leaf rules out the row, a sibling under AND rules
+    out the row, or the row certainly matches a sibling under OR. All results for one leaf are intersected. AND
+    intersects the results of its children, and OR unites them. ``prior`` has the ``states`` of a coarser outcome over
+    the same rows."""
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
     hearing = _Hearing(states, span)

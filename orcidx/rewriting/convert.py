@@ -68,8 +68,8 @@ def convert(
     of their values unchanged. For example, 01234 and 12345678901234567890 stay text, because a number would change
     them. ``notes`` names the columns that stay text for this reason.
 
-    Raises ``InvalidQuery`` for unknown suffixes and for a target that exists, ``CorruptFile`` for a source that cannot
-    be read as its format, and ``Unsupported`` for types that the other format does not have.
+    Raises ``InvalidQuery`` for unknown suffixes and for a target that exists. Raises ``CorruptFile`` for a source that
+    cannot be read as its format. Raises ``Unsupported`` for types that the other format does not have.
     """
     taken = describe_source(source, storage_options=storage_options)
     made = describe_target(target, storage_options=storage_options)

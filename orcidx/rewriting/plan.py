@@ -7,8 +7,8 @@
 
 Recompressing and indexing can be combined. A file keeps its writer's name if a statistic or a filter in the file comes
 from that writer. If the sources have several writers, all indexes are computed again. Otherwise old statistics would be
-stored under another writer's name. A reader might trust them there, although it does not trust them under the name of
-the writer that made them.
+stored under another writer's name. A reader might then trust statistics that it does not trust under the name of the
+writer that made them.
 """
 
 from __future__ import annotations

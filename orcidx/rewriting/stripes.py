@@ -140,9 +140,9 @@ class StoredStripe:
         return row_index_message(columns, [raw[a:b] for a, b in zip(starts.tolist(), stops.tolist())])
 
     def layout(self, node: OrcType, *, compressed: bool | None = None) -> dict[StreamKind, tuple[int, Any]]:
-        """For each stream with positions, the index of its first position in an entry of the column's row index, and
-        its ``StreamSpec``. ``compressed`` says whether the row index belongs to a compressed file. If it is None, it is
-        taken from the file of this stripe."""
+        """For each stream with positions, two values: the index of the stream's first position in an entry of the
+        column's row index, and the stream's ``StreamSpec``. ``compressed`` says whether the row index belongs to a
+        compressed file. If ``compressed`` is None, the file of this stripe decides."""
         facts = self.reader.facts
         compressed = facts.compressed if compressed is None else compressed
         layout = stream_layout(node, self.encodings[node.id].kind, decimal64=facts.decimal64)

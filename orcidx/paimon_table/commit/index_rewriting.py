@@ -283,7 +283,8 @@ def commit_rewrite(plan: IndexRewritePlan, results: Sequence[BuiltIndex | None])
 @contextmanager
 def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None]) -> Iterator[None]:
     """Adds the names of the remaining sidecars to an error. The sidecars are not deleted, because another job may have
-    committed the same sidecars: their names are computed from their content."""
+    committed the same sidecars. The names of sidecars are computed from their content, so two jobs can write the same
+    sidecar."""
     try:
         yield
     except BaseException as error:

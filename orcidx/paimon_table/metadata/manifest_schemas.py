@@ -31,7 +31,8 @@ def _array(items: Any) -> dict[str, Any]:
 
 
 def _record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The Avro schema of a record. ``fields`` maps the name of each field to its type, or to its type and default."""
+    """The Avro schema of a record. ``fields`` maps the name of each field to the field's type, or to a pair of type and
+    default."""
     written = []
     for field, kind in fields.items():
         given = kind if isinstance(kind, dict) and "default" in kind else {"type": kind}

@@ -143,9 +143,9 @@ class FieldMapping:
 
 def parse_schema(data: bytes | memoryview) -> TableSchema:
     """Parses a schema file. A column of an unknown type is accepted (``_field``). Raises ``CorruptFile`` for a damaged
-    file. Raises ``Unsupported`` for a field without an id, a name or a type, for types that are nested too deeply, and
-    for a partition column whose type orcidx cannot convert to Arrow. The schemas that were parsed last are cached,
-    because a change reads the same schema several times, and many tables have equal schemas."""
+    file. Raises ``Unsupported`` in three cases: a field has no id, name or type, types are nested too deeply, or orcidx
+    cannot convert the type of a partition column to Arrow. The schemas that were parsed last are cached, because a
+    change reads the same schema several times, and many tables have equal schemas."""
     text = bytes(data)
     return _parsed_schema(text) if len(text) <= LARGEST_KEPT_SCHEMA else _parsed_schema.__wrapped__(text)
 

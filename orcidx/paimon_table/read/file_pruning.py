@@ -170,8 +170,8 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
 
 
 def _comparable(file: DataType, table: DataType) -> bool:
-    """Whether bounds in the file's type are valid for the table's type. They are never valid if one of the types is
-    CHAR, because CHAR values are compared without trailing blanks, but their bounds contain trailing blanks."""
+    """Whether bounds in the file's type are valid for the table's type. Bounds are never valid if one of the types is
+    CHAR: CHAR values are compared without trailing blanks, but the bounds contain trailing blanks."""
     if file.root not in _ORDERED or table.root not in _ORDERED:
         return False
     return file.root == table.root or {file.root, table.root} <= _INTEGERS

@@ -1,8 +1,8 @@
 """Corrects instants (TIMESTAMP WITH LOCAL TIME ZONE) in ORC files. Paimon's Java shifts them by the zone of its JVM.
 
 If ``orc.timestamp-ltz.legacy.type`` is false, Java does not shift instants. Otherwise, when Java writes an instant, it
-takes the UTC time of the instant as a local time in its own zone. When Java reads, it does the reverse. For example, a
-JVM in New York writes:
+takes the UTC time of the instant as a local time in the zone of the JVM. When Java reads, it does the reverse. For
+example, a JVM in New York writes:
 
     true instant     12:00 UTC  →  wall clock 12:00  →  12:00 in New York = 17:00 UTC    in the file
 

@@ -1,4 +1,4 @@
-"""The rows of a data file that its deletion vector and its file index do not exclude."""
+"""The rows of a data file, without the rows that the file's deletion vector and file index exclude."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class RowEvidence:
         return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
 
     def unopened(self) -> StoredIndex | None:
-        """The file index for a scan without a predicate. It is opened only when it is used."""
+        """The file index for a scan without a predicate. The index is opened only when it is used."""
         source = self.file.embedded_index if self.file.index is None else self.file.index
         is_on = self.scan.table_schema.is_on("file-index.read.enabled", default=True)
         if source is None or self.pushed is not None or not is_on:

@@ -135,8 +135,8 @@ class _TableTotals:
         return found
 
     def _gives_values(self, scan: Scan, plan: AggregatePlan) -> bool:
-        """Whether the file's values are the table's values without conversion: they have the same type, or they are
-        integers that were widened."""
+        """Whether the file's values are the table's values without conversion. This is true if the types are the same,
+        or if integers were widened."""
         for name, path in plan.paths.items():
             _, have = resolve_column(path, scan.schema)
             want = plan.types[name]

@@ -49,8 +49,8 @@ Stores: TypeAlias = Sequence[tuple[IndexStore, Int64s]]
 
 def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[tuple[IndexStore, Int64s]]]:
     """Returns the files, and the stores of the indexed directories that contain them. The files come from Spark's
-    listing. They come from orcidx's listing if Spark does not give its own listing, or if Spark lists several file
-    systems."""
+    listing. If Spark does not give its listing, or if it lists several file systems, the files come from orcidx's
+    listing."""
     paths = query.reached if isinstance(query.reached, (list, tuple)) else [query.reached]
     given = [one if isinstance(one, Source) else describe_source(one) for one in paths]
     alike = not is_connect(relation.spark) and len({(one.kind, id(one.filesystem)) for one in given}) == 1

@@ -25,8 +25,8 @@ class KeptStores:
         self._stores: IdentityCache[IndexStore] = IdentityCache(MOST_STORES)
 
     def known(self, store: IndexStore) -> IndexStore:
-        """Returns the kept store with the same catalogs. It contains everything that was read through it before. If
-        there is no such store, returns the given store."""
+        """Returns the kept store with the same catalogs. The kept store contains all data that was read from it before.
+        Returns the given store if there is no kept store."""
         if store.root.kind not in KINDS:
             return store
         kept = self._stores.get(identity_of(store))

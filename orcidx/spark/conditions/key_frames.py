@@ -59,7 +59,7 @@ class Keys:
 
 def keys_of(where_in: KeyFrames, relation: DataFrame, *, case_sensitive: bool) -> tuple[Keys, ...]:
     """Evaluates the DataFrames. Each DataFrame has one column. Raises ``InvalidQuery`` unless this column has exactly
-    the type of the relation's column, and a type that every reader and index compares in the same way."""
+    the type of the relation's column. Also, every reader and index must compare values of this type in the same way."""
     if where_in is None:
         return ()
     if not isinstance(where_in, Mapping):

@@ -84,8 +84,8 @@ class ClientFiles:
         return ClientFiles([self.sources[number] for number in numbers.tolist()])
 
     def match(self, store: IndexStore) -> tuple[pa.Table, Match]:
-        """Returns a table of the files with their names below the store's directory, and the rows of the store's
-        catalog that belong to them."""
+        """Returns two values: a table of the files with their names below the store's directory, and the rows of the
+        store's catalog that belong to these files."""
         table = listing_table(store.root, self.sources)
         return table, store.match(table)
 

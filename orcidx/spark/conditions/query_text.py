@@ -22,8 +22,9 @@ _MARKED = re.compile(r"'\s*'|(?<!\w)[A-WYZa-wyz]&?'|--|/\*")
 
 def may_mean_otherwise(text: str) -> bool:
     """Whether Spark may interpret a text differently from orcidx's SQL. The meaning of some parts of a text depends on
-    Spark's version and settings: double quotes, escapes, quotes in a string, adjacent strings, strings with a prefix
-    such as raw strings, comments, and variables (``${name}``), which are replaced within strings as well."""
+    Spark's version and settings. These parts are double quotes, escapes, quotes in a string, adjacent strings, strings
+    with a prefix such as raw strings, comments, and variables (``${name}``). Spark replaces variables within strings as
+    well."""
     return _ESCAPED.search(text) is not None or _MARKED.search(re.sub(r"'[^']*'", "'", text)) is not None
 
 

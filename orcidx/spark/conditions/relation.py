@@ -171,8 +171,8 @@ class Relation:
         """The relation with a filter on the names of its files. The filter has the names in ``kept`` or in ``dropped``,
         whichever are fewer.
 
-        None if such a filter is impossible. The reason can be that there are too many names, that a column has the name
-        ``_metadata``, that Spark may encode the names of this scheme differently, or that a name has a quote. The
+        The result is None if such a filter is impossible. There are four reasons: there are too many names, a column
+        has the name ``_metadata``, Spark may encode the names of this scheme differently, or a name has a quote. The
         meaning of a quote in SQL depends on a setting of the session."""
         names, word = (kept, "IN") if len(kept) <= len(dropped) else (dropped, "NOT IN")
         if any(one.casefold() == "_metadata" for one in self.frame.columns):

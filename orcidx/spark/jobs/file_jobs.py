@@ -74,7 +74,7 @@ def raising_what_tasks_raised() -> Iterator[None]:
 
 
 def error_from(error: str, file: str) -> OrcidxError:
-    """The error that a row reports. If it is not an error of orcidx, it is converted to a ``StorageError``."""
+    """The error that a row reports. An error of another package is converted to a ``StorageError``."""
     name, _, message = error.partition(": ")
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, OrcidxError):

@@ -174,8 +174,8 @@ def recover(
     """Completes or undoes what killed calls of ``rewrite`` left in a directory. It runs only on the driver.
 
     A swap that had started is completed. If the swap had not started, the staged files are deleted and the old files
-    stay. Old files that a call keeps (``keep_old``) are deleted when their time is over. If their time is not over, a
-    sentence in the result says how long they are kept.
+    stay. Old files that a call keeps (``keep_old``) are deleted if the time of ``keep_old`` is over. Otherwise a
+    sentence in the result says how long they are still kept.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Changes Paimon tables by Spark jobs. Tasks build indexes, find rows or write files, and the driver commits once.
 
 A task that runs twice does no harm. Index files are named by their content. Only the data files of the attempt that
-Spark accepts are committed. If a driver dies, start it again with the user, identifier and snapshot that it printed.
-The new driver finds what the old driver has committed, and does not commit it again."""
+Spark accepts are committed. If a driver dies, start it again with the printed user, identifier and snapshot. The new
+driver finds what the old driver has committed, and does not commit it again."""
 
 from __future__ import annotations
 
@@ -348,7 +348,7 @@ class _WriteTask:
 
 @contextlib.contextmanager
 def _errors_sent() -> Iterator[None]:
-    """Sends errors to the driver, which raises them with their own types."""
+    """Sends errors to the driver. The driver raises each error with its own type."""
     try:
         yield
     except OrcidxError as error:

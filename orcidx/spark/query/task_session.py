@@ -1,7 +1,7 @@
 """The settings of the session that runs a query. Spark gives them to the tasks of the query.
 
-A Python data source plans without these settings. It plans in a process of its own, and the session's settings may have
-changed since the format was registered."""
+A Python data source plans without these settings. The planning runs in a separate process, and the session's settings
+may have changed since the format was registered."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def where_as_spelled(where: Predicate, schema: pa.Schema, *, case_sensitive: boo
 
 
 def depends_on_case(where: Predicate | None, columns: Sequence[Column], names: Sequence[str]) -> bool:
-    """Whether the two case rules may find different columns for a name. This is possible for a name that is not spelled
-    as it is stored, and for a name that differs from another name only in case."""
+    """Whether the two case rules may find different columns for a name. This is possible if a name is not spelled as in
+    the file, or if two names differ only in case."""
     paths = [(one,) if isinstance(one, str) else tuple(one) for one in columns]
     for part in () if where is None else parts(where):
         if isinstance(part, External):

@@ -1,4 +1,5 @@
-"""Finds the location of tables in Spark's catalog by their names, so that indexes of their directories are found."""
+"""Finds the directories of tables in Spark's catalog by the tables' names. Then the indexes of these directories can be
+used."""
 
 from __future__ import annotations
 

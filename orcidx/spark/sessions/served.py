@@ -41,8 +41,8 @@ def items_of(text: str) -> list[str]:
 
 
 def served_bytes(at: Callable[[bytearray], object]) -> bytes:
-    """Reads bytes that the JVM serves at a port. ``at`` is a call to the JVM. Its argument is a password for the bytes,
-    and it returns the port and the number of bytes. Raises ``ConnectionError`` if the bytes do not arrive
+    """Reads bytes that the JVM serves at a port. ``at`` is a function that calls the JVM. Its argument is a password
+    for the bytes. Its result is the port and the number of bytes. Raises ``ConnectionError`` if the bytes do not arrive
     completely."""
     password = secrets.token_bytes(32)
     port, _, length = str(at(bytearray(password))).partition(" ")
