@@ -70,8 +70,7 @@ class OrcidxError(Exception):
         self.offset = offset
 
     def at(self, **places: Any) -> OrcidxError:
-        """Sets those attributes of an error that are still None. An attribute that is already set is kept, because it
-        gives the place more exactly.
+        """Sets attributes of an error. An attribute that is not None is kept, because it gives the place more exactly.
 
         Parameters
         ----------

@@ -23,8 +23,8 @@ __all__ = ["Ordered", "Ranks", "place_of"]
 
 
 class Ordered(Protocol):
-    """Sorted values of some rows in an index. ``numbers``: the number of sorted values. ``nans``: the number of NaN,
-    which are not sorted."""
+    """Sorted values of some rows in an index. ``numbers``: the number of sorted values. ``nans``: the number of NaN
+    values. NaN values are not sorted."""
 
     numbers: int
     nans: int

@@ -199,8 +199,8 @@ def _usual_dates() -> pa.Array:
 
 
 def _dates(days: pa.Array) -> pa.Array | None:
-    """Days since 1970 as text. Days of recent centuries are looked up in a table, which takes a fifth of the time of
-    formatting them."""
+    """Days since 1970 as text. Days of recent centuries are looked up in a table, which takes a fifth of the time that
+    formatting takes."""
     extremes = pc.min_max(days)
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
     if low is not None and low >= _USUAL_DAYS[0] and high < _USUAL_DAYS[1]:

@@ -152,7 +152,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
     # ------------------------------------------------------------------ one pass
 
     def _finished(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
-        """A generator of the batches of a scan, filtered and projected."""
+        """Yields the batches of a scan, filtered and projected."""
         batches = scan.to_early_batches()
         self._begin(batches.metrics)
         return self._finish(batches)

@@ -153,7 +153,7 @@ class Explanation:
 
     @property
     def skipped_by(self) -> dict[str, int]:
-        """The number of rows in skipped row groups, for each kind of evidence that ruled them out. If several pieces of
+        """For each kind of evidence, the number of rows in the row groups that it ruled out. If several pieces of
         evidence were needed to rule out a row group, its rows count for the evidence that was evaluated last."""
         # Thousands of row groups have the same few reasons, so each combination of reasons is examined only once.
         decided: dict[tuple[str, ...], str] = {}

@@ -58,9 +58,9 @@ def _look_of_source(source: str) -> tuple[str, str]:
 
 
 def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
-    """The number of rows in skipped row groups, for each kind of evidence that ruled them out. If several kinds were
-    needed to rule out a row group, as under OR, its rows count for the kind that was evaluated last. Without this kind
-    the row group would have been read."""
+    """For each kind of evidence, the number of rows in the row groups that it ruled out. If several kinds were needed
+    to rule out a row group, as under OR, its rows count for the kind that was evaluated last. Without this kind the row
+    group would have been read."""
     counts: Counter[str] = Counter()
     for file in explanation.files:
         for stripe in file.stripes:

@@ -92,9 +92,9 @@ whether rows are proved. Row groups with equal fates are shown in one line."""
 
 
 def _fates(stripe: StripeExplanation) -> list[_Fate]:
-    """The fate of each row group says whether it is kept, by which evidence it was skipped, and whether some of its
-    rows surely match. There may be tens of thousands of row groups, so the fates are computed only once. The letter and
-    colour are computed once for all row groups with the same reasons."""
+    """Returns the fate of each row group. A fate says whether it is kept, by which evidence it was skipped, and whether
+    some of its rows surely match. There may be tens of thousands of row groups, so the fates are computed only once.
+    The letter and colour are computed once for all row groups with the same reasons."""
     looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
     fates = []
     for group in stripe.row_groups:

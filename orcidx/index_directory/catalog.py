@@ -310,7 +310,7 @@ class Catalog:
 
     def to_bytes(self, *, whole: bool = True, listed: float | None = None) -> bytes:
         """The catalog as the bytes of an ORC file. ``whole`` says that readers need no earlier catalog. ``listed`` is
-        the time of a listing, if the catalog has all files of that listing."""
+        the time of a listing. It is given only if the catalog has all files of that listing."""
         columns = {name: self.files[name] for name in FILE_FIELDS.names}
         keys = []
         for number, (key, array) in enumerate(self.statistics.items()):
@@ -385,8 +385,8 @@ def _array_of(table: pa.Table, kind: pa.DataType) -> pa.Array:
 
 
 def _check_places(files: pa.Table) -> None:
-    """Checks the names in a catalog. They are not trusted, because a damaged or hostile catalog may have any names. An
-    index must be in the folder of indexes, and a tail in the folder of tails."""
+    """Checks the names in a catalog. The names are not trusted, because a damaged or hostile catalog may have any
+    names. An index must be in the folder of indexes, and a tail in the folder of tails."""
     for column, folder in (("index", "index"), ("tails", TAILS)):
         if column not in files.column_names:
             continue

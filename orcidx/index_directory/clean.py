@@ -156,7 +156,7 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
 
 
 def _replaced(stored: list[Stored], store: IndexStore) -> dict[str, int]:
-    """Catalogs that are no longer in use, each with the time since which it is not in use."""
+    """Catalogs that are no longer in use, each with the time at which a later catalog replaced it."""
     numbers = {catalog_number(one.name): one for one in stored if catalog_number(one.name)}
     in_use = store.catalogs.names
     first = catalog_number(in_use[0]) if in_use else 0

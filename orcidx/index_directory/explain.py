@@ -103,7 +103,7 @@ def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | N
 
 
 def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
-    """The number of rows that each index keeps if it is used alone."""
+    """For each index, the number of rows that remain if only this index is used."""
     assert request.where is not None
     try:
         entries = read_container(Body.of(data)).entries
@@ -154,7 +154,8 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
 @dataclass(frozen=True)
 class Alone:
     """The effect of one kind of evidence alone. ``files`` is the number of files that have it. ``skipped_files`` is the
-    number of files that it rules out completely. ``kept_rows`` is the number of rows of all files that would remain."""
+    number of files that it rules out completely. ``kept_rows`` is the number of rows that would remain in all files
+    together."""
 
     name: str
     files: int
@@ -167,9 +168,9 @@ class DirectoryExplanation(Summary):
     """What a query would read from a directory, and why the rest is skipped.
 
     ``funnel`` has the numbers of files, rows, stripes, row groups and bytes before and after pruning. Stripes and row
-    groups are counted only in files that the catalog does not rule out. ``skipped_by`` has the number of rows by the
-    evidence that ruled them out first. ``alone`` has the effect of each kind of evidence alone, which helps to choose
-    indexes. ``files`` has a row (path, size, rows, kept_rows, skipped_by, error) for each file.
+    groups are counted only in files that the catalog does not rule out. ``skipped_by`` has, for each kind of evidence,
+    the number of rows that it ruled out first. ``alone`` has the effect that each kind of evidence would have alone.
+    This helps to choose indexes. ``files`` has a row (path, size, rows, kept_rows, skipped_by, error) for each file.
     """
 
     directory: str

@@ -339,8 +339,8 @@ def _ruled_out(known: KnownFiles, files: Int64s, predicate: Predicate, options: 
 
 
 def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions) -> list[Predicate]:
-    """The part of a predicate that is still undecided in each file. It does not contain the parts of an OR that
-    statistics rule out in the file.
+    """For each file, the part of the predicate that is still undecided. This part does not contain branches of an OR
+    that statistics rule out in the file.
 
     An index of ``a`` does not help with ``a = 1 OR b = 2``, unless it is known that ``b`` has no 2. Files with the same
     undecided part share one object.

@@ -40,8 +40,7 @@ def broken_indexes(store: IndexStore) -> dict[int, str]:
 
 
 def _damage_in(data: bytes, types: Mapping[str, str], rows: int | None) -> str | None:
-    """A description of the damage in an index file, which is read completely. The result is None if there is no
-    damage."""
+    """Reads an index file completely. Returns a description of its damage. The result is None if there is no damage."""
     try:
         index = read_file_index(data, types=types, rows=rows)
         for entry in index.entries:

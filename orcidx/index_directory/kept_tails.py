@@ -4,9 +4,9 @@
 
 Each row of the catalog is about one file. It says where the tail of this file is stored, and has the CRC-32 of the
 tail. A tail has all parts that are needed to open a file: the footer, the statistics of the stripes, and the footer of
-the last stripe. A stored tail is used only for the version of the file that is in the catalog. If a stored tail cannot
-be read, the file's own tail is read. No tail is stored for a local file, for a file that one request reads completely,
-and for a tail longer than ``LONGEST_TAIL``.
+the last stripe. A stored tail is used only if the file still has the version that is in the catalog. If a stored tail
+cannot be read, the file's own tail is read. No tail is stored for a local file, for a file that one request reads
+completely, and for a tail longer than ``LONGEST_TAIL``.
 
 The name of an object is a digest of the object's content, so a job that runs again writes the same object. ``clean``
 deletes objects that no catalog names.

@@ -46,7 +46,7 @@ class ListingPlan:
     ``kept`` has the positions of the files that may contain a matching row, in order. ``indexes`` has the file indexes
     of some of these files. ``reasons`` says why each of the other files contains no matching row. ``covered`` is the
     number of files below an indexed directory. ``tails`` has stored tails of some files. ``notes`` says what was stale,
-    damaged or missing. ``totalled`` has the positions of files in which every row matches and whose totals are known.
+    damaged or missing. ``totalled`` has the positions of the files with known totals. In these files every row matches.
     ``units`` has the totals of these files.
     """
 

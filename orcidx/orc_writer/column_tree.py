@@ -382,8 +382,8 @@ def _list_parts(array: Any) -> tuple[Any, ...]:
 
 
 def _converted(array: Any, convert: Callable[[Any], Any]) -> Any:
-    """The array in the form that the encoders need. An error of pyarrow is reported for the first row that causes
-    it."""
+    """The array in the form that the encoders need. If pyarrow raises an error, ``BadValue`` is raised with the first
+    row that causes it."""
     try:
         return convert(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

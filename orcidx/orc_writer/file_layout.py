@@ -51,7 +51,7 @@ class Identity:
 
 @cache
 def own_identity() -> Identity:
-    """The writer of files whose statistics, indexes and values were all made by orcidx. The format has no number for
+    """The identity for files in which orcidx made all statistics, indexes and values. The format has no number for
     orcidx yet. Therefore the files have the number of ORC C++, and orcidx's own name in the software version. Because
     of this number, current readers use the bloom filters and timestamps of the files, and merge them with files of ORC
     C++. Readers would not do so if the number were unknown to them."""

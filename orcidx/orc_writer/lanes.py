@@ -104,7 +104,7 @@ class Lanes:
                 one.clear()
 
     def streams(self) -> list[OutStream]:
-        """The streams with chunks that wait to be compressed."""
+        """The streams that have uncompressed chunks."""
         return [stream for one in self.writer.walk() for _, stream, _ in one.column.streams]
 
 

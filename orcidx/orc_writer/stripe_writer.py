@@ -39,8 +39,8 @@ SMALLEST_SLICE = 4 << 10
 
 @dataclass
 class _RowGroups:
-    """Cuts slices where row groups of ``stride`` rows end. ``open_rows``: rows of the row group that is not complete
-    yet."""
+    """Cuts slices where row groups of ``stride`` rows end. ``open_rows``: the number of rows in the last row group,
+    which is not complete yet."""
 
     stride: int
     open_rows: int = 0

@@ -1,1 +1,1 @@
-"""Plans what a scan reads: the columns, and the rows of each stripe that indexes do not rule out."""
+"""Plans what a scan reads: the columns, and in each stripe the rows that indexes do not rule out."""

@@ -1,5 +1,5 @@
-"""``ColumnPlan`` says which columns a scan decodes. ``StripeRows`` has the rows of a stripe that indexes do not rule
-out."""
+"""``ColumnPlan`` says which columns a scan decodes. ``StripeRows`` has the rows of a stripe, without the rows that
+indexes rule out."""
 
 from __future__ import annotations
 

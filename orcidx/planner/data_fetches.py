@@ -69,8 +69,8 @@ class DataFetches:
         yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
 
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """The number of requests for the predicate's columns that gives the least over-read. It is 0 if all columns are
-        fetched together."""
+        """How many requests for the predicate's columns give the least over-read. It is 0 if all columns are fetched
+        together."""
         needed = self.stripe.planned_bytes(rest)
         if self.requests is None:
             return 0 if needed <= JOINED_BYTES else 1

@@ -63,5 +63,5 @@ class DictionaryChoice:
             del self._fetched[next(iter(self._fetched))]
 
     def take(self, stripe: int) -> StreamData:
-        """Removes and returns the streams of a stripe that were fetched for its dictionaries."""
+        """Removes and returns the streams that were fetched for the dictionaries of a stripe."""
         return self._fetched.pop(stripe, {})

@@ -147,7 +147,7 @@ class FilePruner:
         return self.columns.nodes
 
     def take_fetched(self, stripe: int) -> StreamData:
-        """The streams of a stripe that were fetched while pruning it. They are removed from this object."""
+        """Removes and returns the streams that were fetched while the stripe was pruned."""
         return self._dictionaries.take(stripe)
 
     # ------------------------------------------------------------------ the file

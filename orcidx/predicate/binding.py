@@ -152,8 +152,8 @@ def bind_keys(
 
 
 def keep_bindable(predicate: Predicate, schema: pa.Schema, *, case_sensitive: bool = True) -> Predicate:
-    """Puts the constant True in the place of every leaf that cannot be bound. The result is for engines that evaluate
-    the predicate again themselves."""
+    """Replaces every leaf that cannot be bound by the constant True. The result is for engines that evaluate the
+    predicate again."""
 
     def kept(part: Leaf | Constant | External) -> Predicate:
         try:

@@ -45,8 +45,8 @@ class JobFile:
 
 @dataclass
 class DatasetJob:
-    """The job ``name`` and its files. ``token`` is a part of the names of its files. ``replaced`` has the files of
-    other jobs that are deleted when this job is done. ``made_of`` has the replaced files and the files that the rows
+    """The job ``name`` and its files. ``token`` is a part of the names of its files. ``replaced`` has files of other
+    jobs. These files are deleted when this job is done. ``made_of`` has the replaced files and the files that the rows
     come from. Only users who can read all files of ``made_of`` may read the written files. A job without a name
     (``resumes`` is False) keeps no manifest."""
 

@@ -1,4 +1,4 @@
-"""Reads rows of files and writes them again, in the same or in another order."""
+"""Reads the rows of files and writes these rows again, in the same or in another order."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _scan_of(inputs: Sequence[InputFile], columns: Any, schema: Any, options: Re
 
 
 def _sample(inputs: Sequence[InputFile], request: RewriteRequest, options: ReadOptions) -> pa.Table:
-    """A sample of rows that are evenly spread. It has only the columns to cluster by."""
+    """A sample of evenly spread rows. The sample has only the columns to cluster by."""
     names = list(request.order.cluster_by)
     step = max(1, sum(one.rows for one in inputs) // SAMPLE_ROWS)
     kept = []

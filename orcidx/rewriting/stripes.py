@@ -208,8 +208,8 @@ class _Stream:
 
 
 def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds: Int64s, length: int) -> Int64s:
-    """Converts positions to offsets in the stream before compression. Raises ``CannotPatch`` for a position at which no
-    chunk starts."""
+    """Converts positions to offsets in the stream before compression. Raises ``CannotPatch`` if no chunk starts at a
+    position."""
     if within is None:
         raw = offsets
     else:

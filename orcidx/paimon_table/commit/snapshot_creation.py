@@ -152,7 +152,7 @@ class SnapshotCreation:
             return self.folder.create(name, data, single_writer=vouched)
 
     def _read_back(self, candidate: Candidate, failure: Exception | None) -> dict[str, Any] | None:
-        """Reads the snapshot with the candidate's number, which any writer may have created."""
+        """Reads the snapshot with the candidate's number. Any writer may have created this snapshot."""
         try:
             data = self.folder.read(f"snapshot/snapshot-{candidate.document['id']}")
             return None if data is None else parse_document(data)

@@ -189,7 +189,7 @@ def unknown_fields(records: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _strange(record: dict[str, Any]) -> list[tuple[str, ...]]:
-    """The paths of the fields of this record that orcidx does not know."""
+    """The paths of this record's unknown fields."""
     file = record.get("_FILE")
     inside = [("_FILE", name) for name in file if name not in _FIELDS] if isinstance(file, dict) else []
     return [*((name,) for name in record if name not in _FIELDS), *inside]

@@ -21,8 +21,8 @@ __all__ = ["FileRows"]
 
 @dataclass(frozen=True)
 class FileRows(ABC):
-    """The rows of one file of a scan that the evidence does not exclude. ``metrics``: the metrics of the pass over the
-    table."""
+    """The rows of one file in a scan, without the rows that the evidence excludes. ``metrics``: the metrics of the pass
+    over the table."""
 
     kept: RowEvidence
     reading: SharedReading

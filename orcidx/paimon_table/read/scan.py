@@ -142,7 +142,7 @@ def _instant_notes(scan: TableScan) -> list[Note]:
 
 
 def rows_left(task: FileTask) -> int:
-    """The number of rows of a file that are not deleted. It is computed from metadata."""
+    """The number of rows in a file, without deleted rows. It is computed from metadata."""
     deletion = task.file.deletion
     if deletion is None:
         return task.file.rows

@@ -79,7 +79,7 @@ class _TableTotals:
             add_decoded(run.batches(), self.plan, self.groups, self.origins, char=self._char)
 
     def _count(self, task: FileTask, constants: Mapping[str, pa.Scalar]) -> None:
-        """Adds the number of rows of a file, which is computed from the manifests and the deletion vectors."""
+        """Adds the number of rows of a file. The number is computed from the manifests and the deletion vectors."""
         rows = rows_left(task)
         if not rows and self.plan.by:  # a group without rows is left out
             return
@@ -88,8 +88,7 @@ class _TableTotals:
         self.origins.rows["metadata"] += rows
 
     def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
-        """The partition columns among the columns of the totals. Each of them has one value in the file, which is
-        returned with it."""
+        """The partition columns among the columns of the totals, each with its only value in the file."""
         known = dict(zip((field.name for field in self.scan.table_schema.partition_fields), task.file.partition_values))
         found = {}
         for name, path in self.plan.paths.items():

@@ -26,9 +26,9 @@ class Unreadable(Exception):
 class Choice:
     """The engine that reads a DataFrame, the reason, and what was skipped. ``str()`` returns a sentence or two.
 
-    ``files`` and ``bytes`` are the number and the bytes of the listed files. ``files_left`` and ``bytes_left`` are
-    those of the files that are read. ``by``: how many files each kind of evidence ruled out. The numbers are None if
-    they are known only when the engine runs."""
+    ``files`` and ``bytes`` are the number and the bytes of the listed files. ``files_left`` and ``bytes_left`` are the
+    number and the bytes of the files that are read. ``by``: how many files each kind of evidence ruled out. The numbers
+    are None if they are known only when the engine runs."""
 
     engine: Literal["spark", "orcidx"]
     reason: str

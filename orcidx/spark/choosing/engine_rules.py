@@ -53,7 +53,7 @@ tasks find."""
 
 @dataclass(frozen=True)
 class Sizes:
-    """The number of files in a listing and their stored bytes, and how many files and bytes remain."""
+    """The number and the stored bytes of the files in a listing, and of the files that remain."""
 
     files: int
     bytes: int

@@ -146,7 +146,7 @@ def types_of(fields: Sequence[StructField]) -> tuple[tuple[str, str], ...]:
 
 
 def sizes_of(sizes: Int64s, kept: npt.NDArray[np.bool_]) -> Sizes:
-    """The number of files in a listing and their bytes, and the same counts for the files that are kept."""
+    """The number and the bytes of the files in a listing, and of the files that are kept."""
     return Sizes(len(sizes), int(sizes.sum()), int(kept.sum()), int(sizes[kept].sum()))
 
 

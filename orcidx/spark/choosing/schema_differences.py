@@ -71,7 +71,8 @@ def damaged_file(query: Query) -> CorruptFile | None:
 
 
 def _of_columns(query: Query, name: str) -> str | None:
-    """The sentence about a file with a column that the first file lacks. The schema of the first file is used."""
+    """The sentence about a file with a column that the first file lacks. Such a column is not read, because the schema
+    of the first file is used."""
     lacking = None
     if query.schema is not None:
         if any(query.folded(one["name"]) == query.folded(name) for one in json_of_schema(query.schema)["fields"]):

@@ -1,6 +1,6 @@
 """Finds the parts of a condition that can skip files. It uses the expression that Spark has analysed, not its text.
 
-Spark's analysis has resolved columns, casts, functions and variables, and its own rules fold the constant parts. A
+Spark's analysis has resolved columns, casts, functions and variables. Rules of Spark then compute the constant parts. A
 comparison of a bare column with a literal of the column's own type becomes a predicate. Anything else is unknown. Each
 node has two predicates. One predicate is true for every row for which the node may be true. The other is true for every
 row for which the node may be false. NOT swaps the two predicates. An unknown part below OR makes the whole OR

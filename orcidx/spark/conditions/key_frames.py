@@ -149,7 +149,7 @@ def pruning_by(keys: tuple[Keys, ...]) -> Predicate:
 
 
 def restricted_to(spark: SparkSession, frame: DataFrame, keys: tuple[Keys, ...]) -> DataFrame:
-    """The rows of a DataFrame whose value in every key column is one of the column's keys."""
+    """The rows of a DataFrame in which every key column has one of its keys."""
     from pyspark.sql import functions as F
 
     for one in keys:

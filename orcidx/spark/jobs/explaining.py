@@ -191,7 +191,7 @@ def _constants(sources: Sequence[Source], rows: Scan) -> list[bytes | None]:
 
 
 def _asked(pruned: Pruned, constants: Sequence[bytes | None]) -> pa.Table:
-    """The rows for the tasks: one row for each file that remains or has an index."""
+    """The rows for the tasks. There is one row for each file that was not excluded or that has an index."""
     known = pruned.plan.known
     kept = pruned.mask(pruned.plan)
     catalog = known.index_rows.of(np.arange(known.count))

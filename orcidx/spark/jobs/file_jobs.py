@@ -57,7 +57,8 @@ class TaskFailure(OrcidxError):
 
     @classmethod
     def of(cls, error: str, file: str) -> TaskFailure:
-        """Makes a failure from the error text of a row, which has the type of the error, a colon, and the message."""
+        """Makes a failure from the error text of a row. The text has the type of the error, a colon, and the
+        message."""
         return cls("orcidx-failure:" + json.dumps({"error": error, "file": file}))
 
 

@@ -1,5 +1,5 @@
 """Marks: small files that record an unfinished replacement of files by ``rewrite``. Each directory gets a mark for
-orcidx's listings. Another mark beside the manifest is for reads whose files Spark lists."""
+orcidx's listings. Another mark, beside the manifest, is for reads in which Spark lists the files."""
 
 from __future__ import annotations
 

@@ -106,8 +106,7 @@ class Swaps:
 
     def carry_on(self, *, kept_stop: bool = True) -> tuple[str, ...]:
         """Completes or undoes what earlier calls have started, and returns sentences about these calls. If a call still
-        keeps its old files, the sentence about it says for how long. With ``kept_stop``, an error is raised instead of
-        this sentence."""
+        keeps its old files, a sentence says for how long. With ``kept_stop``, an error is raised instead."""
         done = []
         listed = [stored.name for stored in self._folder.list(FOLDER)]
         for name in sorted(one for one in listed if one.endswith(".json")):

@@ -139,8 +139,8 @@ class Query:
         return OfSession(waiting, schema, self.case_sensitive, zoned_partitions(partitions), self.clock_zone, planned)
 
     def of_case_rule(self, where: Predicate | None, schema: pa.Schema) -> OfSession:
-        """A query whose columns are found in files by the case rule of the session that runs the tasks. ``where`` is
-        spelled as in the schema, except for expressions that pyarrow computes."""
+        """Returns the parts of a read that find columns in files by the case rule of the session that runs the tasks.
+        ``where`` is spelled as in the schema, except for expressions that pyarrow computes."""
         computed = [part for part in parts(where) if isinstance(part, External)]
         depends = any(depends_on_case(part, (), schema.names) for part in computed)
         planned = {CASE: str(self.case_sensitive).lower()} if depends else {}

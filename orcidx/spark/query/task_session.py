@@ -31,9 +31,9 @@ class OfSession:
     """The parts of a read that depend on the session that runs it.
 
     ``where``: the predicate, whose times have no time zone yet, or None if no zone matters. ``schema``: the schema that
-    binds the predicate. ``partitions``: a dictionary from the name of each partition column that has times to its key
-    and type. ``default_zone``: the JVM's zone, for a session without a zone. ``planned``: the settings with which the
-    read was planned, and their values."""
+    binds the predicate. ``partitions``: a dictionary for the partition columns that have times. It maps the name of
+    each column to the column's key and type. ``default_zone``: the JVM's zone, for a session without a zone.
+    ``planned``: the settings with which the read was planned, and their values."""
 
     where: Predicate | None
     schema: pa.Schema
@@ -81,7 +81,7 @@ class OfSession:
 
 
 def _by_case(rows: Scan | TableScan, case_sensitive: bool) -> Scan | TableScan:
-    """Makes a scan find the columns of files by the case rule that the session has at the action. The rows are not
+    """Makes a scan find the columns of files by the session's case rule at the time of the action. The rows are not
     changed."""
     if not isinstance(rows, Scan) or rows.request.options.case_sensitive == case_sensitive:
         return rows

@@ -68,8 +68,8 @@ def has_rule(spark: SparkSession) -> bool:
 
 
 def add_rule(spark: SparkSession, answers: ScanAnswers) -> None:
-    """Adds a rule to the optimizer. The methods of ``answers`` return which relations of a query may have an index, and
-    which files the scans of these relations skip."""
+    """Adds a rule to the optimizer. ``answers`` has methods that return which relations of a query may have an index,
+    and which files the scans of these relations skip."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway

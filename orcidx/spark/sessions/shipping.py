@@ -1,5 +1,5 @@
-"""``pack`` writes an archive with orcidx and the packages that it needs. The archive is for executors on which these
-packages are not installed.
+"""``pack`` writes an archive with orcidx and the packages that it needs. The archive is for executors that do not have
+these packages.
 
 Spark unpacks archives beside each executor's working directory. ``addPyFile`` and zip files cannot be used, because
 orcidx has compiled modules.
