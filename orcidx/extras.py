@@ -1,6 +1,6 @@
 """Packages that only a part of orcidx needs, and the extras that install them.
 
-Such a package is imported when a feature needs it. If the package is missing, the error gives the command that
+A package of an extra is imported when a feature needs it. If the package is missing, the error gives the command that
 installs it. The rest of orcidx works without the package.
 """
 

@@ -1,5 +1,5 @@
-"""Draws tables on a terminal. If rich is installed, the tables are drawn with lines. Otherwise they have plain
-columns."""
+"""Draws tables on a terminal. If rich is installed, the tables are drawn with lines. Otherwise the columns are only
+separated by spaces."""
 
 from __future__ import annotations
 

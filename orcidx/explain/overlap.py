@@ -1,4 +1,4 @@
-"""Measures how much the ranges of row groups overlap. The overlap tells how much a lookup by a column reads, and how
+"""Measures how much the ranges of row groups overlap. The overlap shows how much a lookup by a column reads, and how
 much sorting by the column would save.
 
 The depth of a row group is the number of row groups whose ranges overlap its own range, including itself. A lookup of a

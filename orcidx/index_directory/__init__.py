@@ -1,1 +1,1 @@
-"""Builds, describes, cleans and uses ``_orcidx/``, the directory with the indexes and the catalog of plain files."""
+"""Builds, describes, cleans and uses ``_orcidx/``, the directory with the indexes and the catalog of ORC files."""

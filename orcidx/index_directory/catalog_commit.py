@@ -1,4 +1,4 @@
-"""Adds rows to a directory's catalogs. Other jobs may do so at the same time."""
+"""Adds rows to a directory's catalogs. Other jobs may add rows at the same time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def commit_rows(
     ``IndexStore.commit``.
 
     Each number is used once, because the object with its name is created exclusively. ``clean`` frees only numbers
-    below the last whole catalog. A job that uses such a number then finds the later catalogs, and writes again.
+    below the number of the last complete catalog. A job that uses such a number then finds the later catalogs, and
+    writes again.
     """
     now, gone = opened, _not_listed(_versions(opened), listed)
     for attempt in range(COMMIT_ATTEMPTS):
@@ -89,8 +90,8 @@ def _names_in_use(catalogs: Catalogs) -> tuple[str, ...]:
 
 
 def _with_news(catalogs: Catalogs, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
-    """The next catalog, and whether it is whole. The catalog has only the new rows. If there are already many parts, it
-    has all rows."""
+    """The next catalog, and whether it is complete. Usually the catalog has only the new rows, and readers also need
+    the earlier catalogs. If there are already many catalogs, the next catalog has all rows and is complete."""
     try:
         known = catalogs.listing if catalogs.written else None
         if known is None or not catalogs.in_use:

@@ -102,8 +102,8 @@ class CatalogFile:
     def read(
         self, columns: Sequence[str], *, lacking: pa.Schema | None = None, rows: npt.NDArray[np.int64] | None = None
     ) -> pa.Table:
-        """Reads these columns. A column in ``lacking`` may be missing in files of earlier versions, and is then null.
-        ``rows`` has the ascending numbers of the wanted rows. None means all rows."""
+        """Reads the columns with the given names. A column in ``lacking`` may be missing in files of earlier versions,
+        and is then null. ``rows`` has the ascending numbers of the wanted rows. None means all rows."""
         names = self._file.schema.names
         absent = [one for one in lacking or () if one.name in columns and one.name not in names]
         without = {one.name for one in absent}

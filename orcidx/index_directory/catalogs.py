@@ -67,8 +67,8 @@ class Catalogs:
 
     @cached_property
     def in_use(self) -> tuple[Stored, ...]:
-        """The last whole catalog and the catalogs after it. They are found by reading catalogs from the last one
-        backwards."""
+        """The last complete catalog and the catalogs after it. Catalogs are read from the last one backwards, until a
+        complete catalog is found."""
         chain: list[Stored] = []
         for stored in reversed(self.written[-LONGEST_CHAIN:]):
             if is_of_version_1(stored.name):

@@ -36,8 +36,8 @@ class Removed:
 @dataclass(frozen=True)
 class Cleaning(Summary):
     """The files that ``clean`` deleted, or would delete in a dry run. ``kept`` is the number of leftovers that are too
-    young. ``uploads`` has unfinished uploads of any writer below the directory, which ``clean`` lists but does not
-    delete."""
+    young to be deleted. ``uploads`` has unfinished uploads of any writer below the directory, which ``clean`` lists but
+    does not delete."""
 
     directory: str
     removed: tuple[Removed, ...]
@@ -130,10 +130,10 @@ def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> I
     """The objects that are no longer needed, each with a time and a reason. The time (ns) says since when the object is
     not needed. It is None if it is not known.
 
-    Queries use a catalog until a later whole catalog is written. From that time, the earlier catalog is not needed. An
-    index or an object of tails is not needed if only deleted catalogs name it. It is also not needed if later rows in
-    the current catalogs name another object for the same files. In this case the time is the modification time of the
-    last catalog.
+    Queries use a catalog until a later complete catalog is written. From that time, the earlier catalog is not needed.
+    An index or an object of tails is not needed if only deleted catalogs name it. It is also not needed if later rows
+    in the current catalogs name another object for the same files. In this case the time is the modification time of
+    the last catalog.
     """
     replaced = {} if store is None else _replaced(stored, store)
     named: set[str] = set()

@@ -103,7 +103,7 @@ def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | N
 
 
 def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
-    """For each index, the number of rows that remain if only this index is used."""
+    """For each index, the number of rows that would remain if only this index were used."""
     assert request.where is not None
     try:
         entries = read_container(Body.of(data)).entries

@@ -361,7 +361,7 @@ def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions
 
 
 def _leaves_below_or(predicate: Predicate) -> Iterator[Leaf]:
-    """The plain leaves that are below at least one OR."""
+    """The leaves that are below at least one OR. Conditions that pyarrow evaluates are left out."""
     found = fold(
         predicate,
         lambda part: [(part, False)] if isinstance(part, Leaf) else [],

@@ -1,4 +1,4 @@
-"""``IndexStore`` has the indexes of a plain directory of ORC files. They are in ``_orcidx/`` inside this directory.
+"""``IndexStore`` has the indexes of a directory of ORC files. The indexes are in ``_orcidx/`` inside this directory.
 
     _orcidx/rollup/00000007.catalog          the row of every file (see ``catalog``)
     _orcidx/rollup/00000008.catalog          files that were added or changed since
@@ -6,9 +6,9 @@
     _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
 Spark and ``orcidx.scan`` ignore names that begin with "_". A catalog is written as a whole, by the job that gets the
-next number. Each catalog says whether it is whole or adds to earlier catalogs. The last whole catalog and the catalogs
-after it are valid, and ``clean`` deletes older catalogs. The identity in an index's name is made from the data file's
-version and the spec, so an old index is never used for a changed file.
+next number. Each catalog says whether it is complete or adds to earlier catalogs. The last complete catalog and the
+catalogs after it are valid, and ``clean`` deletes older catalogs. The identity in an index's name is made from the data
+file's version and the spec, so an old index is never used for a changed file.
 
 The names of catalogs do not end in ".orc", so ``**/*.orc`` finds only data. Catalogs of version 1 were Parquet files
 (``00000007.parquet``). These catalogs are not read, and their numbers are not used again. The files in such a catalog
@@ -27,7 +27,7 @@ which files the catalog has in exactly the listed version, and ``plan.rows`` say
 files). ``plan.reasons(i)`` says which evidence ruled out a file, ``plan.tails`` says where the last bytes of files are
 stored, and ``plan.notes`` says what was stale. No entry is used for a file that is not fresh. Columns are matched by
 name. A plan takes two requests for any number of files: the listing of ``_orcidx/rollup`` and the catalog. Each further
-part takes one more request, and a part above 32 MiB takes several.
+catalog with a part of the rows takes one more request, and a part above 32 MiB takes several requests.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _refuse_pattern(root: Source) -> None:
 
 def whole_object(folder: Folder, name: str) -> bytes | None:
     """All bytes of an index file, or None if it is missing. An incomplete response is requested again, because a
-    truncated index may look like a complete one."""
+    truncated index may look like a complete index."""
     try:
         reader = folder.source(name).open()
         try:

@@ -14,7 +14,7 @@ LEAST_BYTES = 1 << 20
 
 
 class Holder(Protocol):
-    """A writer whose stripe another thread can end. ``end_stripe_for_memory`` returns False while the writer is
+    """A writer with a stripe that other threads can end. ``end_stripe_for_memory`` returns False while the writer is
     busy."""
 
     def end_stripe_for_memory(self) -> bool: ...

@@ -1,4 +1,5 @@
-"""``WriteOptions``: the options for writing a file. Options that pyarrow.orc also has have the same names.
+"""``WriteOptions``: the options for writing a file. The names of options that also exist in pyarrow.orc are the same as
+there.
 
 ``WriteOptionsByName`` has the same options as keywords of ``write_table`` and similar functions, so a type checker
 finds misspelt options.
@@ -164,7 +165,7 @@ lists_options(WriteOptions, stay_as_they_are=True)(WriteOptions.override)
 
 
 class EncodingOptionsByName(TypedDict, total=False):
-    """The fields of ``WriteOptions``, except those that some function has as its own named parameters."""
+    """The fields of ``WriteOptions``, except the options that some function has as named parameters of its own."""
 
     compression: str
     compression_level: int | None

@@ -35,7 +35,8 @@ __all__ = ["OrcWriter", "WriteResult", "write_table"]
 @dataclass(frozen=True)
 class WriteResult:
     """What was written: the ``bytes`` of the file, its ``stripes`` as the footer lists them, and the ``statistics`` of
-    each column by dotted path. If several columns have the same path, the statistics of the last one are given.
+    each column by dotted path. If several columns have the same path, the statistics of the last of these columns are
+    given.
 
     Examples
     --------

@@ -83,7 +83,7 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """The bytes between the planned ranges that are also read if the ranges are read in this number of requests."""
+        """How many bytes between the planned ranges are also read if the ranges are read in this number of requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 

@@ -11,8 +11,8 @@ bytes of data may exceed the planned bytes by at most the following over-read:
 * For a remote file: the bytes between neighbouring ranges that are fetched together (``merge_gap``, and
   ``JOINED_OVER_READ_BYTES`` of ``planner.data_fetches``).
 
-Dictionaries that are read as evidence count as indexes. Some columns may be read only after the filter on other
-columns. If the filter leaves no rows, these columns are not read, and fewer bytes are counted.
+Dictionaries that are read as evidence count as indexes. Some columns may be read only after the rows were filtered by
+other columns. If no rows remain, the remaining columns are not read, and fewer bytes are counted.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ class FileIndexes(Protocol):
     def totals(
         self, jobs: Sequence[FileJob], request: ScanRequest, columns: Mapping[str, TotalledColumn]
     ) -> KnownTotals:
-        """Like ``plan``, but also returns totals of these columns. The totals of a file may be known without opening it
-        if all of its rows match."""
+        """Like ``plan``, but also returns totals of the given columns. The totals of a file may be known without
+        opening it if all of its rows match."""
         ...
 
 

@@ -29,8 +29,8 @@ COMPARISONS = {
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """A list of comparisons (operator, left, right). With ``every``, all of them must be true. Without it, at least one
-    must be true. With ``negated``, the result is negated."""
+    """A list of comparisons (operator, left, right). With ``every``, all of them must be true. Without ``every``, at
+    least one comparison must be true. With ``negated``, the result is negated."""
 
     parts: tuple[tuple[Op, pc.Expression, pc.Expression], ...]
     every: bool = False

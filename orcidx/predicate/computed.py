@@ -1,8 +1,8 @@
 """Values that are computed from columns, and conditions on such values: ``col("a") + 1 < col("b")``.
 
-pyarrow evaluates such a condition row by row with its own meaning. Arithmetic that overflows raises an error, ``/``
-gives doubles, and integers are compared with doubles as doubles. The option ``nan`` says how NaN compares
-(``comparisons``). Indexes cannot evaluate such a condition. Only nulls of the columns are used for pruning: every
+pyarrow evaluates conditions on computed values row by row, with its own meaning. Arithmetic that overflows raises an
+error, ``/`` gives doubles, and integers are compared with doubles as doubles. The option ``nan`` says how NaN compares
+(``comparisons``). Indexes cannot evaluate these conditions. Only nulls of the columns are used for pruning: every
 operation except ``coalesce`` gives null where an operand is null.
 """
 

@@ -93,8 +93,8 @@ class _Columns:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """The array in a plain form. It has no extension type, no run-end encoding, and no dictionary whose entries contain
-    nulls."""
+    """The array without special layouts. The result has no extension type, no run-end encoding, and no dictionary whose
+    entries contain nulls."""
     if isinstance(array, pa.ExtensionArray):
         return _decoded(array.storage)
     if isinstance(array, pa.RunEndEncodedArray):

@@ -1,9 +1,9 @@
 """TRY_CAST: a cast that gives null if a value does not fit the type.
 
-pyarrow has no such function. In an Expression, TRY_CAST is a call of ``try_cast`` with two arguments: the value, and a
-null of the type. pyarrow builds, compares and pickles this call, but cannot evaluate it. So binding takes these calls
-out of the Expression (``taken_out``). The evaluation computes the calls first and adds their results as columns for the
-Expression.
+pyarrow has no function for TRY_CAST. In an Expression, TRY_CAST is a call of ``try_cast`` with two arguments: the
+value, and a null of the type. pyarrow builds, compares and pickles this call, but cannot evaluate it. So binding takes
+these calls out of the Expression (``taken_out``). The evaluation computes the calls first and adds their results as
+columns for the Expression.
 """
 
 from __future__ import annotations

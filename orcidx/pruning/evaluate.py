@@ -118,10 +118,7 @@ class Verdict:
     def refine(self, other: Verdict) -> Verdict:
         """Combines two results for the same predicate.
 
-        Parameters
-        ----------
-        other : Verdict
-            The other result.
+        Parameters ---------- other : Verdict The result that is combined with this result.
 
         Returns
         -------

@@ -282,10 +282,7 @@ class RowSelection(RowForms):
             A selection whose row ``i`` is the ``i``-th selected row of this selection. Its ``length`` must be this
             selection's ``count``.
 
-        Returns
-        -------
-        RowSelection
-            A selection of the same span as this one.
+        Returns ------- RowSelection A selection of the same span as this selection.
 
         Raises
         ------
@@ -394,7 +391,7 @@ class RowSelection(RowForms):
         return self._of_runs(kept)
 
     def issubset(self, other: RowSelection) -> bool:
-        """Whether every row of this selection is in the other.
+        """Whether every row of this selection is also in ``other``.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
-"""A draft is a file that has no final name yet. It is written, and then read again for verification. Only then it gets
-its name. A local draft has a hidden name beside its target. Other storages show each upload, or charge for it. For
+"""A draft is a file that has no final name yet. It is written, and then read again for verification. Only then does it
+get its name. A local draft has a hidden name beside its target. Other storages show each upload, or charge for it. For
 these, the draft is on the local disk until it is uploaded."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Reads rows of JSON lines, with types that do not change any value. Numbers that no double represents exactly stay
-text. Times also stay text if some have a zone and others do not.
+text. Times also stay text if some of them have a zone and others have none.
 
 pyarrow parses the lines if its types are exact. If they are not, or if the caller gives types, Python's parser is used.
 This parser returns the text of each number."""

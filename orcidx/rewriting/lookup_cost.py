@@ -89,8 +89,8 @@ def _depths(readers: Sequence[OrcReader]) -> Iterator[tuple[str, float]]:
 
 
 def lookup_notes(before: LookupCost | None, after: LookupCost | None) -> tuple[str, ...]:
-    """A sentence about the columns for which a lookup reads more than before. The numbers in it are those of the column
-    with the largest increase."""
+    """A sentence about the columns for which a lookup reads more than before. Its numbers are about the column with the
+    largest increase."""
     if before is None or after is None:
         return ()
     reads = {name: (before.by(name), after.by(name)) for name in after.depths if name in before.depths}

@@ -98,7 +98,8 @@ def split_batch(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[P
 
 
 def _taken(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """Takes these rows. pyarrow cannot take rows of views and run-end encoded arrays, but it can concatenate them."""
+    """Takes rows of a batch. pyarrow cannot take rows of views and run-end encoded arrays, but it can concatenate such
+    arrays."""
     return pa.RecordBatch.from_arrays(
         [
             pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])

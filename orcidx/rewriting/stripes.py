@@ -1,8 +1,8 @@
 """Reads stripes in their stored form, and recompresses them chunk by chunk, without decoding a value.
 
-A position in a row index refers to a byte of a stream before compression. After recompression it refers to the same
-byte, but the numbers that give its place in the compressed stream change. A position also counts the values that are
-before it in a run or a byte. These counts do not change."""
+A position in a row index refers to a byte of a stream before compression. After recompression the position refers to
+the same byte, but the numbers that give the place of this byte in the compressed stream change. A position also counts
+the values that are before it in a run or a byte. These counts do not change."""
 
 from __future__ import annotations
 

@@ -71,12 +71,13 @@ UNFINISHED = (
 def enable(spark: SparkSession) -> None:
     """Makes every query of a session skip the ORC files that have no matching row, by their indexes.
 
-    This applies to SQL texts, views, catalog tables, ``orc.`path``` and DataFrames. Each scan of ORC files below a
-    directory that ``build_file_index`` has indexed is restricted when Spark lists its files. Rows and plans stay those
-    of Spark. ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and ``why()`` shows what the last
-    scans skipped. A file is skipped only if its size and time in Spark's listing are the same as when the file was
-    indexed. After any error all files are read. While a ``rewrite`` has not finished replacing files in a directory,
-    Spark may return rows twice, and ``why()`` says so. A session made by ``newSession`` must be enabled separately.
+    ``enable`` applies to SQL texts, views, catalog tables, ``orc.`path``` and DataFrames. Each scan of ORC files below
+    a directory that ``build_file_index`` has indexed is restricted when Spark lists its files. The rows and the plans
+    are the same as without ``enable``. ``EXPLAIN`` shows ``OrcidxFileIndex`` as the location of such a scan, and
+    ``why()`` shows what the last scans skipped. A file is skipped only if its size and time in Spark's listing are the
+    same as when the file was indexed. After any error all files are read. While a ``rewrite`` has not finished
+    replacing files in a directory, Spark may return rows twice, and ``why()`` says so. A session made by ``newSession``
+    must be enabled separately.
 
     Parameters
     ----------

@@ -185,7 +185,7 @@ class _Writer:
         return [self.info(name, size, records)]
 
     def info(self, name: str, size: int, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """The record of the manifest in a manifest list."""
+        """The record that describes the manifest in a manifest list."""
         deletes = sum(record["_KIND"] == DELETE for record in records)
         buckets = [record["_BUCKET"] for record in records]
         levels = [record["_FILE"]["_LEVEL"] for record in records]

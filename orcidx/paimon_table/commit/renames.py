@@ -25,10 +25,10 @@ busy machine the rename took milliseconds. If a writer was killed, its file stay
 def await_renames(folder: str, numbers: Sequence[int], deadline: float) -> None:
     """Waits until no writer on this disk can replace any of the existing snapshots with these ``numbers``.
 
-    Such a writer creates ``.snapshot-N.<uuid>.tmp``, checks whether snapshot N exists, and renames the file without
-    checking again. A writer that creates its file after snapshot N exists finds the snapshot in its check. So only a
-    temporary file that exists now can belong to a writer that has already checked, but has not renamed yet. Each of
-    these files is renamed or deleted in the end. ``deadline``: the time at which the wait ends, in the clock of
+    A writer that renames creates ``.snapshot-N.<uuid>.tmp``, checks whether snapshot N exists, and renames the file
+    without checking again. A writer that creates its file after snapshot N exists finds the snapshot in its check. So
+    only a temporary file that exists now can belong to a writer that has already checked, but has not renamed yet. Each
+    of these files is renamed or deleted in the end. ``deadline``: the time at which the wait ends, in the clock of
     ``time.monotonic``.
     """
     of_these = "|".join(map(str, numbers))

@@ -93,7 +93,7 @@ class TableState:
 
     @property
     def rows(self) -> int:
-        """The number of rows in the live files, including deleted ones."""
+        """The number of rows in the live files, including deleted rows."""
         return sum([live.entry.rows for live in self.live.values()])
 
 

@@ -115,8 +115,8 @@ class TableFiles:
         """The newest snapshot, for writers. Raises ``CorruptFile`` if a number is missing although snapshots with
         higher numbers exist.
 
-        With such a gap, Paimon's readers may use different snapshots, because some read the hint and others list the
-        directory. Only a damaged table has a gap.
+        If a number is missing, Paimon's readers may use different snapshots, because some readers use the hint and
+        others list the directory. Only a damaged table has a gap.
         """
         latest = self.latest_snapshot()
         most = max(self._listed("snapshot", "snapshot-"), default=0)

@@ -36,7 +36,8 @@ _KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", 
 
 
 def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
-    """The totals of the rows of a scan. The scan has whole columns and no limit. See ``Table.aggregate``."""
+    """The totals of the rows of a scan. The scan must read complete top-level columns and must have no limit. See
+    ``Table.aggregate``."""
     return asked_again(scan, lambda found: _totals(found, aggregates, by))
 
 

@@ -54,8 +54,8 @@ class Choice:
 class Chosen:
     """A choice with the data to carry it out. If Spark reads, this is the DataFrame ``frame``. If orcidx reads,
     ``where`` is the predicate for pruning, and ``needed`` has the columns that are read. Spark tests ``condition`` and
-    ``keys`` afterwards. ``types`` has the types with which Spark reads these columns. If orcidx reads them with other
-    types, the choice ``instead`` is used."""
+    ``keys`` afterwards. ``types`` has the types with which Spark reads the columns in ``needed``. If orcidx reads these
+    columns with other types, the choice ``instead`` is used."""
 
     choice: Choice
     frame: DataFrame | None = None

@@ -1,8 +1,8 @@
 """Chooses the engine that reads: Spark's own reader without the skipped files, or orcidx in its own tasks.
 
 Spark's reader decodes faster, but orcidx skips more. So Spark's relation is made first, and files that are proven to
-have no matching row are removed from it. orcidx's own tasks read data for which Spark has no reader. They also look up
-keys with an index. They find the rows of the keys without decoding the other columns of the row groups."""
+have no matching row are removed from it. orcidx's own tasks read data for which Spark has no reader. These tasks also
+look up keys with an index. They find the rows with the keys without decoding the other columns of the row groups."""
 
 from __future__ import annotations
 

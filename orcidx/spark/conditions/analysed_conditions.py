@@ -1,10 +1,10 @@
 """Finds the parts of a condition that can skip files. It uses the expression that Spark has analysed, not its text.
 
 Spark's analysis has resolved columns, casts, functions and variables. Rules of Spark then compute the constant parts. A
-comparison of a bare column with a literal of the column's own type becomes a predicate. Anything else is unknown. Each
-node has two predicates. One predicate is true for every row for which the node may be true. The other is true for every
-row for which the node may be false. NOT swaps the two predicates. An unknown part below OR makes the whole OR
-unknown."""
+comparison of a column itself with a literal of the column's own type becomes a predicate. Anything else is unknown.
+Each node has two predicates. One predicate is true for every row for which the node may be true. The other predicate is
+true for every row for which the node may be false. NOT swaps the two predicates. An unknown part below OR makes the
+whole OR unknown."""
 
 from __future__ import annotations
 
@@ -270,9 +270,9 @@ def _end(nodes: Nodes, at: int) -> int:
 
 
 def _inlined(nodes: Nodes) -> Nodes:
-    """Replaces references to a bare column by the column. Since 4.0 Spark names the column of a BETWEEN once and then
-    refers to this name. The JSON has no numbers for references. So references are not replaced if the expression has
-    several names, or one name inside another."""
+    """Replaces references to a column's name by the column. Since 4.0, Spark names the column of a BETWEEN once and
+    then refers to this name. The JSON has no numbers for references. So references are not replaced if the expression
+    has several names, or one name inside another."""
     found: Nodes = []
     at = 0
     while at < len(nodes):
@@ -429,7 +429,7 @@ def _as_truth(value: object) -> _Truth:
 
 
 def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
-    """The predicate of a node that tests a bare column. The result is None for any other node."""
+    """The predicate of a node that tests a column itself. The result is None for any other node."""
     column, *rest = children or [None]
     op = _COMPARISONS.get(name)
     if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _TURNED:

@@ -243,7 +243,7 @@ def _planned(
 
 
 def _same_values(key: StatisticsKey, types: Mapping[str, str]) -> bool:
-    """Whether the statistics of a file's column are about the same values that Spark reads from the column."""
+    """Whether the statistics of a file's column describe the same values that Spark reads from the column."""
     node, wanted = key.node, types.get(key.column)
     if node.kind is TypeKind.DECIMAL:
         return wanted == f"decimal({node.precision},{node.scale})"
@@ -260,7 +260,8 @@ def _is_read_as(stored: str | None, wanted: str | None) -> bool:
 
 @dataclass(frozen=True)
 class _Question:
-    """Whether the statistics of a file's column describe the same values that Spark reads from the column."""
+    """A condition to evaluate with the indexes of files. ``open_in``: for each file, the parts of the predicate that
+    are still undecided. ``types``: Spark's types of the columns, by name."""
 
     where: Predicate
     open_in: Sequence[Predicate]
@@ -394,7 +395,8 @@ def _is_not_null(part: Part) -> bool:
 
 
 def _names_no_key(part: Part) -> bool:
-    """Whether a bloom filter gives no result for a part, because the part does not compare with single values."""
+    """Whether a bloom filter gives no result for a part of a condition, because the part does not compare with single
+    values."""
     return isinstance(part, Leaf) and (part.negated or part.op not in _KEYED)
 
 

@@ -1,4 +1,4 @@
-"""A lease on a job of a directory. While the lease is renewed, other calls know that the job is running."""
+"""A lease on a job of a directory. As long as the lease is renewed, other calls treat the job as running."""
 
 from __future__ import annotations
 

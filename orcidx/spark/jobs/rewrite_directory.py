@@ -3,9 +3,9 @@
 The driver lists the files once and packs the files of each directory into groups. Each task makes one staged file from
 a group, under a hidden name beside the final name. When all staged files exist, the driver writes a manifest, which
 says which file replaces which files. The replacement is called a swap. Once the manifest is written, the swap is always
-completed. If this call is killed, its lease expires, and then ``recover`` or the next call completes the swap. A small
-file in each directory, the mark, tells orcidx's listings which files are already replaced. If the files of a group
-change in the meantime, the group is not replaced."""
+completed. If this call is killed, its lease expires, and then ``recover`` or the next call completes the swap. In each
+directory, a small file (the mark) says which files are already replaced. orcidx's listings read this file. If the files
+of a group change in the meantime, the group is not replaced."""
 
 from __future__ import annotations
 

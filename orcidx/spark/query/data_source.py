@@ -43,7 +43,7 @@ ASSUMED_SLOTS = 8
 
 
 class OrcidxDataSource(DataSource):
-    """The format. Its attributes are the facts about the session that ``register`` knows."""
+    """The format. Its attributes are facts about the session that ``register`` has collected."""
 
     session: dict[str, Any] = {}  # noqa: RUF012  (replaced as a whole by the class that is registered)
     slots: int = ASSUMED_SLOTS

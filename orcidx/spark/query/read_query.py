@@ -52,9 +52,9 @@ class Query:
     ``retype``: a schema for some of the columns of ORC files. The other columns keep their types. ``session_zone``: the
     session's time zone, or None if the zone is known only in the tasks. ``jvm_zone``: as for ``paimon.Table.scan``.
     ``reader_options``: the options of Spark's reader, as text. ``table``: the catalog's table with the directory
-    ``path``. ``other_values``: a text that names the setting because of which Spark and orcidx's tasks would read
-    different values from ORC files, or None. ``path``: a text, several texts, or sources that are already listed.
-    ``at``: the path as orcidx opens it, if it differs from ``path`` (``hadoop_files.reached``)."""
+    ``path``. ``other_values``: None, or a text that names a setting. With this setting, Spark and orcidx's tasks would
+    read different values from ORC files. ``path``: a text, several texts, or sources that are already listed. ``at``:
+    the path as orcidx opens it, if it differs from ``path`` (``hadoop_files.reached``)."""
 
     path: Any
     at: Source | list[Source | str] | None = None

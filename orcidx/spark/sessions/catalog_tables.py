@@ -31,8 +31,8 @@ class CatalogTable:
 
 
 def catalog_table(spark: SparkSession, path: Paths) -> CatalogTable | None:
-    """The table that ``path`` names. The result is None if ``path`` is the path of files, or a name that the catalog
-    does not know.
+    """The table that ``path`` names. The result is None if ``path`` is the path of files, or a name that is not in the
+    catalog.
 
     A file or directory of that name has priority. Raises ``InvalidQuery`` for views and for tables of another
     format."""

@@ -294,7 +294,7 @@ class _WithRoads:
 def shipped(function: Task, sources: object) -> Task:
     """Prepares the function for tasks that open ``sources`` or files below them.
 
-    Raises ``Unsupported`` if the driver knows that tasks cannot reach the sources.
+    Raises ``Unsupported`` if it is known on the driver that tasks cannot reach the sources.
     """
     ours = _in_session(sources)
     if not ours:
@@ -306,8 +306,8 @@ def shipped(function: Task, sources: object) -> Task:
 
 
 def road_problem(sources: object) -> str | None:
-    """The reason why tasks cannot open ``sources`` themselves. The result is None if the driver knows no such
-    reason."""
+    """The reason why tasks cannot open ``sources`` themselves. The result is None if no such reason is known on the
+    driver."""
     problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
     return next((one for one in problems if one is not None), None)
 

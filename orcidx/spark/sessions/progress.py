@@ -40,7 +40,7 @@ class Progress:
     """A context manager around a job. Its ``counters`` are sent to the tasks.
 
     ``shown``: whether the bar is shown. None: only if standard error is a terminal and rich is installed. Spark Connect
-    has no accumulators, so it shows no bar."""
+    has no accumulators, so there is no bar with Spark Connect."""
 
     def __init__(self, spark: SparkSession, title: str, *, files: int, bytes: int, shown: bool | None = None) -> None:
         wanted = installed("rich") and sys.stderr.isatty() if shown is None else shown
