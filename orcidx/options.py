@@ -232,7 +232,7 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
             return known[2]
         if unknown := [name for name in sorted(options) if name not in self.__dict__]:
             raise unknown_keyword(unknown[0], _NAMES, READING)
-        # dataclasses.replace is not used here. It sets and checks every field again, which takes a tenth of the time of
+        # dataclasses.replace is not used here. It sets and checks every field again. This takes a tenth of the time of
         # reading a small file.
         changed = object.__new__(ReadOptions)
         changed.__dict__.update(self.__dict__)

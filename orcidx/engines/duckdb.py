@@ -75,7 +75,8 @@ def register_duckdb(
         connection.register(name, rows)
         return
     scan = rows._scan
-    # With strings="dictionary" the scan reads the footer of each stripe, so this option is set only for local files.
+    # With strings="dictionary" the scan reads the footer of each stripe before the first row. For a remote file this
+    # takes more requests. So this option is set only for local files.
     if not {"options", "strings"} & scan_options.keys() and is_local(scan):
         options = scan.options.override(strings="dictionary")
         rows = OrcDataset(replace(scan, request=replace(scan.request, options=options)))

@@ -134,7 +134,7 @@ class CatalogIndexes:
     def _opened(self) -> IndexStore:
         store = IndexStore.open(self.root) if self.store is None else self.store
         if store is None:
-            raise StorageError("the catalog of the directory was deleted", file=self.root.name)
+            raise StorageError("the catalog of the directory was deleted; build the indexes again", file=self.root.name)
         return store
 
     def _plan(self, jobs: Sequence[FileJob], request: ScanRequest, totalled: Collection[str]) -> FilePlan:

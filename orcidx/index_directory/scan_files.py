@@ -29,6 +29,11 @@ from orcidx.storage import Fingerprint, Source, Sources, list_sources
 
 __all__ = ["DirectoryIndexes", "aggregate", "read_table", "scan"]
 
+_CATALOG_COMBINED = (
+    'fresh="catalog" cannot be combined with indexes="none", selection=, deletion_vector= or file_index=; '
+    'use fresh="listing"'
+)
+
 
 @lists_options(ReadOptions)
 def scan(
@@ -126,7 +131,7 @@ def scan(
     )
     if fresh == "catalog":
         if indexes == "none" or any(one is not None for one in (selection, deletion_vector, file_index)):
-            raise InvalidQuery('fresh="catalog" forbids indexes="none", selection=, deletion_vector= and file_index=')
+            raise InvalidQuery(_CATALOG_COMBINED)
         known, asked = listed_by_catalog(
             sources,
             schema=schema,

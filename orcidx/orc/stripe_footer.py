@@ -88,11 +88,17 @@ def checked_footer(raw: bytes, stripe: StripeInformation, columns: int, limits: 
     Raises the errors of ``parse_stripe_footer``."""
     streams, encodings, others = split_stripe_footer(raw, limits.metadata_items)
     if len(streams) > MOST_STREAMS * columns:
-        raise CorruptFile(f"the stripe's footer has {len(streams)} streams for {columns} columns")
+        raise CorruptFile(
+            f"the stripe's footer has {len(streams)} streams for {columns} columns, but can have at most "
+            f"{MOST_STREAMS * columns}"
+        )
     if encodings.largest_kind > EncodingKind.DICTIONARY_V2:
         raise CorruptFile(f"column encoding kind {encodings.largest_kind} is unknown")
     if len(encodings) != columns:
-        raise CorruptFile(f"the stripe's footer has {len(encodings)} column encodings for {columns} columns")
+        raise CorruptFile(
+            f"the stripe's footer has {len(encodings)} column encodings for {columns} columns, but must have one for "
+            "each column"
+        )
     _locate(streams, stripe)
     message = Message(others, "StripeFooter") if others else None
     zone = message.text(3, "replace") if message is not None and message.has(3) else None

@@ -194,8 +194,8 @@ class FileLayout:
                 limits.check_bytes(stored, length)
         except Unsupported as error:
             raise Unsupported(
-                f"{error.message}. With default options the file would not open: write more rows to a file, larger "
-                "stripes, or fewer columns with shorter names"
+                f"{error.message}. With default options the file could not be read: write more rows to each file (a "
+                "larger file may have more metadata), larger stripes, or fewer columns with shorter names"
             ) from error
 
     def _footer(self, content: int, statistics: Sequence[bytes], user_metadata: Mapping[str, bytes]) -> bytes:

@@ -125,7 +125,10 @@ class WriteOptions:
             if type(column) not in (str, int):
                 raise InvalidQuery(f"bloom_filter_columns: {column!r} is neither a name nor a column id")
         if columns and not self.row_index_stride:
-            raise InvalidQuery("each row group has its own bloom filter, so row_index_stride must not be 0")
+            raise InvalidQuery(
+                "row_index_stride is 0, but bloom_filter_columns needs row groups, because each row group has its "
+                "own bloom filter; give a row_index_stride above 0, or no bloom_filter_columns"
+            )
         for name, kinds in (("metadata", (str, bytes)), ("types", (str,))):
             entries = getattr(self, name)
             if not isinstance(entries, Mapping):

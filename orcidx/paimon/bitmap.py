@@ -412,7 +412,11 @@ class BitmapIndex(BodyIndex):
         if self.version not in _LAYOUTS:
             raise CorruptFile(f"the bitmap index has version {self.version}; orcidx supports 1 and 2", offset=0)
         if not 0 <= values <= rows or has_null > 1:
-            raise CorruptFile(f"the bitmap index has {rows} rows and {values} values, which is impossible", offset=1)
+            raise CorruptFile(
+                f"the bitmap index has {rows} rows, {values} values and the null flag {has_null}, but it must have at "
+                "most one value for each row, and its flag must be 0 or 1",
+                offset=1,
+            )
         self._rows = int(rows)
         self.cardinality = int(values)
         self._layout = _LAYOUTS[self.version](self._body, self.key_type, rows, HEAD.size, values, has_null)

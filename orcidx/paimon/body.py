@@ -153,7 +153,7 @@ def rows_of(data: memoryview, rows: int, what: str) -> BitMap:
 def checked_rows(bitmap: BitMap, rows: int, what: str) -> BitMap:
     """Returns the bitmap. Raises ``CorruptFile`` if it has a row that is not below ``rows``."""
     if bitmap and bitmap.max() >= rows:
-        raise CorruptFile(f"{what}: it has row {bitmap.max()}, but the file has {rows} rows")
+        raise CorruptFile(f"{what}: the bitmap has row {bitmap.max()}, but the file has only {rows} rows")
     return bitmap
 
 

@@ -105,7 +105,8 @@ def _read_part(data: memoryview, at: int, rows: int) -> tuple[BsiPart, int]:
     version, smallest, largest = _unpack(PART_HEAD, data, at)
     if version != VERSION or not 0 <= smallest <= largest:
         raise CorruptFile(
-            f"a part of a BSI has version {version} and numbers from {smallest} to {largest}, which is not valid",
+            f"a part of a BSI has version {version}, minimum {smallest} and maximum {largest}; it must have version "
+            f"{VERSION}, and a minimum from 0 to the maximum",
             offset=at,
         )
     existence, at = read_bitmap(data, at + PART_HEAD.size)
@@ -113,7 +114,11 @@ def _read_part(data: memoryview, at: int, rows: int) -> tuple[BsiPart, int]:
     (count,) = _unpack(INT, data, at)
     at += INT.size
     if not (largest - smallest).bit_length() <= count <= MOST_SLICES:
-        raise CorruptFile(f"{count} slices are too few or too many for numbers up to {largest - smallest}", offset=at)
+        raise CorruptFile(
+            f"a part of a BSI has {count} slices, but numbers up to {largest - smallest} need "
+            f"{(largest - smallest).bit_length()} to {MOST_SLICES} slices",
+            offset=at,
+        )
     slices = []
     for bit in range(count):
         rows_with, at = read_bitmap(data, at)
@@ -209,7 +214,11 @@ class BsiIndex(BodyIndex):
         check_type(self.data_type)
         version, rows = self._body.unpack(HEAD, 0)
         if version != VERSION or rows < 0:
-            raise CorruptFile(f"the BSI has version {version} and {rows} rows, which is not valid", offset=0)
+            raise CorruptFile(
+                f"the BSI has version {version} and {rows} rows; it must have version {VERSION}, and the number of "
+                "rows must not be negative",
+                offset=0,
+            )
         self._rows = int(rows)
         self._contents: Contents | None = None
 

@@ -113,7 +113,7 @@ class KeyType:
         (length,) = INT.unpack_from(data, offset)
         start = offset + INT.size
         if not 0 <= length <= len(data) - start:
-            raise CorruptFile(f"a key has {length} bytes, but fewer bytes are left", offset=offset)
+            raise CorruptFile(f"a key has {length} bytes, but only {len(data) - start} bytes are left", offset=offset)
         return bytes(data[start : start + length]), start + length
 
     def write(self, key: Key) -> bytes:

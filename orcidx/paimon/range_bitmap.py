@@ -162,7 +162,9 @@ class RangeBitmapIndex(BodyIndex):
             raise CorruptFile(f"the range bitmap has version {version}; orcidx supports {VERSION}", offset=LENGTH)
         if not 0 <= cardinality <= rows or length < HEAD.size:
             raise CorruptFile(
-                f"the range bitmap has {rows} rows and {cardinality} values, which is not valid", offset=0
+                f"the range bitmap has a header of {length} bytes, {rows} rows and {cardinality} values, but it must "
+                f"have a header of at least {HEAD.size} bytes, and at most one value for each row",
+                offset=0,
             )
         self._rows = int(rows)
         self.cardinality = int(cardinality)
@@ -175,10 +177,15 @@ class RangeBitmapIndex(BodyIndex):
             self.smallest, at = self.key_type.read(ends, 0)
             self.largest, at = self.key_type.read(ends, at)
         if at + INT.size != len(ends):
-            raise CorruptFile("the header does not end with the length of the dictionary", offset=HEAD.size)
+            raise CorruptFile(
+                "the header of the range bitmap does not end with the length of its dictionary", offset=HEAD.size
+            )
         (size,) = INT.unpack_from(ends, at)
         if cardinality and self.smallest > self.largest:
-            raise CorruptFile("the smallest value is larger than the largest value", offset=HEAD.size)
+            raise CorruptFile(
+                "in the header of the range bitmap, the smallest value is larger than the largest value",
+                offset=HEAD.size,
+            )
         self._body.check(end, size)
         self._dictionary = Dictionary(self._body, (end, size), self.key_type, self.cardinality)
         self._slices_at = end + size
@@ -201,11 +208,17 @@ class RangeBitmapIndex(BodyIndex):
         sound = indexes_size == SLICE.size * count and length == SLICES_HEAD.size - LENGTH + indexes_size
         if version > VERSION or not sound:
             raise CorruptFile(
-                f"the bit slices have version {version} and {count} slices, which is not valid", offset=at
+                f"the bit slices have version {version} and {count} slices; orcidx supports only version {VERSION}, "
+                "and the header must have one entry for each slice",
+                offset=at,
             )
         needed = max((self.cardinality - 1).bit_length(), 1)
         if not needed <= count <= SLICES_WITHOUT_VALUES:
-            raise CorruptFile(f"{count} slices are too few or too many for {self.cardinality} codes", offset=at)
+            raise CorruptFile(
+                f"there are {count} bit slices, but {self.cardinality} codes need {needed} to {SLICES_WITHOUT_VALUES} "
+                "slices",
+                offset=at,
+            )
         indexes_at = at + SLICES_HEAD.size
         existence_at = indexes_at + indexes_size
         ranges = [(indexes_at, indexes_size), (existence_at, existence_size)]
@@ -213,7 +226,7 @@ class RangeBitmapIndex(BodyIndex):
         existence = rows_of(present, self._rows, "range bitmap")
         if bool(existence) != bool(self.cardinality) or len(existence) < self.cardinality:
             raise CorruptFile(
-                f"{len(existence)} rows have a value, which is impossible for {self.cardinality} distinct values",
+                f"the range bitmap has {self.cardinality} distinct values, but {len(existence)} rows with a value",
                 offset=existence_at,
             )
         first = existence_at + existence_size

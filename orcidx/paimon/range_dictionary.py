@@ -90,7 +90,8 @@ class Dictionary:
         length, version, count, offsets_size, headers_size = self._body.unpack(HEAD, self._at)
         if version > VERSION or length != HEAD.size - LENGTH:
             raise CorruptFile(
-                f"the dictionary has version {version} and a header of {length} bytes, which is not supported",
+                f"the dictionary has version {version} and a header of {length} bytes; orcidx supports only version "
+                f"{VERSION} with a header of {HEAD.size - LENGTH} bytes",
                 offset=self._at,
             )
         if count < 0 or offsets_size != INT.size * count or headers_size < 0:

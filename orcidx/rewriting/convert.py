@@ -122,7 +122,7 @@ def _format(name: str, given: str | None) -> str:
     if suffix not in _FORMATS:
         known = ", ".join(f".{one}" for one in _FORMATS)
         raise InvalidQuery(
-            f"{name}: the suffix is not the suffix of a known format ({known}); name the format with --from or --to"
+            f"{name}: the suffix belongs to no known format ({known}); name the format with --from or --to"
         )
     return _FORMATS[suffix]
 

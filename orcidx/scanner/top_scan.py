@@ -59,7 +59,7 @@ def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: S
         path, kind = resolve_column((key.column,), schema, case_sensitive=request.options.case_sensitive)
         if len(path) > 1 or not sorts(kind):
             raise InvalidQuery(
-                f"top can only sort by columns with one value a row: {key.column!r} is {kind}", column=key.column
+                f"top can only sort by columns with one value per row: {key.column!r} is {kind}", column=key.column
             )
         keys.append(replace(key, column=path[0]))
     return tuple(keys)

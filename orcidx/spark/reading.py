@@ -285,8 +285,8 @@ def _filtered_by_spark(
     plan = begin_plan(replace(query, columns=columns, top=None, limit=None))
     if text.last.chars and not isinstance(plan.rows, Scan):
         raise InvalidQuery(
-            f"Spark computes a part of {text.text!r:.200}, but {min(text.last.chars)} has a CHAR, which this table "
-            "stores without its trailing blanks: leave this part out, and filter the DataFrame by it"
+            f"Spark computes a part of {text.text!r:.200}, but {min(text.last.chars)} contains CHAR values, which "
+            "this table stores without their trailing blanks: leave this part out, and filter the DataFrame by it"
         )
     computed = "Spark computes a part of the condition, and filters the rows that orcidx reads"
     notes = (*warned_of(plan.rows), computed, *road_notes(query.at))

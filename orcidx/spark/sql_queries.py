@@ -290,7 +290,7 @@ class _Answers:
         if all(one.startswith("/") for one in local):
             return local
         if any(one.startswith("/") for one in local):
-            raise Unsupported("the files of the scan are in several file systems")
+            raise Unsupported("the directories of the scan are in several file systems, but only one is supported")
         files = SessionFiles(self._spark)
         return [hadoop_source(one, files) for one in names]
 
@@ -338,7 +338,8 @@ def _answer_of(scan: _Scan, files: SparkFiles, found: SurvivingFiles) -> KeptAns
         files_left=int(kept.sum()),
         bytes=int(files.sizes.sum()),
         bytes_left=int(files.sizes[kept].sum()),
-        # The counts refer only to these files. Files in partitions that Spark itself skips are not counted.
+        # The counts for each kind of evidence are given only if they add up to the number of skipped files. Files in
+        # partitions that Spark itself skips are not counted.
         by=found.by if sum(found.by.values()) == int((~kept).sum()) else {},
         notes=found.notes,
     )

@@ -69,8 +69,8 @@ def _swaps_in(data: bytes, place: str) -> tuple[list[Swap], float]:
         found = json.loads(data)
         if found["version"] != 1:
             raise StorageError(
-                f"this mark has version {found['version']!r}, which only later versions of orcidx support; update "
-                "orcidx",
+                f"this record of an unfinished rewrite has version {found['version']!r}, which only later versions of "
+                "orcidx support; update orcidx",
                 file=place,
             )
         swaps = [

@@ -150,7 +150,7 @@ def test_rows_past_the_end_of_the_file() -> None:
     body[1:5] = struct.pack(">i", 2)
     index = paimon.read_index("bitmap", bytes(body), "INT")
     assert list(index.evaluate("eq", [1]).rows) == [0, 1]
-    with pytest.raises(CorruptFile, match="row 2, but the file has 2 rows"):
+    with pytest.raises(CorruptFile, match="row 2, but the file has only 2 rows"):
         index.evaluate("eq", [2])
 
 

@@ -155,7 +155,7 @@ def test_a_commit_below_a_gap_would_be_hidden(folder: Path, operation: str) -> N
     (folder / "snapshot" / "snapshot-3").unlink()
     (folder / "snapshot" / "LATEST").write_text("2")
     before = every_file(folder)
-    with pytest.raises(CorruptFile, match="snapshot 3 is missing, but 4 exists"):
+    with pytest.raises(CorruptFile, match="snapshot 3 is missing, but snapshot 4 exists"):
         OPERATIONS[operation](open_table(folder))
     assert every_file(folder) == before
 
@@ -229,7 +229,7 @@ def test_commits_after_a_rollback_that_ours_would_hide(folder: Path, monkeypatch
 
     create = Folder.create
     _while_creating(monkeypatch, lambda: (monkeypatch.setattr(Folder, "create", create), others()))
-    with pytest.raises(CommitConflict, match="roll the table back to 2, and run the change again") as caught:
+    with pytest.raises(CommitConflict, match="roll the table back to snapshot 2, and run the change again") as caught:
         open_table(folder).append(rows(1000, 10), commit_user="mine")
     monkeypatch.undo()
     assert (caught.value.commit_user, caught.value.other_user, caught.value.snapshot_id) == ("mine", "the other", 3)

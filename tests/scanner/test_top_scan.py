@@ -218,7 +218,7 @@ def test_every_way_to_read_has_the_order(files) -> None:
     [
         ({"top": ["id"]}, "give limit to say how many"),
         ({"top": ["idd"], "limit": 1}, "did you mean 'id'"),
-        ({"top": ["list"], "limit": 1}, "one value a row: 'list' is list<"),
+        ({"top": ["list"], "limit": 1}, "one value per row: 'list' is list<"),
         ({"top": [("id", "down")], "limit": 1}, '"asc" or "desc"'),
         ({"top": [], "limit": 1}, "contains no column"),
         ({"top": 5, "limit": 1}, "top is 5"),

@@ -91,7 +91,7 @@ def test_a_directory_that_is_no_table(data: Path) -> None:
 
 def test_a_table_brings_its_own_indexes_and_schema(data: Path) -> None:
     for given in ({"schema": pa.schema([("id", pa.int64())])}, {"deletion_vector": {"x": None}}, {"file_index": {}}):
-        with pytest.raises(InvalidQuery, match="for plain ORC"):
+        with pytest.raises(InvalidQuery, match="cannot be given for a Paimon table"):
             begin_plan(Query(path=str(data / "t"), **given))  # type: ignore[arg-type]
 
 

@@ -110,7 +110,8 @@ class Limits:
             together = claimed + self._kept.sum
             if together > self.held_bytes:
                 raise _too_much(
-                    f"one row and the held bytes of its stripe take at least {together} bytes", self.held_bytes
+                    f"one row and the memory that is kept for its stripe take at least {together} bytes",
+                    self.held_bytes,
                 )
         elif claimed > self.batch_bytes:
             raise BatchTooLarge

@@ -110,7 +110,8 @@ class Strings(ColumnReader):
         size = sum(len(text) for text in texts if text is not None)
         if size > LARGEST_ARRAY:
             raise Unsupported(
-                f"rewritten strings would have {size} bytes, but an Arrow array holds at most {LARGEST_ARRAY}"
+                f"the strings of a batch have {size} bytes after invalid UTF-8 is replaced or CHAR values are padded, "
+                f"but an Arrow array holds at most {LARGEST_ARRAY}"
             )
         return pa.array(texts, pa.binary()).view(pa.string())
 
@@ -177,7 +178,7 @@ class DictionaryStrings(Strings):
             if self._pads and size * self.node.max_length > LARGEST_ARRAY:
                 raise Unsupported(
                     f"a dictionary of {size} entries, padded to {self.node.max_length} characters, does not fit into "
-                    "an Arrow array"
+                    'an Arrow array; read the column with char="stored" or char="trimmed"'
                 )
             offsets, total = self._read_entry_offsets(size)
             blob, ascii_only = read_bytes(self._blob, total, SPARE_BYTES, text=self._looks)

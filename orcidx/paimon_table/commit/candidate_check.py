@@ -35,7 +35,9 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
         if name not in manifests:
             manifests[name] = state.files.parsed(f"manifest/{name}", read_manifest_file)
         if manifests[name].size != info["_FILE_SIZE"]:
-            raise StorageError(f"manifest {name} does not have the {info['_FILE_SIZE']} bytes that were written")
+            raise StorageError(
+                f"manifest {name} does not have the {info['_FILE_SIZE']} bytes that were written; nothing is committed"
+            )
     _check_order([manifests[info["_FILE_NAME"]] for info in lists[1].records])
     live, _ = live_entries([manifests[info["_FILE_NAME"]] for info in infos])
     found = {identity: file.record for identity, file in live.items()}
@@ -43,7 +45,9 @@ def check_candidate(state: TableState, change: Change, candidate: Candidate) -> 
         raise StorageError("the written manifests do not list the intended files; nothing is committed")
     rows = sum(file.entry.rows for file in live.values())
     if rows != document["totalRecordCount"]:
-        raise StorageError(f"the written manifests have {rows} rows instead of {document['totalRecordCount']}")
+        raise StorageError(
+            f"the written manifests have {rows} rows instead of {document['totalRecordCount']}; nothing is committed"
+        )
     by_name = {(file.entry.partition, file.entry.bucket, file.entry.name): file for file in live.values()}
     _check_index(state, change, document, by_name)
     for new in change.new_files:
@@ -60,13 +64,15 @@ def check_size(state: TableState, path: str, size: int) -> None:
             f"{path} is missing: a cleaning of orphan files may have deleted it; run the change again"
         ) from None
     if found != size:
-        raise StorageError(f"{path} has {found} bytes, but {size} bytes were written")
+        raise StorageError(f"{path} has {found} bytes, but {size} bytes were written; nothing is committed")
 
 
 def _read_list(state: TableState, document: Mapping[str, Any], name: str) -> AvroFile:
     size, found = state.files.parsed(f"manifest/{document[name]}", lambda data: (len(data), read_avro_file(data)))
     if size != document[f"{name}Size"]:
-        raise StorageError(f"{document[name]} has {size} bytes, but {document[f'{name}Size']} bytes were written")
+        raise StorageError(
+            f"{document[name]} has {size} bytes, but {document[f'{name}Size']} bytes were written; nothing is committed"
+        )
     return found
 
 

@@ -67,7 +67,8 @@ class CommitOptions:
             raise InvalidQuery(f"identifier must be from 0 to {LARGEST_IDENTIFIER - 1}, but is {self.identifier}")
         if self.since is not None and (self.identifier is None or self.since < 0):
             raise InvalidQuery(
-                "since must be 0 or the number of a snapshot, and it can only be given together with identifier"
+                f"since is {self.since}, but it must be 0 or the number of a snapshot, and can only be given together "
+                "with identifier"
             )
         if self.retries is not None and self.retries < 0:
             raise InvalidQuery(f"retries must not be negative, but is {self.retries}")

@@ -92,9 +92,9 @@ class Committer:
             return Committed(document, 0, repeated=True)
         if missing is not None:
             raise CommitUncertain(
-                f"snapshots up to {missing} have expired, and one of them may have been this change; give the newest "
-                "snapshot before the first call as since=, or check whether the rows are there and use a new "
-                "identifier",
+                f"snapshots up to {missing} have expired, and one of them may have contained this change; pass the "
+                "number of the newest snapshot before the first call as since=, or check whether the rows are in the "
+                "table and use a new identifier",
                 commit_user=self.name.user,
                 identifier=self.name.identifier,
                 snapshot_id=missing,

@@ -140,7 +140,7 @@ def _check_buckets(state: TableState, plan: AppendPlan, written: Sequence[Writte
     for live in state.live.values():
         if live.entry.partition in touched and live.entry.total_buckets != plan.buckets:
             raise Unsupported(
-                f"a partition has {live.entry.total_buckets} buckets, but the table option says {plan.buckets}; "
+                f"a partition has {live.entry.total_buckets} buckets, but the table option bucket is {plan.buckets}; "
                 "rewrite the partition with INSERT OVERWRITE first"
             )
 

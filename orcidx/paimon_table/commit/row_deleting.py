@@ -97,7 +97,10 @@ def plan_delete(
     """Plans which files can have rows to delete. Only metadata is read. ``options`` say how values and names are
     compared."""
     if (where is None) != everything:
-        raise InvalidQuery("give either where, which selects the rows, or everything=True for all rows")
+        raise InvalidQuery(
+            "where and everything=True are both given or both missing; give either where to select rows, or "
+            "everything=True to delete all rows"
+        )
     committer = begin(table, "delete", given)
     predicate = None if where is None else _deterministic(parse(where))
     plan = DeletePlan(committer, table, predicate, options, [], 0, committer.state.schema.id)
@@ -147,7 +150,10 @@ def _deterministic(where: Predicate) -> Predicate:
         node = waiting.pop()
         waiting.extend(getattr(node, "children", ()))
         if isinstance(node, External) and "random" in str(node.expression):
-            raise Unsupported(f"{node.expression} is random: a second try of the delete would delete other rows")
+            raise Unsupported(
+                f"{node.expression} is random, so a second attempt of the delete would delete other rows; give a "
+                "condition that always selects the same rows"
+            )
     return where
 
 
@@ -251,7 +257,8 @@ def _change(attempt: Attempt, wanted: Mapping[Place, DeletionVector], outcome: _
     for place, vector in wanted.items():
         if place not in rows:
             raise CommitConflict(
-                f"data file {place[2]} has been compacted or overwritten in the meantime", files=(place[2],)
+                f"data file {place[2]} has been compacted or overwritten in the meantime; run the delete again",
+                files=(place[2],),
             )
         if int(vector.positions[-1]) >= rows[place]:
             raise ValueOutOfRange(

@@ -195,9 +195,11 @@ class SnapshotCreation:
             conflict = CommitConflict(f"{said}; snapshot {number} was deleted again, and the change can be run again")
             take_back(self.folder, attempt.written, conflict)
             raise conflict
-        what = f"roll the table back to {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
+        what = (
+            f"roll the table back to snapshot {lowest}" if below is not None else f"delete snapshot/snapshot-{number}"
+        )
         raise CommitConflict(
-            f"{said}. Snapshot {number} was built on snapshots that are rolled back: {what}, and run the change again",
+            f"{said}. Snapshot {number} was built on snapshots that were rolled back: {what}, and run the change again",
             other_user=None if below is None else below.get("commitUser"),
             snapshot_id=number,
             left_behind=tuple(candidate.written),

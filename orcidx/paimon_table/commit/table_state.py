@@ -170,9 +170,11 @@ def _read(
     state = TableState(files, document, schema, list_file, infos, manifests, live, deleted, index, index_entries)
     total = document.get("totalRecordCount")
     if state.rows >= LONG_LIMIT:
-        raise CorruptFile(f"the manifests of snapshot {snapshot_id} have {state.rows} rows, more than a long can hold")
+        raise CorruptFile(
+            f"the manifests of snapshot {snapshot_id} have {state.rows} rows, more than a 64-bit number can hold"
+        )
     if total is not None and total != state.rows:
-        raise CorruptFile(f"snapshot {snapshot_id} should have {total} rows, but its manifests have {state.rows}")
+        raise CorruptFile(f"snapshot {snapshot_id} should have {total} rows, but its manifests have {state.rows} rows")
     return state
 
 
@@ -215,7 +217,8 @@ def _checked_document(snapshot: Snapshot, admitted: Sequence[str]) -> Mapping[st
         )
     if document.get("commitKind") not in _KINDS:
         raise Unsupported(
-            f"snapshot {snapshot_id} has the kind {document.get('commitKind')!r}, which orcidx does not know"
+            f"snapshot {snapshot_id} has the kind {document.get('commitKind')!r}, which orcidx does not know; change "
+            "the table with its version of Paimon"
         )
     return document
 
@@ -284,7 +287,9 @@ def _read_index(files: TableFiles, name: str | None) -> tuple[AvroFile | None, t
     _check_versions(index, name, _INDEX_MANIFEST_VERSION)
     entries = tuple(index_entry(record) for record in index.records)
     if unknown := sorted({entry.index_type for entry in entries} - set(_INDEX_TYPES)):
-        raise Unsupported(f"the table has an index of type {unknown[0]!r}, which orcidx cannot update")
+        raise Unsupported(
+            f"the table has an index of type {unknown[0]!r}, which orcidx cannot update; change the table with Paimon"
+        )
     return index, entries
 
 

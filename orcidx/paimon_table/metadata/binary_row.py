@@ -75,7 +75,7 @@ class BinaryRow:
     def values(self, types: Sequence[DataType]) -> tuple[Any, ...]:
         """The values of all fields. Raises ``CorruptFile`` if the row does not have exactly one field for each type."""
         if len(types) != self.fields:
-            raise CorruptFile(f"a BinaryRow has {self.fields} fields, not {len(types)}")
+            raise CorruptFile(f"a BinaryRow has {self.fields} fields, but should have {len(types)}")
         return tuple(self.value(i, data_type) for i, data_type in enumerate(types))
 
     def _bytes(self, at: int) -> bytes:

@@ -124,8 +124,8 @@ class TableFiles:
             latest = self._last(self.snapshot, latest.id)  # another writer may have committed, or rolled back
         if latest is not None and most > latest.id:
             raise CorruptFile(
-                f"snapshot {latest.id + 1} is missing, but {most} exists, and later commits would collide with it: "
-                f"roll the table back to {most}, or delete the files of snapshot/ above {latest.id}",
+                f"snapshot {latest.id + 1} is missing, but snapshot {most} exists. Later commits would collide with "
+                f"snapshot {most}: roll the table back to it, or delete the files of snapshot/ above {latest.id}",
                 file=self.root.name,
             )
         return latest

@@ -218,7 +218,9 @@ def index_entry(record: dict[str, Any]) -> IndexEntry:
     """Converts a record of an index manifest."""
     kind, partition, bucket, index_type, name, size, rows = _required(record, _OF_INDEX)
     if kind == DELETE:
-        raise CorruptFile("an index manifest has an entry that deletes a file, but may only list existing files")
+        raise CorruptFile(
+            "an index manifest has an entry that deletes a file, but index manifests may only list existing files"
+        )
     _check_kind(kind, "an index manifest")
     ranges = _optional(record, "_DELETIONS_VECTORS_RANGES", list) or []
     return IndexEntry(

@@ -157,7 +157,10 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
     counts = stats.null_counts
     nulls = counts[position] if counts is not None and position < len(counts) else None
     if nulls is not None and not 0 <= nulls <= rows:
-        raise CorruptFile(f"the statistics of a column have {nulls} nulls for {rows} rows")
+        raise CorruptFile(
+            f"the statistics of a column have the null count {nulls}, but it must be from 0 to {rows}, the number of "
+            "rows"
+        )
     low = BinaryRow(stats.minima).value(position, data_type)
     high = BinaryRow(stats.maxima).value(position, data_type)
     if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _NANOS_PER_MILLI == 0:

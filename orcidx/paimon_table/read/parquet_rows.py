@@ -103,6 +103,6 @@ def _rows(file: pa.NativeFile, columns: Sequence[str], kept: RowSelection, batch
             rows = batch if chosen.is_all else batch.filter(pa.array(chosen.mask()))
             yield rows.select(columns)
         if at != stop:
-            raise CorruptFile(f"row group {group} has {stop - at} rows less than its metadata says")
+            raise CorruptFile(f"row group {group} has {stop - at} rows fewer than its metadata says")
     if start != kept.length:
         raise CorruptFile(f"the row groups have {start} rows, but the footer of the file says {kept.length}")

@@ -166,7 +166,8 @@ def _leaf(schema: TableSchema, path: Sequence[str]) -> DataType:
         inner = next((field for field in kind.fields if field.name == name), None)
         if inner is None:
             raise InvalidQuery(
-                "this is not a field of a ROW: totals need a column, or a field of a ROW column", column=".".join(path)
+                "the path is not a field of a ROW column; give the name of a column, or of a field of a ROW column",
+                column=".".join(path),
             )
         kind = inner.type
     return kind

@@ -179,7 +179,7 @@ REFUSALS = (
         lambda f: f.condition.obstacle is not None and not f.condition.has_keys,
         "no file can be skipped by the condition: {f.condition.obstacle}",
     ),
-    # The caller chose orcidx, but orcidx's tasks cannot read this query.
+    # The caller chose orcidx, but orcidx's tasks cannot run this query.
     Refusal(lambda f: f.gate is not None and f.condition.is_judged is False, "{f.gate}"),
     Refusal(
         lambda f: f.condition.asks_nothing and not _wants_tasks(f),

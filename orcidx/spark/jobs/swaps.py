@@ -183,7 +183,7 @@ class Swaps:
             version, _ = found["version"], found["groups"]
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFile(
-                "this manifest of a rewrite is damaged. It lists files that were being swapped. Check that the "
+                "this manifest of a rewrite is damaged. It lists files whose replacement has begun. Check that the "
                 "directory has the right files before you delete the manifest",
                 file=place,
             ) from error

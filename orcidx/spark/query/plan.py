@@ -306,7 +306,10 @@ def _narrowed(kind: Any, arrow: pa.DataType) -> Any:
 def _begin_paimon(query: Query, table: Table) -> Plan:
     for name in ("deletion_vector", "file_index", "schema"):
         if getattr(query, name) is not None:
-            raise InvalidQuery(f"{name}= is only for plain ORC files, but this is a Paimon table, which has its own")
+            raise InvalidQuery(
+                f"{name}= cannot be given for a Paimon table, which has its own schema, deletion vectors and file "
+                f"indexes; leave {name}= out"
+            )
     order = query.order(table.schema)
     asked = None if query.columns is None else [one if isinstance(one, str) else ".".join(one) for one in query.columns]
     options = query.scan_options.override(wall_clock_zone=None, char="stored")

@@ -164,7 +164,7 @@ class Query:
         path, _ = resolve_column((name,), schema, case_sensitive=self.case_sensitive)
         if len(path) > 1:
             raise InvalidQuery(
-                f"top can only sort by whole columns, but this is a field of the struct {path[0]!r}", column=name
+                f"top can only sort by whole columns, but {name!r} is a field of the struct {path[0]!r}", column=name
             )
         return path[0]
 

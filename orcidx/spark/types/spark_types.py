@@ -296,8 +296,8 @@ def _arrow_type(kind: Json, column: str) -> pa.DataType:
         if _DAY_TIME.fullmatch(kind):
             return pa.duration("us")
         raise Unsupported(
-            f"Spark does not accept {kind!r} from Python; select the other columns with columns=, or give another "
-            "schema=",
+            f"Spark does not accept values of type {kind!r} from Python; select the other columns with columns=, or "
+            "give another schema=",
             column=column,
         )
     if kind["type"] == "array":
