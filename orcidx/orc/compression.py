@@ -71,7 +71,9 @@ class Codec:
             try:
                 return self.into(source, target)
             except ValueError as error:
-                raise CorruptFile(f"a {self.name} chunk does not decompress to at most {len(target)} bytes") from error
+                raise CorruptFile(
+                    f"a {self.name} chunk is damaged, or has more than {len(target)} bytes after decompression"
+                ) from error
 
     def decompress(self, chunk: Buffer, max_size: int) -> bytes:
         """Decompresses one chunk. Raises ``CorruptFile`` if it is damaged or longer than ``max_size`` bytes."""

@@ -120,7 +120,7 @@ class WriteOptions:
         columns = () if self.bloom_filter_columns is None else self.bloom_filter_columns
         object.__setattr__(self, "bloom_filter_columns", columns)
         if isinstance(columns, str | bytes) or not isinstance(columns, Collection):
-            raise InvalidQuery("bloom_filter_columns must be a list of names or column ids")
+            raise InvalidQuery(f"bloom_filter_columns must be a list of names or column ids, but is {columns!r}")
         for column in columns:
             if type(column) not in (str, int):
                 raise InvalidQuery(f"bloom_filter_columns: {column!r} is neither a name nor a column id")

@@ -184,7 +184,9 @@ class BucketAssigner:
     ) -> None:
         if target_rows < 1 or assigners < 1 or assigner < 0 or (max_buckets < 1 and max_buckets != -1):
             raise InvalidQuery(
-                "target_rows, assigners and max_buckets must be at least 1, and assigner must not be negative"
+                "target_rows, assigners and max_buckets must be at least 1, and assigner must not be negative, but "
+                f"target_rows is {target_rows}, assigners is {assigners}, max_buckets is {max_buckets} and assigner "
+                f"is {assigner}"
             )
         self._target = target_rows
         self._bounded = max_buckets != -1

@@ -165,7 +165,8 @@ def write_dataset(
     chosen = (options or WriteOptions()).override(**overrides)
     if max_file_bytes < 1 << 16 or max_memory < 1 << 20 or max_partitions < 1:
         raise InvalidQuery(
-            "max_file_bytes must be at least 64 KiB, max_memory at least 1 MiB, and max_partitions at least 1"
+            "max_file_bytes must be at least 64 KiB, max_memory at least 1 MiB and max_partitions at least 1, but "
+            f"they are {max_file_bytes}, {max_memory} and {max_partitions}"
         )
     schema, batches = _opened(source)
     check_partition_columns(schema, names)

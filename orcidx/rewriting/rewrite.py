@@ -215,7 +215,7 @@ def _request(
     if wrong := sorted(_NOT_FOR_REWRITE & options.keys()):
         raise InvalidQuery(f"{wrong[0]} is not an option of rewrite; use bloom_filters")
     if isinstance(bloom_filters, str):
-        raise InvalidQuery("bloom_filters must be a list of names or column ids")
+        raise InvalidQuery(f"bloom_filters must be a list of names or column ids, but is {bloom_filters!r}")
     given = {name: value for name, value in options.items() if value is not None}
     WriteOptions().override(**given)
     return RewriteRequest(asked_order(sort_by, cluster_by, sort_memory), given, tuple(bloom_filters), schema)

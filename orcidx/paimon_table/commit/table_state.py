@@ -258,7 +258,8 @@ def _read_manifests(
     for info in infos:
         if info.get("_FILE_SIZE") != cache[info["_FILE_NAME"]].size:
             raise CorruptFile(
-                f"manifest {info['_FILE_NAME']} does not have the size that is recorded in its manifest list"
+                f"manifest {info['_FILE_NAME']} has {cache[info['_FILE_NAME']].size} bytes, but its manifest list "
+                f"says {info.get('_FILE_SIZE')}"
             )
     return {name: cache[name] for name in names}
 
