@@ -115,7 +115,7 @@ class ColumnTotals:
             self.ranks.add_repeated(form, rows)
 
     def add_float(self, value: float | NotANumber, times: int) -> None:
-        """Adds a float to the sum ``times`` times."""
+        """Adds a float to the sum. The float is added ``times`` times."""
         if times:
             one = FloatSum()
             one.add(np.array([math.nan if isinstance(value, NotANumber) else value]))

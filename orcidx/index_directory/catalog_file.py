@@ -137,8 +137,8 @@ class CatalogFile:
 
 
 def _damage_of(call: Callable[[], T]) -> T:
-    """Calls a function and returns its result. Raises every error in the file as an error about a damaged catalog. The
-    caller can add the name of the catalog to this error."""
+    """Calls a function and returns its result. Every error in the file is raised as an error about a damaged catalog.
+    The caller can add the name of the catalog to this error."""
     try:
         return call()
     except (CorruptFile, Unsupported, InvalidQuery) as error:

@@ -62,7 +62,7 @@ class Catalogs:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names in ``_orcidx/`` of the catalogs in use."""
+        """The names of the catalogs in use. The catalogs are in ``_orcidx/``."""
         return tuple(stored.name for stored in self.in_use)
 
     @cached_property

@@ -91,7 +91,7 @@ def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[
 
 
 def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | None, bytes | None]:
-    """The index and its bytes, which are read only once. The bytes are None if the index is missing."""
+    """The index and its bytes. The bytes are read only once. They are None if the index is missing."""
     hidden = Partitions.of(pa.array([row["path"]], pa.string()), pa.schema([]))
     types = {one["column"]: one["type"] for one in row["indexes"] or () if not hidden.hides(one["column"])}
     if row["embedded"] is not None:

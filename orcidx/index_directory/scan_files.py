@@ -290,7 +290,7 @@ class DirectoryIndexes:
 
     @property
     def as_of(self) -> None:
-        """Always None, because the files were listed now and not taken from a catalog."""
+        """Always None, because the files were listed for this scan and not taken from a catalog."""
         return None
 
     def plan(

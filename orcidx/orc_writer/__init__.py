@@ -1,1 +1,1 @@
-"""Writes ORC: encoders, columns, row index and statistics, stripes, the file."""
+"""Writes ORC files. The package has encoders, and it writes columns, row indexes, statistics, stripes and the file."""

@@ -257,8 +257,8 @@ class _Column:
         return BoundLeaf(self.leaf, self.path, self.type, self.domain, Op.IS_NULL, True, (), self.nan)
 
     def join(self, kind: Op, *parts: Bound) -> Bound:
-        """Joins parts to which the negation is already applied. Without negation, ``BETWEEN`` joins them by AND and
-        ``IN`` by OR. With negation, it is the reverse."""
+        """Joins parts. The negation is already applied to each part. Without negation, ``BETWEEN`` joins them by AND
+        and ``IN`` by OR. With negation, it is the reverse."""
         return all_of(*parts) if (kind is Op.BETWEEN) is not self.leaf.negated else any_of(*parts)
 
     # --- operators

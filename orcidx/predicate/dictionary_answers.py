@@ -61,7 +61,7 @@ def _weight_of(dictionary: pa.Array) -> int:
 
 
 class DictionaryAnswer:
-    """The results of a leaf for a dictionary. They say for each entry whether the leaf is TRUE."""
+    """The results of a leaf for a dictionary: for each entry, whether the leaf is TRUE."""
 
     def __init__(self, matches: BoolArray) -> None:
         self._matches = matches

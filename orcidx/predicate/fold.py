@@ -64,8 +64,8 @@ def parts(node: Predicate | Bound | None) -> Iterator[Part]:
 
 
 def leaves(node: Predicate | Bound) -> Iterator[Any]:
-    """The leaves from left to right: Leaf, or BoundLeaf for a bound predicate. For an External, they are the leaves
-    that prune for it."""
+    """The leaves from left to right: Leaf, or BoundLeaf for a bound predicate. For an External, the leaves that are
+    used to prune for it are returned."""
     for one in parts(node):
         if isinstance(one, BoundLeaf | Leaf):
             yield one

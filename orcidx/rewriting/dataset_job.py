@@ -34,7 +34,7 @@ files cause about three hundred writes. After a kill, at most this share of the 
 
 @dataclass(frozen=True)
 class JobFile:
-    """A finished file. ``seen`` is a hash of its rows. It shows whether a later call has other rows."""
+    """A finished file. ``seen`` is a hash of its rows. The hash shows whether a later call has other rows."""
 
     path: str
     partition: PartitionKey

@@ -74,7 +74,8 @@ def _shown(open_file: Callable[[], io.RawIOBase]) -> pa.Schema:
 
 
 def _batches(open_file: Callable[[], io.RawIOBase], schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
-    """Returns the batches that pyarrow reads. A column in ``schema`` is read as its type in ``schema``."""
+    """Returns the batches that pyarrow reads. If ``schema`` names a column, the column is read in the type that
+    ``schema`` gives."""
     opened = getattr(pyarrow.json, "open_json", None)
     file, options = pa.PythonFile(open_file(), mode="r"), pyarrow.json.ParseOptions(explicit_schema=schema)
     if opened is None:

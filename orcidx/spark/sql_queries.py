@@ -118,8 +118,8 @@ def disable(spark: SparkSession) -> None:
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
-    """Returns the DataFrame of one query. The query skips files as in an enabled session, but the session need not be
-    enabled.
+    """Returns the DataFrame of one query. The query skips files as in an enabled session, but the session does not have
+    to be enabled.
 
     If another DataFrame is derived from the returned one, for example by ``where``, its query is planned again. This
     query skips files only in an enabled session.

@@ -201,7 +201,7 @@ def in_planned_file(file: TableFile) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The files that a scan reads and the files that it skips, both in the order of the manifests."""
+    """The files that a scan reads, and the files that it skips. Both lists are in the order of the manifests."""
 
     tasks: tuple[FileTask, ...]
     skipped: tuple[SkippedFile, ...]

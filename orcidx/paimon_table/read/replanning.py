@@ -1,8 +1,9 @@
 """Plans a scan again if a compaction and the expiry of the scan's snapshot have deleted files that the scan needs.
 
-A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If the scan has not returned
-rows yet, it is planned again on the snapshot that is now the newest, and a note reports this. ``FileGone`` is raised
-with an explanation in three cases: the caller chose the snapshot, rows have been returned, or the columns have changed.
+A scan of a table that was opened at its newest snapshot is not bound to that snapshot. If files are gone and the scan
+has not returned rows yet, it is planned again on the snapshot that is now the newest. A note reports this. ``FileGone``
+is raised with an explanation in three cases: the caller chose the snapshot, rows have been returned, or the columns
+have changed.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class TableScan(ArrowStream):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """The notes that are known before rows are read. They name evidence that could not be used, and instants that
-        are returned as stored."""
+        """The notes that are known before rows are read. The notes name evidence that could not be used, and instants
+        that are returned as stored."""
         return (*self.plan.notes, *_instant_notes(self))
 
     def restricted(self, bound: Predicate | None) -> TableScan:

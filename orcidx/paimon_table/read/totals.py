@@ -160,7 +160,8 @@ def _is_text(value: bytes) -> bool:
 
 
 def _leaf(schema: TableSchema, path: Sequence[str]) -> DataType:
-    """The table's type of a column or of a field inside it. Raises ``InvalidQuery`` for a field in an array or map."""
+    """The table's type of a column, or of a field inside a column. Raises ``InvalidQuery`` for a field in an array or
+    map."""
     kind = schema.by_name[path[0]].type
     for name in path[1:]:
         inner = next((field for field in kind.fields if field.name == name), None)

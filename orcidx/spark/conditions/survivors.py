@@ -104,8 +104,8 @@ class PartitionColumns:
 class SurvivingFiles:
     """The result of evaluating indexes. ``fallen``: for each listed file, whether it is proven to have no matching row
     in the listed version. ``by``: how many files each kind of evidence ruled out. ``keyed``: columns with a bloom
-    filter. ``notes``: reasons why no more files are skipped. ``failed``: whether some indexes could not be read. They
-    may be readable the next time."""
+    filter. ``notes``: reasons why no more files are skipped. ``failed``: whether some indexes could not be read. A
+    later attempt may be able to read them."""
 
     fallen: Bools
     by: Mapping[str, int]
@@ -114,7 +114,7 @@ class SurvivingFiles:
     failed: bool = False
 
     def with_other(self, other: SurvivingFiles) -> SurvivingFiles:
-        """Combines these results with the results of another directory's indexes for the same files."""
+        """Combines the results of this object with the results of another directory's indexes for the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
         return SurvivingFiles(
             self.fallen | other.fallen,
@@ -390,7 +390,7 @@ def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> 
 
 def _is_not_null(part: Part) -> bool:
     """Whether a part of a condition is IS NOT NULL. For such a part, the statistics of a file prove as much as an
-    index. Spark adds this condition on the key to every join."""
+    index. Spark adds IS NOT NULL on the key to every join."""
     return isinstance(part, Leaf) and part.op is Op.IS_NULL and part.negated
 
 

@@ -65,7 +65,7 @@ def split_paimon(rows: TableScan) -> list[TaskPart]:
 
 
 def enough(parts: Sequence[TaskPart], limit: int) -> list[TaskPart]:
-    """As many of the first parts as certainly have ``limit`` rows together."""
+    """The first parts that together certainly have ``limit`` rows. Later parts are left out."""
     chosen: list[TaskPart] = []
     for part in parts:
         if limit <= 0:

@@ -1,7 +1,7 @@
 """Plans a read on the driver, without Spark: which tasks it has, and which parts each task reads.
 
 ``begin_plan`` lists the files and determines the schema. The module ``parts`` cuts the read into parts and packs them.
-For many files, this is done by tasks. ``assign`` makes tasks from the parts."""
+For many files, tasks do this. ``assign`` makes tasks from the parts."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The settings and the metadata of columns that Spark's ORC source reads, and the effect of each in orcidx.
 
-The list has the names in the classes of Spark 4.1's ``datasources.orc``, the names in its ``SQLConf`` about files, ORC,
-directories and CHAR, and the names of readers in ``org.apache.orc.OrcConf``. If a setting changes values, orcidx
-applies the setting or turns off a feature. orcidx turns off "pruning" if the statistics and indexes describe other
-values than the values that Spark reads. It turns off its own "tasks" if these tasks would read other values than
-Spark."""
+The list in this module has the names in the classes of Spark 4.1's ``datasources.orc``, the names in its ``SQLConf``
+about files, ORC, directories and CHAR, and the names of readers in ``org.apache.orc.OrcConf``. If a setting changes
+values, orcidx applies the setting or turns off a feature. orcidx turns off "pruning" if the statistics and indexes
+describe other values than the values that Spark reads. It turns off its own "tasks" if these tasks would read other
+values than Spark."""
 
 from __future__ import annotations
 
