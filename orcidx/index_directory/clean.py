@@ -127,8 +127,8 @@ def _uploads(root: Source, before: int) -> tuple[Upload, ...]:
 
 
 def _leftovers(stored: list[Stored], store: IndexStore | None, before: int) -> Iterator[tuple[Stored, int | None, str]]:
-    """The objects that are no longer needed, each with a time and a reason. The time (ns) says since when the object is
-    not needed. It is None if it is not known.
+    """The objects that are no longer needed, each with a time and a reason. The time (ns) is the time since which the
+    object has not been needed, or None if this is not known.
 
     Queries use a catalog until a later complete catalog is written. From that time, the earlier catalog is not needed.
     An index or an object of tails is not needed if only deleted catalogs name it. It is also not needed if later rows

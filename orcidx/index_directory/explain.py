@@ -139,7 +139,7 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
 
 
 def _skipped(explanation: Explanation) -> dict[str, int]:
-    """The number of rows in skipped row groups, by the evidence that ruled them out. If the file was ruled out as a
+    """For each kind of evidence, the number of rows in the row groups that it ruled out. If the file was ruled out as a
     whole, all its rows are counted."""
     counts = Counter(explanation.skipped_by)
     for file in explanation.files:

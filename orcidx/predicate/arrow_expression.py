@@ -248,8 +248,8 @@ def _is_nan(node: _Call, negated: bool) -> _Translation:
 
 
 def _is_in(node: _Call, negated: bool) -> _Translation:
-    """pyarrow's ``is_in`` returns false, not null, for a null row. If the list has a null, a null row matches this null
-    by default."""
+    """pyarrow's ``is_in`` returns false, not null, for a null row. If the list contains a null, a null row matches by
+    default."""
     options = node.options or {}
     behaviour = options.get("null_matching_behavior", _MATCH)
     if not isinstance(node.arguments[0], _Field) or "value_set" not in options or behaviour not in range(4):

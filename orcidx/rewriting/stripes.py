@@ -142,7 +142,7 @@ class StoredStripe:
     def layout(self, node: OrcType, *, compressed: bool | None = None) -> dict[StreamKind, tuple[int, Any]]:
         """For each stream with positions, two values: the index of the stream's first position in an entry of the
         column's row index, and the stream's ``StreamSpec``. ``compressed`` says whether the row index belongs to a
-        compressed file. If ``compressed`` is None, the file of this stripe decides."""
+        compressed file. If ``compressed`` is None, the value for the file of this stripe is used."""
         facts = self.reader.facts
         compressed = facts.compressed if compressed is None else compressed
         layout = stream_layout(node, self.encodings[node.id].kind, decimal64=facts.decimal64)

@@ -241,8 +241,8 @@ class _Answers:
         return answer.fallen
 
     def _may_be_indexed(self, names: Sequence[str]) -> bool:
-        """Whether the scan of these directories may have an index. No request is sent to remote stores, because a
-        request takes longer than the later step that it might save."""
+        """Whether there may be an index for a scan of the given directories. No request is sent to remote stores,
+        because a request takes longer than the later step that it might save."""
         try:
             roots = self._roots(names)
             if isinstance(roots[0], Source):

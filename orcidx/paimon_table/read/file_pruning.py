@@ -139,7 +139,7 @@ def value_bounds(entry: FileEntry, file_schema: TableSchema, field: DataField) -
     which the file was written.
 
     A field that was added after the file was written is null in every row. The result is None if nothing is known.
-    Raises ``CorruptFile``.
+    Raises ``CorruptFile`` for damaged statistics.
     """
     columns = entry.value_stats_columns
     if columns is None:

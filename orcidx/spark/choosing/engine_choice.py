@@ -115,8 +115,8 @@ def own_tasks_only(query: Query) -> str | None:
 def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Engine, where_in: KeyFrames) -> Chosen:
     """Makes Spark's relation and chooses the engine. The caller still has to select the query's columns.
 
-    Raises ``InvalidQuery`` for columns, keys or a condition that the relation does not have. Raises ``Unreadable`` if
-    Spark cannot make a relation.
+    Raises ``InvalidQuery`` if columns, keys or the condition do not fit the relation. Raises ``Unreadable`` if Spark
+    cannot make a relation.
     """
     relation = made_relation(spark, query)
     check_asked_columns(query, relation.frame)

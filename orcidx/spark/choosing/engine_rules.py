@@ -121,9 +121,9 @@ class EngineFacts:
     """The known facts about a query. Facts that are found out later cost more. A fact that is not known yet has its
     default value.
 
-    ``gate``: the setting of the session because of which no file may be skipped. ``is_unplaced``: whether Spark does
-    not give the location of the table. ``has_index``: whether there is an index, or None before one was searched for.
-    ``listing_error``: the reason why the files cannot be listed."""
+    ``gate``: a setting of the session that does not allow any file to be skipped. ``is_unplaced``: whether Spark does
+    not give the location of the table. ``has_index``: whether there is an index, or None before an index was searched
+    for. ``listing_error``: the reason why the files cannot be listed."""
 
     engine: Engine
     condition: ConditionFacts

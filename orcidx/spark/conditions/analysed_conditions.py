@@ -63,8 +63,8 @@ _ANY = Constant(True)
 @dataclass(frozen=True)
 class Condition:
     """``may``: a predicate that is true for every row for which the condition is true. ``columns``: the columns that
-    the condition names. ``obstacle``: the reason why no file can be skipped by the condition, or None. ``unjudged``:
-    a reason for each part of the condition that is not used to skip files, although other parts are."""
+    the condition names. ``obstacle``: the reason why no file can be skipped by the condition, or None. ``unjudged``: if
+    only some parts of the condition can be used to skip files, the reason for each of the other parts."""
 
     may: Predicate
     columns: frozenset[str]

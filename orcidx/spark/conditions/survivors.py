@@ -382,7 +382,7 @@ def _asked(
 
 
 def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> set[str] | None:
-    """The columns that an index can test, for the parts of a condition. None means any columns. Parts of an OR count as
+    """The columns that an index can test, for the parts of a condition. None means any column. Parts of an OR count as
     well, because statistics may exclude the other parts in some files."""
     heard: list[Any] = [part for part in parts(where) if not is_silent(part)]
     return columns_asked_of(all_of(*heard))

@@ -1,8 +1,8 @@
 """``build_file_index`` and ``refresh``: a Spark job builds the indexes of a directory of ORC files.
 
 The driver lists the files once, compares them with the catalog, and packs the missing indexes into tasks. The tasks
-write index files and report them. The driver commits one catalog. If a process dies before that, the indexes that
-existed before stay valid.
+write index files and report them. The driver commits one catalog. If a process dies before this commit, the indexes
+that existed before stay valid.
 """
 
 from __future__ import annotations

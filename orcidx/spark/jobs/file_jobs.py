@@ -124,8 +124,9 @@ def listed_sources(root: Source, files: pa.RecordBatch | pa.Table) -> Iterator[t
 def weigh(sizes: Sequence[int], slots: int, target_bytes: int | None) -> list[int]:
     """The bin of each file. Files are packed by their bytes and by the cost of opening them.
 
-    Without a target there are several tasks for each slot, so a slow task does not leave the other slots idle. A task
-    gets at most 1 GiB, except for a single larger file, and at most ``FILES_PER_TASK`` files."""
+    Without a target there are several tasks for each slot (the place for one running task), so a slow task does not
+    leave the other slots idle. A task gets at most 1 GiB, except for a single larger file, and at most
+    ``FILES_PER_TASK`` files."""
     weights = [size + OPENING_BYTES for size in sizes]
     if target_bytes is None:
         target_bytes = min(LARGEST_TASK, max(SMALLEST_TASK, sum(weights) // (TASKS_PER_SLOT * slots)))

@@ -1,6 +1,6 @@
 """Paths in the Hadoop file systems of a Spark session, with its settings and credentials.
 
-``reached`` converts a path to a form that the rest of orcidx reads: a local path, a URL that only fsspec knows, or a
+``reached`` converts a path to a form that the rest of orcidx reads: a local path, a URL that only fsspec supports, or a
 source in the session's file systems. ``shipped`` prepares the function of a job for tasks. It adds the information that
 the tasks need to reach the same files."""
 
@@ -121,8 +121,8 @@ class SessionFiles:
         return self._roads[top]
 
     def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
-        """Broadcasts to the tasks how they reach some URLs. A broadcast is not part of a job's plan. Spark broadcasts
-        its own Hadoop settings in the same way."""
+        """Broadcasts the information that tasks need to reach some URLs. A broadcast is not part of a job's plan. Spark
+        broadcasts its own Hadoop settings in the same way."""
         return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
 
     @property
