@@ -101,8 +101,13 @@ def scan(
     Scan
         An iterable of record batches. It also has the methods ``to_table``, ``count_rows`` and ``explain``.
 
-    Raises ------ FileNotFoundError If a named file does not exist. InvalidQuery If there is no file and no ``schema``.
-    Also if files do not fit together. In this case the error names the file, the column and both types.
+    Raises
+    ------
+    FileNotFoundError
+        If a named file does not exist.
+    InvalidQuery
+        If there is no file and no ``schema``. Also if files do not fit together. In this case the error names the file,
+        the column and both types.
 
     Examples
     --------

@@ -197,16 +197,27 @@ class Table:
         A compaction followed by an expiry may delete files that the scan still has to read. If the table was opened
         without ``snapshot_id``, the scan is then planned again on the newest snapshot, and a note reports this.
 
-        Parameters ---------- columns : sequence of str, optional Names of top-level columns. None means all columns.
-        where : predicate, optional The condition, in any form that ``orcidx.scan`` takes. top : sequence, optional The
-        order in which the first ``limit`` rows are returned, such as ``[("score", "desc", "last"), "id"]``. An item is
-        a column, or a tuple of column, direction and position of nulls. limit : int, optional The largest number of
-        rows to return. options : ReadOptions, optional How rows are read. The unit of timestamps follows from the
-        precision of their column. With ``strings="dictionary"``, the scan still returns plain strings. jvm_zone : str,
-        optional The time zone of the JVMs that wrote TIMESTAMP WITH LOCAL TIME ZONE to the ORC files, such as
-        "America/New_York". Paimon's Java shifts these instants by the zone of the JVM, and the scan shifts them back.
-        "UTC" means that no instant was shifted. None: the instants are returned as stored, and a note reports this.
-        **option_overrides Fields of ``ReadOptions`` by name.
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names of top-level columns. None means all columns.
+        where : predicate, optional
+            The condition, in any form that ``orcidx.scan`` takes.
+        top : sequence, optional
+            The order in which the first ``limit`` rows are returned, such as ``[("score", "desc", "last"), "id"]``. An
+            item is a column, or a tuple of column, direction and position of nulls.
+        limit : int, optional
+            The largest number of rows to return.
+        options : ReadOptions, optional
+            How rows are read. The unit of timestamps follows from the precision of their column. With
+            ``strings="dictionary"``, the scan still returns plain strings.
+        jvm_zone : str, optional
+            The time zone of the JVMs that wrote TIMESTAMP WITH LOCAL TIME ZONE to the ORC files, such as
+            "America/New_York". Paimon's Java shifts these instants by the zone of the JVM, and the scan shifts them
+            back. "UTC" means that no instant was shifted. None: the instants are returned as stored, and a note reports
+            this.
+        **option_overrides
+            Fields of ``ReadOptions`` by name.
 
         Returns
         -------

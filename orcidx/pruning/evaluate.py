@@ -33,10 +33,15 @@ class Verdict:
     ``a & b`` and ``a | b`` combine the results for two predicates, as AND and OR do. ``a.refine(b)`` combines two
     results for the same predicate.
 
-    Parameters ---------- kind : str ``"remain"``: nothing is proved, and every row may match. ``"skip"``: no row
-    matches. ``"rows"``: only the rows of ``rows`` may match. rows : pyroaring.BitMap, optional Empty for ``"skip"``,
-    None for ``"remain"``. The verdict uses the bitmap, so copy the bitmap before changing it. exact : bool Whether the
-    predicate is true for every row of ``rows``.
+    Parameters
+    ----------
+    kind : str
+        ``"remain"``: nothing is proved, and every row may match. ``"skip"``: no row matches. ``"rows"``: only the rows
+        of ``rows`` may match.
+    rows : pyroaring.BitMap, optional
+        Empty for ``"skip"``, None for ``"remain"``. The verdict uses the bitmap, so copy the bitmap before changing it.
+    exact : bool
+        Whether the predicate is true for every row of ``rows``.
 
     Examples
     --------
@@ -118,7 +123,10 @@ class Verdict:
     def refine(self, other: Verdict) -> Verdict:
         """Combines two results for the same predicate.
 
-        Parameters ---------- other : Verdict The result that is combined with this result.
+        Parameters
+        ----------
+        other : Verdict
+            The result that is combined with this result.
 
         Returns
         -------

@@ -282,7 +282,10 @@ class RowSelection(RowForms):
             A selection whose row ``i`` is the ``i``-th selected row of this selection. Its ``length`` must be this
             selection's ``count``.
 
-        Returns ------- RowSelection A selection of the same span as this selection.
+        Returns
+        -------
+        RowSelection
+            A selection of the same span as this selection.
 
         Raises
         ------

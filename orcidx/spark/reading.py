@@ -85,25 +85,48 @@ def read(
     files that indexes exclude are not read. This call lists and selects the files. The files are read each time Spark
     runs the DataFrame.
 
-    Parameters ---------- spark A classic session, or one of Spark Connect. path A file, directory, glob or URL prefix,
-    a list of these, or the name of an ORC table in the catalog. A directory with a Paimon table's layout is read as a
-    table, unless ``format`` says otherwise. columns Names of columns, or paths into structs. None: all columns. where
-    The rows to read: a Column or SQL text as for Spark, or a predicate (see ``orcidx.col``), a pyarrow Expression or a
-    DNF list, with Spark's meaning of NaN. Times without a zone are in the session's time zone. top The order in which
-    the first ``limit`` rows are returned, such as ``[("score", "desc", "last"), "id"]``. An item is a column, or a
-    tuple of column, direction and position of nulls. limit The largest number of rows. Without ``top``, any matching
-    rows are returned. format "orc" or "paimon". None: the layout of the path decides. schema A ``StructType``, DDL text
-    or pyarrow schema. It replaces the schema of the first file. It is not for Paimon tables. snapshot_id The snapshot
-    of a Paimon table. None: the latest. jvm_zone As for ``paimon.Table.scan``. Without it, a warning says which
-    instants are returned as stored. deletion_vector, file_index ``{path: ...}``, as for ``orcidx.scan``. These
-    arguments are not for Paimon tables. target_bytes Stored bytes of data for each task. storage_options Options of the
-    file system of a URL, which are passed to fsspec. engine "spark": Spark's own reader. "orcidx": tasks that read with
-    orcidx's pruning; a file that has changed in the meantime is an error. "auto": the engine that is probably faster.
-    None: the session's ``spark.orcidx.engine``, or else "auto". ``why`` shows which engine was chosen. where_in
-    ``{column: DataFrame}``. Each DataFrame has one column, of exactly the type of ``column``. Only rows with one of its
-    keys are read, as by a left-semi join. The keys are collected now, and are used to skip files. options Options of
-    Spark's own reader, which then reads the files: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles, pathGlobFilter,
-    recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath.
+    Parameters
+    ----------
+    spark
+        A classic session, or one of Spark Connect.
+    path
+        A file, directory, glob or URL prefix, a list of these, or the name of an ORC table in the catalog. A directory
+        with a Paimon table's layout is read as a table, unless ``format`` says otherwise.
+    columns
+        Names of columns, or paths into structs. None: all columns.
+    where
+        The rows to read: a Column or SQL text as for Spark, or a predicate (see ``orcidx.col``), a pyarrow Expression
+        or a DNF list, with Spark's meaning of NaN. Times without a zone are in the session's time zone.
+    top
+        The order in which the first ``limit`` rows are returned, such as ``[("score", "desc", "last"), "id"]``. An item
+        is a column, or a tuple of column, direction and position of nulls.
+    limit
+        The largest number of rows. Without ``top``, any matching rows are returned.
+    format
+        "orc" or "paimon". None: the layout of the path decides.
+    schema
+        A ``StructType``, DDL text or pyarrow schema. It replaces the schema of the first file. It is not for Paimon
+        tables.
+    snapshot_id
+        The snapshot of a Paimon table. None: the latest.
+    jvm_zone
+        As for ``paimon.Table.scan``. Without it, a warning says which instants are returned as stored.
+    deletion_vector, file_index
+        ``{path: ...}``, as for ``orcidx.scan``. These arguments are not for Paimon tables.
+    target_bytes
+        Stored bytes of data for each task.
+    storage_options
+        Options of the file system of a URL, which are passed to fsspec.
+    engine
+        "spark": Spark's own reader. "orcidx": tasks that read with orcidx's pruning; a file that has changed in the
+        meantime is an error. "auto": the engine that is probably faster. None: the session's ``spark.orcidx.engine``,
+        or else "auto". ``why`` shows which engine was chosen.
+    where_in
+        ``{column: DataFrame}``. Each DataFrame has one column, of exactly the type of ``column``. Only rows with one of
+        its keys are read, as by a left-semi join. The keys are collected now, and are used to skip files.
+    options
+        Options of Spark's own reader, which then reads the files: mergeSchema, ignoreCorruptFiles, ignoreMissingFiles,
+        pathGlobFilter, recursiveFileLookup, modifiedBefore, modifiedAfter, timeZone, basePath.
 
     Returns
     -------
@@ -328,8 +351,10 @@ def why(frame: None = None) -> tuple[Choice, ...]: ...
 def why(frame: DataFrame | None = None) -> Choice | tuple[Choice, ...]:
     """Says which engine reads a DataFrame that ``read`` returned, for what reason, and which files are skipped.
 
-    Parameters ---------- frame A DataFrame that ``read`` returned. None means the last scans of SQL queries in sessions
-    with ``enable``.
+    Parameters
+    ----------
+    frame
+        A DataFrame that ``read`` returned. None means the last scans of SQL queries in sessions with ``enable``.
 
     Returns
     -------

@@ -132,8 +132,14 @@ def build_file_index(
         One row for each file and index: path, column, kind, status, index, bytes, rows, millis, error. The bytes of an
         index are those that ``paimon.build_file_index`` makes.
 
-    Raises ------ InvalidQuery The spec cannot be used for any file. Unsupported The directory is a Paimon table, or the
-    storage needs ``single_writer``. FileNotFoundError, StorageError The directory cannot be listed.
+    Raises
+    ------
+    InvalidQuery
+        The spec cannot be used for any file.
+    Unsupported
+        The directory is a Paimon table, or the storage needs ``single_writer``.
+    FileNotFoundError, StorageError
+        The directory cannot be listed.
 
     Examples
     --------

@@ -85,8 +85,12 @@ def aggregate(
     pyarrow.Table
         As from ``orcidx.aggregate``, with NaN as the largest value.
 
-    Raises ------ InvalidQuery As for ``orcidx.aggregate``. Also if orcidx can test only a part of a text. Unsupported
-    The path is a Paimon table. Use ``orcidx.paimon.open_table(path).aggregate``.
+    Raises
+    ------
+    InvalidQuery
+        As for ``orcidx.aggregate``. Also if orcidx can test only a part of a text.
+    Unsupported
+        The path is a Paimon table. Use ``orcidx.paimon.open_table(path).aggregate``.
     """
     facts = facts_of(spark)
     storage_options = with_secrets(storage_options)
