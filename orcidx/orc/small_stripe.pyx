@@ -211,7 +211,8 @@ cdef class Stripe:
     cdef EncodingTable encodings
     cdef bint checked, shifted
     cdef int64_t chunks, plain_bytes
-    # The next three attributes describe the current column: its windows, and which of its rows are valid.
+    # The next three attributes describe the current column: its windows, the number of its valid rows, and which rows
+    # are valid.
     cdef list windows
     cdef int64_t count
     cdef object bits

@@ -377,10 +377,11 @@ def read_deletion_vectors(
         data = read_whole(described)
         if data[:4] == PUFFIN_MAGIC:
             return [(blob.offset, _read_blob(data, blob)) for blob in deletion_blobs(data)]
-        if not data or data[0] != FILE_VERSION:
+        if not data:
+            raise CorruptFile("the file is empty, but a file of deletion vectors starts with a version")
+        if data[0] != FILE_VERSION:
             raise CorruptFile(
-                f"the file starts with byte {data[:1].hex() or 'nothing'}, but a file of deletion vectors starts with "
-                "byte 1"
+                f"the file has version {data[0]}, but a file of deletion vectors has version {FILE_VERSION}"
             )
         vectors = []
         at = 1

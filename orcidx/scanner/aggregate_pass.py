@@ -152,7 +152,7 @@ def aggregate_files(
     closes the file.
 
     The metadata of the result's schema has an entry ``orcidx``. For each kind of evidence (see ``Origin``), the entry
-    has the number of rows whose totals came from it.
+    has the number of rows whose totals came from this kind.
     """
     totals = plan.totals()
     origins = Origins(notes=list(known.notes), as_of=known.as_of)

@@ -49,8 +49,8 @@ _MOST_IN_FLIGHT = 16
 # limit that the caller gives for the number of requests always holds.
 _FEW_REQUESTS = 2
 _MOST_OVER_READ = 4 << 20
-# A request may read unneeded bytes. Up to this many of them are kept in memory. If there are more, they are dropped as
-# they arrive.
+# A request may read unneeded bytes. If a request reads at most this many of them, they are kept in memory. Otherwise
+# all unneeded bytes of the request are dropped as they arrive.
 _HELD_OVER_READ = 1 << 20
 # A request counts as lost after this many seconds, plus the time that its bytes take at _SLOWEST_BYTES_PER_SECOND.
 _PATIENCE_SECONDS = 60.0
