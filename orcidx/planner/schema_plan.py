@@ -60,9 +60,7 @@ def schema_plan(
     options = request.options
     constants = {name: _type_of(value) for name, value in job.constants.items()} if job.constants else {}
     secret = None if encryption is None or options.encrypted == "masked" else encryption
-    # arrays cannot be converted to bool
-    chosen = any(one is not None for one in (job.selection, job.deleted, job.row_range))
-    leaves_rows = options.strings == "view" and chosen
+    leaves_rows = options.strings == "view" and _chooses_rows(job)
     # The key contains the identities of predicates and schemas, and the plan keeps these objects alive. A comparison by
     # value would treat 1, 1.0 and True as equal, although they have different meanings.
     key: Hashable = (
@@ -86,6 +84,11 @@ def schema_plan(
         plan = SchemaPlan(columns, request, secret, leaves_rows)
         PLANS.put(own, plan, columns.weight + weight_of(request.where))
     return plan
+
+
+def _chooses_rows(job: FileJob) -> bool:
+    # arrays cannot be converted to bool
+    return any(one is not None for one in (job.selection, job.deleted, job.row_range))
 
 
 def _type_of(value: Any) -> pa.DataType:
