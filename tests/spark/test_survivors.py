@@ -12,7 +12,8 @@ import pytest
 from indexed_directory import index_here
 from pyarrow import orc
 
-from orcidx.index_directory.catalogs import Catalogs
+from orcidx.index_directory.catalog import Catalog
+from orcidx.index_directory.catalog_file import CatalogFile
 from orcidx.index_directory.store import IndexStore
 from orcidx.options import ReadOptions
 from orcidx.predicate import parse
@@ -93,15 +94,16 @@ def columns_of_text(listing: Listing) -> list[str]:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
     """The catalogs that are read from now on."""
-    read, found = Catalogs._part, []
+    read = Catalog.read
+    found: list[CatalogFile] = []
 
-    def counted(catalogs: Catalogs, stored: Any, *args: Any) -> Any:
-        found.append(stored.name)
-        return read(catalogs, stored, *args)
+    def counted(file: CatalogFile, **columns: Any) -> Catalog:
+        found.append(file)
+        return read(file, **columns)
 
-    monkeypatch.setattr(Catalogs, "_part", counted)
+    monkeypatch.setattr(Catalog, "read", staticmethod(counted))
     monkeypatch.setattr(survivors, "_STORES", kept_stores.KeptStores())
     return found
 
@@ -149,7 +151,7 @@ def test_bloom_filters_are_asked_for_single_values(
     assert len(looked) == asked
 
 
-def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, reads: list[str]) -> None:
+def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, reads: list[CatalogFile]) -> None:
     assert survivors_of(directory, "city = 'c100-7'").fallen.tolist() == [True, False, True]
     assert reads
     reads.clear()
@@ -164,7 +166,9 @@ def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, rea
     assert reads
 
 
-def test_large_catalogs_are_not_kept(directory: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_catalogs_are_not_kept(
+    directory: Path, reads: list[CatalogFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kept_stores, "STORE_BYTES", 100)
     for _ in range(2):
         reads.clear()
