@@ -72,7 +72,7 @@ def scan(path: str, *, remote: bool) -> None:
     source: Any = path
     if remote:
         from orcidx.storage import open_reader
-        from orcidx.storage.ranges import RecordingReader
+        from orcidx.storage.recording import RecordingReader
 
         source = RecordingReader(open_reader(path))
         source.is_local = False

@@ -24,7 +24,7 @@ from streams.framing import PieceSource
 
 import orcidx
 from orcidx import ReadOptions, col, paimon
-from orcidx.index_directory.file_pruning import PartitionEvidence, Partitions
+from orcidx.index_directory.directory_partitions import PartitionEvidence, Partitions
 from orcidx.orc.small_stripe import HeldStream
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.paimon.index import BodyIndex, EmptyIndex, Index
@@ -36,7 +36,8 @@ from orcidx.storage import describe_source, open_reader
 from orcidx.storage.given import FileObjectReader
 from orcidx.storage.hadoop_store import hadoop_source
 from orcidx.storage.local import LocalReader
-from orcidx.storage.ranges import LentReader, RecordingReader
+from orcidx.storage.ranges import LentReader
+from orcidx.storage.recording import RecordingReader
 from orcidx.storage.stores import STORES, store_class, store_of
 
 CONTENT = np.random.default_rng(3).bytes(70_000)

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from orcidx.aggregation.known_units import TotalledColumn
 from orcidx.errors import InvalidQuery, StorageError
 from orcidx.index_directory.catalog_totals import known_units
-from orcidx.index_directory.file_pruning import FilePlan, Int64s, Partitions
+from orcidx.index_directory.directory_partitions import Partitions
+from orcidx.index_directory.file_pruning import FilePlan, Int64s
 from orcidx.index_directory.store import IndexStore
 from orcidx.orc.hive_acid import ACID_FOLDER
 from orcidx.planner.request import FileJob, KnownTotals, ScanRequest

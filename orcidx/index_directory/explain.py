@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from orcidx.errors import CorruptFile, OrcidxError
 from orcidx.explain.model import Explanation, Stage
 from orcidx.explain.summary import Section, Summary
-from orcidx.index_directory.file_pruning import FilePlan, Partitions
+from orcidx.index_directory.directory_partitions import Partitions
+from orcidx.index_directory.file_pruning import FilePlan
 from orcidx.paimon.body import Body
 from orcidx.paimon.container import Container, read_container
 from orcidx.paimon.file_index import FileIndex

@@ -7,7 +7,6 @@ evidence for rows are combined in the same way, for each leaf of a predicate.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from orcidx.errors import CorruptFile
 from orcidx.index_directory.catalog import STATISTICS_OPTIONS, Catalog, StatisticsKey, statistics_column
+from orcidx.index_directory.directory_partitions import PartitionEvidence, Partitions
 from orcidx.index_directory.index_rows import IndexRows
 from orcidx.index_directory.kept_tails import TailPlaces
 from orcidx.options import ReadOptions
@@ -32,7 +32,6 @@ from orcidx.paimon.file_index import read_file_index
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.predicate import (
     Bound,
-    BoundLeaf,
     BoundPredicate,
     Constant,
     External,
@@ -41,21 +40,17 @@ from orcidx.predicate import (
     bind,
     keep_bindable,
 )
-from orcidx.predicate.evaluation import evaluate_predicate
 from orcidx.predicate.fold import fold, leaves, parts, rewritten
 from orcidx.pruning.evaluate import Outcome, evaluate
-from orcidx.pruning.findings import Evidence, Finding, Note
+from orcidx.pruning.findings import Evidence, Note
 from orcidx.pruning.reasons import Reason
 from orcidx.pruning.selection import RowSelection
-from orcidx.scanner.many_files import partition_values
-from orcidx.storage import Source
 from orcidx.storage.folder import Folder
 from orcidx.storage.kept_tails import KeptTail
 
 __all__ = [
     "FilePlan",
     "KnownFiles",
-    "Partitions",
     "changed_statistics",
     "columns_asked_of",
     "files_with_index_of",
@@ -86,68 +81,6 @@ _OTHERWISE = {
     "decimal_zero_precision": (TypeKind.DECIMAL,),
 }
 """Options that change how values of these types are read. If one of them is set, the statistics cannot be used."""
-
-
-@dataclass(frozen=True)
-class Partitions:
-    """The ``key=value`` directories of files. ``values[key][codes[i]]`` is the value of file ``i``.
-
-    ``keys`` has all keys, including keys whose type is not known.
-    """
-
-    codes: Int64s
-    values: Mapping[str, pa.Array]
-    keys: frozenset[str] = frozenset()
-
-    @staticmethod
-    def none(files: int) -> Partitions:
-        return Partitions(np.zeros(files, np.int64), {})
-
-    @staticmethod
-    def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
-        """The partitions of paths below the listed directory.
-
-        The types are those of ``schema``. A key that is not in the schema has no type. Without a schema
-        ``partition_values`` finds the types. Keys that differ only in case have no type, because the reader may treat
-        them as the same column.
-        """
-        directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
-        distinct = directories.dictionary.to_pylist()
-        if not any("=" in directory for directory in distinct):
-            return Partitions.none(len(paths))
-        sources = [Source(directory, "path", f"/{directory}file", root="/") for directory in distinct]
-        keys = frozenset(key for source in sources for key in source.partition)
-        constants = partition_values(sources, schema)
-        counts = Counter(key.casefold() for key in keys)
-        typed = {key for key in keys if counts[key.casefold()] == 1 and (schema is None or key in schema.names)}
-        values = {key: pa.array([one[key].as_py() for one in constants], constants[0][key].type) for key in typed}
-        return Partitions(directories.indices.to_numpy().astype(np.int64), values, keys)
-
-    @staticmethod
-    def as_columns(paths: pa.Array, schema: pa.Schema | None, *, case_sensitive: bool) -> Partitions:
-        """The partitions of a scan. Each key is a column. If the schema has the key, the column has the type in the
-        schema."""
-        directories = pc.replace_substring_regex(paths, r"[^/]*$", "").dictionary_encode()
-        sources = [
-            Source(directory, "path", f"/{directory}file", root="/") for directory in directories.dictionary.to_pylist()
-        ]
-        constants = partition_values(sources, schema, case_sensitive=case_sensitive)
-        names = constants[0] if constants else {}
-        values = {name: pa.array([one[name].as_py() for one in constants], names[name].type) for name in names}
-        return Partitions(directories.indices.to_numpy().astype(np.int64), values, frozenset(values))
-
-    @cached_property
-    def _folded(self) -> frozenset[str]:
-        return frozenset(key.casefold() for key in self.keys)
-
-    def hides(self, column: str) -> bool:
-        """Whether the values of a column may come from directories. Then statistics of the stored values do not apply
-        to the column. Names may differ in case, because it is not known here whether the reader ignores case."""
-        return bool(self.keys) and column.casefold() in self._folded
-
-    def constants_of(self, file: int) -> dict[str, pa.Scalar]:
-        """The partition columns of one file."""
-        return {key: values[int(self.codes[file])] for key, values in self.values.items()}
 
 
 @dataclass(frozen=True)
@@ -475,33 +408,3 @@ def _bound(
     known = keep_bindable(predicate, schema, case_sensitive=options.case_sensitive)
     bound = bind(known, schema, nan=options.nan, case_sensitive=options.case_sensitive, char_lengths=chars)
     return bound.root, known == predicate
-
-
-class PartitionEvidence:
-    """Evidence from partition columns, which have one value in all rows of a file."""
-
-    name = "partition"
-
-    def __init__(self, partitions: Partitions) -> None:
-        self.notes: list[Note] = []
-        self._partitions = partitions
-
-    def test(self, leaf: BoundLeaf, alive: RowSelection) -> Finding | None:
-        """See ``pruning.Evidence``. The finding is exact."""
-        if len(leaf.path) != 1 or leaf.path[0] not in self._partitions.values:
-            return None
-        values = self._partitions.values[leaf.path[0]]
-        schema = pa.schema([(leaf.path[0], values.type)])
-        matches = evaluate_predicate(leaf, pa.RecordBatch.from_arrays([values], schema=schema), schema)
-        rows = RowSelection.from_mask(matches[self._partitions.codes])
-        return Finding(rows, rows, self.name, _Value(self._partitions, leaf.path[0]))
-
-
-@dataclass(frozen=True)
-class _Value:
-    partitions: Partitions
-    key: str
-
-    def __call__(self, files: Int64s) -> list[str]:
-        values = self.partitions.values[self.key].take(pa.array(self.partitions.codes[files])).to_pylist()
-        return [f"is {'null' if value is None else value} in the whole file" for value in values]

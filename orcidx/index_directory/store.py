@@ -47,7 +47,8 @@ from orcidx.errors import InvalidQuery
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.catalog_commit import commit_rows
 from orcidx.index_directory.catalogs import Catalogs
-from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, Partitions, columns_asked_of, plan_known_files
+from orcidx.index_directory.directory_partitions import Partitions
+from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, columns_asked_of, plan_known_files
 from orcidx.index_directory.file_versions import FRESH, STALE, UNKNOWN, states
 from orcidx.index_directory.index_rows import IndexRows
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, TailPlaces

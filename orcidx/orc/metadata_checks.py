@@ -76,10 +76,9 @@ def _check_children(record: TypeRecord, column: int) -> None:
     elif record.kind is TypeKind.UNION:
         if count == 0:
             raise CorruptFile(f"the union with column id {column} has no variants")
-    elif count != _CHILDREN.get(record.kind, 0):
+    elif count != (children := _CHILDREN.get(record.kind, 0)):
         raise CorruptFile(
-            f"the {record.kind.name.lower()} with column id {column} has {count} child types, but must have "
-            f"{_CHILDREN.get(record.kind, 0)}"
+            f"the {record.kind.name.lower()} with column id {column} has {count} child types, but must have {children}"
         )
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orcidx.index_directory.one_file import build_file_index
-    from orcidx.paimon.deletion_vector import (
-        DeletionVector,
+    from orcidx.paimon.deletion_vector import DeletionVector
+    from orcidx.paimon.deletion_vector_files import (
         Range,
         read_deletion_vector,
         read_deletion_vectors,
@@ -65,7 +65,7 @@ _HOMES = {
     "FileTask": "orcidx.paimon_table.read.plan",
     "HashIndex": "orcidx.paimon.hash_index",
     "Index": "orcidx.paimon.index",
-    "Range": "orcidx.paimon.deletion_vector",
+    "Range": "orcidx.paimon.deletion_vector_files",
     "Table": "orcidx.paimon_table.table",
     "TableFile": "orcidx.paimon_table.read.plan",
     "TablePlan": "orcidx.paimon_table.read.plan",
@@ -73,11 +73,11 @@ _HOMES = {
     "build_index": "orcidx.paimon.registry",
     "key_hash": "orcidx.paimon.hash_index",
     "open_table": "orcidx.paimon_table.table",
-    "read_deletion_vector": "orcidx.paimon.deletion_vector",
-    "read_deletion_vectors": "orcidx.paimon.deletion_vector",
+    "read_deletion_vector": "orcidx.paimon.deletion_vector_files",
+    "read_deletion_vectors": "orcidx.paimon.deletion_vector_files",
     "read_file_index": "orcidx.paimon.file_index",
     "read_index": "orcidx.paimon.registry",
-    "write_deletion_vectors": "orcidx.paimon.deletion_vector",
+    "write_deletion_vectors": "orcidx.paimon.deletion_vector_files",
 }
 
 

@@ -23,9 +23,7 @@ from orcidx.paimon_table.commit.index_rewriting import rewrite_file_index
 from orcidx.paimon_table.commit.row_appending import append_rows
 from orcidx.paimon_table.commit.row_deleting import delete_rows
 from orcidx.paimon_table.metadata.files import TableFiles, table_files
-from orcidx.paimon_table.metadata.manifest import (
-    IndexEntry,
-)
+from orcidx.paimon_table.metadata.manifest import IndexEntry
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.metadata.snapshot import Snapshot
 from orcidx.paimon_table.read.jvm_instants import check_zone

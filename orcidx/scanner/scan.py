@@ -19,11 +19,10 @@ import pyarrow as pa
 from orcidx.errors import FileGone, InvalidQuery
 from orcidx.explain.facts import facts_html
 from orcidx.explain.model import Explanation
-from orcidx.fetching.drive import arun_in_turn, off_loop, run, run_in_turn, run_value
+from orcidx.fetching.drive import arun_in_turn, off_loop, run_in_turn, run_value
 from orcidx.options import ReadOptions
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.planner.request import FileIndexes, FileJob, ScanRequest
-from orcidx.planner.stripe_pruning import StripeDecision
 from orcidx.scanner.aggregate_pass import (
     COUNT_ALONE,
     aggregate_file,
@@ -48,13 +47,14 @@ from orcidx.scanner.split import (
     request_from_json,
     request_to_json,
 )
+from orcidx.scanner.stripe_scan import StripeScan, count_file
 from orcidx.scanner.stripe_turns import StripeTurns
 from orcidx.scanner.top_rows import SortKey
 from orcidx.scanner.top_scan import TopPass, resolved_order
 from orcidx.spellings import counted
 from orcidx.storage import Source
 
-__all__ = ["Batches", "Scan", "Split", "StripeScan"]
+__all__ = ["Batches", "Scan", "Split"]
 
 T = TypeVar("T")
 
@@ -364,7 +364,7 @@ class Scan(RequestNarrowing, ArrowStream):
                 if file is None:
                     break
                 with file:
-                    total += _count_file(file, None if self.row_limit is None else self.row_limit - total, tails_alone)
+                    total += count_file(file, None if self.row_limit is None else self.row_limit - total, tails_alone)
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def aggregate(self, aggregates: Mapping[str, str], by: str | Sequence[str] | None = None) -> pa.Table:
@@ -458,30 +458,6 @@ def _joined(joiner: Joiner, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN // 2]} … {text[-_LONGEST_SHOWN // 2 :]}"
-
-
-def _count_file(file: OpenFile, limit: int | None, tails_alone: bool) -> int:
-    """Returns the number of rows of a file. If the file has at least ``limit`` rows, the result may be too low, but it
-    is at least ``limit``."""
-    if tails_alone:
-        return file.scan.wanted_count
-    total = 0
-    for number in file.scan.stripe_numbers():
-        if limit is not None and total >= limit:
-            break
-        total += _count_stripe(file, number)
-    return total
-
-
-def _count_stripe(file: OpenFile, number: int) -> int:
-    decision = run_value(file.scan.decide(number), file.storage)
-    rows = decision.rows
-    if rows.may is rows.must or (rows.may - rows.must).is_empty:
-        return rows.may.count
-    counts: list[int] = []
-    for _ in run(file.scan.read(decision, count=counts.append), file.storage):
-        raise AssertionError("a count returned a batch")
-    return sum(counts)
 
 
 @dataclass(frozen=True)
@@ -588,28 +564,3 @@ class Split:
             refuse_outside(found, within)
         sizes = count_from_json(rows, "rows"), count_from_json(size, "estimated_bytes")
         return Split(found, request_from_json(request), *sizes)
-
-
-@dataclass(frozen=True, eq=False)
-class StripeScan:
-    """One stripe of a scan. ``decision`` says which rows are skipped and why. Iterating reads the remaining rows."""
-
-    file: OpenFile
-    decision: StripeDecision
-    left: RowsLeft | None = None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        scan = self.file.scan
-        if not self.file.is_open:
-            raise InvalidQuery(
-                "the file of this stripe is closed: iterate a stripe inside the loop over stripes()",
-                file=scan.reader.name,
-                stripe=self.decision.stripe,
-            )
-        options = scan.options
-        batches: Iterator[pa.RecordBatch] = run(scan.read(self.decision), self.file.storage)
-        return join_batches(
-            batches if self.left is None else self.left.of((self.file, self.decision.stripe), batches),
-            batch_size=options.batch_size,
-            batch_bytes=options.batch_bytes,
-        )

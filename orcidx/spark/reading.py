@@ -31,16 +31,17 @@ from orcidx.spark.query.parts import TaskPart, pack_sizes, split_orc, split_paim
 from orcidx.spark.query.placement import place
 from orcidx.spark.query.plan import Plan, assign, begin_plan, reads_table
 from orcidx.spark.query.read_query import TARGET_BYTES, Format, Query
-from orcidx.spark.query.read_task import ROW, TASK, ReadTasks
 from orcidx.spark.query.reader_options import options_of_reader, struct_of_ddl
 from orcidx.spark.query.table_notes import warned_of
+from orcidx.spark.query.task_frame import frame_of_tasks, sort_column
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.catalog_tables import catalog_table
 from orcidx.spark.sessions.hadoop_files import road_notes, shipped, sources_in_session
 from orcidx.spark.sessions.spark_session import SessionFacts, facts_of, hadoop_has, is_connect
 from orcidx.spark.sql_queries import last_scans
 from orcidx.spark.types.argument_types import KeyFrames, Paths, Schema, Where
-from orcidx.spark.types.spark_types import collated, width_of
+from orcidx.spark.types.column_names import quoted
+from orcidx.spark.types.spark_types import collated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,9 +54,6 @@ DRIVER_FILES = 256
 CHUNKS_PER_SLOT = 4
 """Parts of the planning for each slot. With several parts, the tasks end at about the same time."""
 _CHOICE = "_orcidx_choice"
-_ROW_BYTES, _NUMBER_BYTES = 8, 8
-"""The bytes that Catalyst adds to each row (EstimationUtils.getSizePerRow), and its estimate for a number of a
-range."""
 _FAILED_PART = -1
 """The ``order`` of a row that has an error instead of a part."""
 _PARTS = pa.schema([("order", pa.int64()), ("part", pa.binary())])
@@ -224,7 +222,7 @@ def _by_engine(
         return _planned(spark, query, facts, f"Spark cannot read it ({error})")
     chosen, rows = _carried_out(spark, query, facts, chosen)
     rows = restricted_to(spark, rows, chosen.keys)
-    return _with_choice(rows if query.columns is None else rows.select(*map(_quoted, query.columns)), chosen.choice)
+    return _with_choice(rows if query.columns is None else rows.select(*map(quoted, query.columns)), chosen.choice)
 
 
 def _carried_out(spark: SparkSession, query: Query, facts: SessionFacts, chosen: Chosen) -> tuple[Chosen, DataFrame]:
@@ -280,7 +278,7 @@ def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str
 def _of_plan(spark: SparkSession, plan: Plan, facts: SessionFacts) -> DataFrame:
     target = plan.target(facts.slots)
     parts = _parts(spark, plan, target, facts)
-    return _frame(spark, plan, assign(plan, parts, target), parts)
+    return frame_of_tasks(spark, plan, assign(plan, parts, target), parts)
 
 
 def _filtered_by_spark(
@@ -315,11 +313,11 @@ def _filtered_by_spark(
     notes = (*warned_of(plan.rows), computed, *road_notes(query.at))
     frame = filtered_by(_of_plan(spark, plan, facts), text.text)
     if order:
-        frame = frame.orderBy(*(_sorted(frame[_quoted(key.column)], key) for key in order))
+        frame = frame.orderBy(*(sort_column(frame[quoted(key.column)], key) for key in order))
     if query.limit is not None:
         frame = frame.limit(query.limit)
     if shown is not None:
-        frame = frame.select(*map(_quoted, shown))
+        frame = frame.select(*map(quoted, shown))
     return _with_choice(frame, Choice("orcidx", reason, notes=notes))
 
 
@@ -459,59 +457,3 @@ def _plan_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 order = pa.array([number_of[part.source] for part in parts], pa.int64())
                 pickled = pa.array([pickle.dumps(part) for part in parts], pa.binary())
             yield pa.RecordBatch.from_arrays([order, pickled], schema=_PARTS)
-
-
-# ---------------------------------------------------------------------- the DataFrame
-
-
-def _frame(spark: SparkSession, plan: Plan, tasks: list[bytes], parts: Sequence[TaskPart]) -> DataFrame:
-    from pyspark.sql.types import IntegerType, StructField, StructType
-
-    schema = StructType.fromJson(plan.schema)
-    if plan.order:
-        schema = StructType([*schema.fields, StructField(TASK, IntegerType()), StructField(ROW, IntegerType())])
-    if tasks:
-        numbers, stride = _numbers(spark, len(tasks), _claimed_bytes(plan, parts))
-        frame = numbers.mapInArrow(shipped(ReadTasks(tuple(tasks), stride), plan.query.reached), schema)
-    else:
-        frame = spark.createDataFrame([], schema).limit(0)  # Catalyst knows that this frame is empty
-    if plan.order:
-        keys = [_sorted(frame[_quoted(key.column)], key) for key in plan.order]
-        frame = frame.orderBy(*keys, frame[_quoted(TASK)], frame[_quoted(ROW)])
-    if plan.query.limit is not None:
-        frame = frame.limit(plan.query.limit)
-    stored = schema.names[: len(plan.columns)]
-    if stored == schema.names and stored == list(plan.columns):
-        return frame
-    return frame.select(*(frame[_quoted(one)].alias(name) for one, name in zip(stored, plan.columns)))
-
-
-def _claimed_bytes(plan: Plan, parts: Sequence[TaskPart]) -> int:
-    """The size that is passed to Catalyst for the rows. It is the larger of two numbers. One is the number of stored
-    bytes that are read. The other is the number of rows, as far as it is known, times the bytes that Catalyst assumes
-    for a row."""
-    stored, rows = sum(part.size for part in parts), sum(part.rows or 0 for part in parts)
-    return max(stored, rows * (_ROW_BYTES + width_of(plan.schema)))
-
-
-def _numbers(spark: SparkSession, count: int, size: int) -> tuple[DataFrame, int]:
-    """A relation with one row in each of ``count`` partitions, for which Catalyst estimates ``size`` bytes. The value
-    of the row is the partition's number times a stride. The stride is returned as well.
-
-    Catalyst assumes that the output of a Python function is as large as its input. If the input were a few rows, one
-    for each task, Catalyst would broadcast the millions of rows that the tasks read. Here the input is a filtered
-    range. Catalyst estimates the size of a range before the filter, as eight bytes per number. Each number of the range
-    takes a nanosecond. There must be no shuffle, because Catalyst would then use the small actual size of the input.
-    """
-    stride = max(1, -(-size // (_NUMBER_BYTES * count)))
-    numbers = spark.range(0, count * stride, 1, count)
-    return (numbers if stride == 1 else numbers.where(f"id % {stride} = 0")), stride
-
-
-def _sorted(column: Any, key: Any) -> Any:
-    direction = "desc" if key.descending else "asc"
-    return getattr(column, f"{direction}_nulls_{'first' if key.nulls_first else 'last'}")()
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

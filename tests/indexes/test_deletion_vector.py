@@ -22,8 +22,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pyroaring import BitMap, BitMap64
 
 from orcidx.errors import CorruptFile, InvalidQuery, OrcidxError, Unsupported, ValueOutOfRange
-from orcidx.paimon.deletion_vector import (
-    DeletionVector,
+from orcidx.paimon.deletion_vector import DeletionVector
+from orcidx.paimon.deletion_vector_files import (
     Range,
     read_deletion_vector,
     read_deletion_vectors,

@@ -20,7 +20,7 @@ import orcidx
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.orc.columns.base import ColumnReader
 from orcidx.storage import open_reader
-from orcidx.storage.ranges import RecordingReader
+from orcidx.storage.recording import RecordingReader
 
 
 def signed(*numbers: int) -> bytes:

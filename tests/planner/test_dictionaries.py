@@ -13,7 +13,7 @@ from orcidx import col
 from orcidx.orc.kinds import StreamKind
 from orcidx.orc.reader import OrcReader
 from orcidx.storage import open_reader
-from orcidx.storage.ranges import RecordingReader
+from orcidx.storage.recording import RecordingReader
 
 ROWS = 150_000
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from orcidx.index_directory import file_pruning as catalog_pruning
-from orcidx.index_directory.file_pruning import PartitionEvidence
+from orcidx.index_directory.directory_partitions import PartitionEvidence
 from orcidx.index_directory.scan_files import DirectoryIndexes
 from orcidx.orc.evidence import BloomEvidence, DictionaryEvidence, StatisticsEvidence
 from orcidx.paimon_table.read import plan as table_plan

@@ -12,7 +12,7 @@ import orcidx
 from orcidx.orc import stripe_streams
 from orcidx.orc.stripe_streams import PlannedStream
 from orcidx.storage import open_reader
-from orcidx.storage.ranges import RecordingReader
+from orcidx.storage.recording import RecordingReader
 
 COLUMNS = 6
 ROWS = 400_000

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from orcidx.errors import StorageError
-from orcidx.paimon.deletion_vector import read_deletion_vector
+from orcidx.paimon.deletion_vector_files import read_deletion_vector
 from orcidx.paimon_table.avro.container import AvroFile, read_avro_file
 from orcidx.paimon_table.commit.candidate import Candidate, Change
 from orcidx.paimon_table.commit.table_state import (

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from orcidx.errors import CorruptFile, Unsupported
-from orcidx.paimon.deletion_vector import DeletionVector, Range, encode_deletion_vectors, read_deletion_vector
+from orcidx.paimon.deletion_vector import DeletionVector
+from orcidx.paimon.deletion_vector_files import Range, encode_deletion_vectors, read_deletion_vector
 from orcidx.paimon.registry import parse_size
 from orcidx.paimon_table.commit.candidate import NewFile
 from orcidx.paimon_table.commit.snapshot_creation import Attempt

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orcidx.errors import CorruptFile, FileGone, Unsupported, located
-from orcidx.paimon.deletion_vector import DeletionVector, read_deletion_vector
+from orcidx.paimon.deletion_vector import DeletionVector
+from orcidx.paimon.deletion_vector_files import read_deletion_vector
 from orcidx.paimon_table.metadata.manifest import FileEntry, ManifestInfo, RowStats
 from orcidx.paimon_table.metadata.schema import FieldMapping, TableSchema, map_fields
 from orcidx.paimon_table.read.bucket_pruning import bucket_filter

@@ -15,6 +15,7 @@ from orcidx.predicate import Leaf, Op, Predicate, all_of
 from orcidx.spark.sessions.arrow_tables import frame_of, table_of
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import KeyFrames
+from orcidx.spark.types.column_names import quoted
 from orcidx.spark.types.spark_types import arrow_schema_of, struct_json
 
 if TYPE_CHECKING:
@@ -154,6 +155,5 @@ def restricted_to(spark: SparkSession, frame: DataFrame, keys: tuple[Keys, ...])
 
     for one in keys:
         small = frame_of(spark, pa.table({"orcidx key": one.values}))
-        quoted = "`" + one.column.replace("`", "``") + "`"
-        frame = frame.join(F.broadcast(small), F.col(quoted) == F.col("`orcidx key`"), "left_semi")
+        frame = frame.join(F.broadcast(small), F.col(quoted(one.column)) == F.col("`orcidx key`"), "left_semi")
     return frame

@@ -19,6 +19,7 @@ from orcidx.spark.sessions.catalog_tables import CatalogTable
 from orcidx.spark.sessions.hadoop_files import SessionFiles
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import Schema
+from orcidx.spark.types.column_names import quoted
 from orcidx.spark.types.spark_types import json_of_schema
 from orcidx.storage import Source
 from orcidx.storage.hadoop_store import HadoopStore
@@ -154,7 +155,7 @@ class Relation:
         columns = self.frame.columns
         if frame.columns == columns:
             return frame
-        return frame.select(*("`" + name.replace("`", "``") + "`" for name in columns))
+        return frame.select(*map(quoted, columns))
 
     def _pattern(self, names: Sequence[str], dropped: Sequence[str]) -> str | None:
         """A glob of the files' names, if listing their directory again takes less time than looking up each path."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from orcidx.predicate import Constant, Leaf, Op, Predicate, resolve_column
 from orcidx.predicate.fold import Part, fold
 from orcidx.predicate.nodes import ExactTime
+from orcidx.spark.types.column_names import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -59,7 +60,7 @@ def _column_of(part: Part, schema: pa.Schema, case_sensitive: bool) -> Column | 
     if not all(is_exact_in_spark(value, kind) for value in part.literals):
         return None
     literals = [_literal(value) for value in part.literals]
-    column = F.col(".".join("`" + name.replace("`", "``") + "`" for name in path))
+    column = F.col(".".join(map(quoted, path)))
     asked = _asked(column, part, literals)
     return None if asked is None else (~asked if part.negated else asked)
 
