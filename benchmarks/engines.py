@@ -1,19 +1,20 @@
 """The 22 queries of TPC-H by DuckDB and Polars, over orcidx and over the engine's own Parquet reader:
 python -m benchmarks.engines
 
-Both sides have the same tables, in ZSTD files: ORC by ``orcidx.write_table``, Parquet by pyarrow. Each query runs on
-all roads in turn, the least time of the rounds counts, and the answers are equal by value. A ratio is Parquet's time by
-the road's: 1 is as fast, 0.5 takes twice as long. Roads:
+All sources have the same tables. ORC files are written by ``orcidx.write_table`` and Parquet files by pyarrow, both
+with ZSTD. In each round, each query runs on all sources in turn. The least time of the rounds counts, and the answers
+are compared by value. A ratio is the time with Parquet divided by the time with the source: 1 is as fast, 0.5 takes
+twice as long. Sources:
 
 ``parquet``  the engine's own reader
 ``orcidx``   ``orcidx.register_duckdb`` in DuckDB, ``orcidx.scan_polars`` in Polars
-``memory``   the tables as Arrow in memory: what is left where decoding takes no time
-``floor``    Polars alone: the tables in memory, handed over frame by frame as ``orcidx`` does. What the hand-over and
-             the plan cost that Polars makes without knowing how many rows there are
+``memory``   the tables as Arrow in memory, so that decoding takes no time
+``floor``    only for Polars: the tables in memory, passed frame by frame as ``orcidx`` does. It shows the cost of
+             passing frames, and of the plan that Polars makes without knowing the number of rows
 
-``--profile`` tells where the time of ``orcidx`` goes: ours is what its scans take, run once more with nobody behind
-them, engine what ``memory`` takes, and hand-over the rest. ``--cpu`` counts processor time of all threads, for a busy
-machine; then a reader that leaves a core idle seems better than it is.
+``--profile`` shows three parts of the time of ``orcidx``. "ours" is the time of its scans, which run once more without
+an engine. "engine" is the time of ``memory``. "hand-over" is the rest. ``--cpu`` measures the processor time of all
+threads, for a busy machine. With it, a reader that leaves a core idle seems faster than it is.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from orcidx.scanner.scan import Scan
 if TYPE_CHECKING:
     import polars as pl
 
-ROADS = ("parquet", "orcidx", "memory", "floor")
+SOURCES = ("parquet", "orcidx", "memory", "floor")
 Run = Callable[[str], pa.Table]
 
 
@@ -73,22 +74,22 @@ def files(scale: float) -> Path:
     return folder
 
 
-def duckdb_roads(folder: Path, roads: list[str], threads: int) -> dict[str, Run]:
+def duckdb_runs(folder: Path, sources: list[str], threads: int) -> dict[str, Run]:
     import duckdb
 
-    def opened(road: str) -> Run:
+    def opened(source: str) -> Run:
         connection = duckdb.connect()
         connection.execute(f"SET threads = {threads}; SET TimeZone = 'UTC'")
         for name in TABLES:
-            if road == "parquet":
+            if source == "parquet":
                 connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{folder / name}.parquet')")
-            elif road == "orcidx":
+            elif source == "orcidx":
                 orcidx.register_duckdb(connection, name, folder / f"{name}.orc")
             else:
                 connection.register(name, pq.read_table(folder / f"{name}.parquet"))
         return lambda query: connection.sql(query).to_arrow_table()
 
-    return {road: opened(road) for road in roads}
+    return {source: opened(source) for source in sources}
 
 
 def handed_over(table: pl.DataFrame) -> pl.LazyFrame:
@@ -117,27 +118,27 @@ def handed_over(table: pl.DataFrame) -> pl.LazyFrame:
     return pl.scan_external_reader(Builder(), sources=["memory"], schema=dict(table.schema))
 
 
-def polars_roads(folder: Path, roads: list[str], threads: int) -> dict[str, Run]:
+def polars_runs(folder: Path, sources: list[str], threads: int) -> dict[str, Run]:
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     import polars as pl
 
-    def frame(road: str, name: str) -> pl.LazyFrame:
-        if road == "parquet":
+    def frame(source: str, name: str) -> pl.LazyFrame:
+        if source == "parquet":
             return pl.scan_parquet(folder / f"{name}.parquet")
-        if road == "orcidx":
+        if source == "orcidx":
             return orcidx.scan_polars(folder / f"{name}.orc")
-        if road == "floor":
+        if source == "floor":
             return handed_over(pl.read_parquet(folder / f"{name}.parquet").rechunk())
         return pl.read_parquet(folder / f"{name}.parquet").lazy()
 
-    def opened(road: str) -> Run:
-        context = pl.SQLContext({name: frame(road, name) for name in TABLES})
+    def opened(source: str) -> Run:
+        context = pl.SQLContext({name: frame(source, name) for name in TABLES})
         return lambda query: context.execute(query).collect().to_arrow()
 
-    return {road: opened(road) for road in roads}
+    return {source: opened(source) for source in sources}
 
 
-ENGINES = {"duckdb": duckdb_roads, "polars": polars_roads}
+ENGINES = {"duckdb": duckdb_runs, "polars": polars_runs}
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -206,15 +207,15 @@ def geometric_mean(ratios: list[float]) -> float:
 
 
 def run_query(runs: dict[str, Run], query: str, rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """The least milliseconds of each road, which have the same answer."""
-    answers = {road: rows_of(run(query)) for road, run in runs.items()}
+    """The least milliseconds of each source, which have the same answer."""
+    answers = {source: rows_of(run(query)) for source, run in runs.items()}
     if not same_answers(answers):
-        raise SystemExit(f"the answers differ: { ({road: rows[:3] for road, rows in answers.items()}) }\n{query}")
+        raise SystemExit(f"the answers differ: { ({source: rows[:3] for source, rows in answers.items()}) }\n{query}")
     best = dict.fromkeys(runs, math.inf)
     for turn in range(rounds):
         order = list(runs) if turn % 2 == 0 else list(reversed(runs))
-        for road in order:
-            best[road] = min(best[road], measured(clock, lambda run=runs[road]: run(query)) * 1e3)
+        for source in order:
+            best[source] = min(best[source], measured(clock, lambda run=runs[source]: run(query)) * 1e3)
     return best
 
 
@@ -227,28 +228,28 @@ def profiled(run: Run, query: str, rounds: int, clock: Callable[[], float]) -> f
 
 def compare(name: str, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     clock = time.process_time if arguments.cpu else time.perf_counter
-    roads = [road for road in ROADS[:3] if road != "memory" or arguments.memory or arguments.profile]
-    roads += ["floor"] if arguments.floor and name == "polars" else []
-    runs = ENGINES[name](folder, roads, arguments.threads)
+    sources = [source for source in SOURCES[:3] if source != "memory" or arguments.memory or arguments.profile]
+    sources += ["floor"] if arguments.floor and name == "polars" else []
+    runs = ENGINES[name](folder, sources, arguments.threads)
     texts = queries()
     results: dict[str, dict[str, float]] = {}
-    print(f"{name}\nquery {' '.join(f'{road:>9}' for road in roads)}   ratios", flush=True)
+    print(f"{name}\nquery {' '.join(f'{source:>9}' for source in sources)}   ratios", flush=True)
     for number in arguments.queries or range(1, len(texts) + 1):
         query = texts[number - 1]
         best = run_query(runs, query, arguments.rounds, clock)
-        line = f"{number:5} {' '.join(f'{best[road]:9.1f}' for road in roads)}   "
-        line += " ".join(f"{best['parquet'] / best[road]:5.2f}" for road in roads[1:])
+        line = f"{number:5} {' '.join(f'{best[source]:9.1f}' for source in sources)}   "
+        line += " ".join(f"{best['parquet'] / best[source]:5.2f}" for source in sources[1:])
         if arguments.profile:
             best["ours"] = profiled(runs["orcidx"], query, arguments.rounds, clock)
             rest = best["orcidx"] - best["ours"] - best["memory"]
             line += f"   ours {best['ours']:.1f}, engine {best['memory']:.1f}, hand-over {rest:.1f}"
         results[str(number)] = best
         print(line, flush=True)
-    for road in roads[1:]:
-        ratios = [best["parquet"] / best[road] for best in results.values()]
-        total = sum(best[road] for best in results.values())
+    for source in sources[1:]:
+        ratios = [best["parquet"] / best[source] for best in results.values()]
+        total = sum(best[source] for best in results.values())
         print(
-            f"{road}: geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.2f}, most {max(ratios):.2f}, "
+            f"{source}: geometric mean {geometric_mean(ratios):.3f}, least {min(ratios):.2f}, most {max(ratios):.2f}, "
             f"in all {total:.0f} ms"
         )
     return results

@@ -228,7 +228,7 @@ def check(
 def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
     state, _ = _state(found, entry)
     if data is not None:
-        state = _misfit(found, entry, data) or state
+        state = _mismatch(found, entry, data) or state
     if state == "ok":
         try:
             found.index(entry.column, entry.kind).check()
@@ -238,7 +238,7 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
     return {"column": entry.column, "kind": entry.kind, "state": state}
 
 
-def _misfit(found: Any, entry: Any, data: Any) -> str | None:
+def _mismatch(found: Any, entry: Any, data: Any) -> str | None:
     """The reason why an index cannot belong to the data file: its column, its number of rows or its type differs. The
     result is None if there is no such difference."""
     from orcidx.paimon.build import split_map_key
@@ -249,7 +249,7 @@ def _misfit(found: Any, entry: Any, data: Any) -> str | None:
     if name not in data.schema.names:
         return f"wrong: the data file has no column {name}"
     if entry.payload is None:
-        return None if not data.num_rows else _lost_by_empty(entry, data)
+        return None if not data.num_rows else _wrongly_empty(entry, data)
     if entry.kind not in FORMATS:
         return None
     try:
@@ -265,7 +265,7 @@ def _misfit(found: Any, entry: Any, data: Any) -> str | None:
     return None
 
 
-def _lost_by_empty(entry: Any, data: Any) -> str | None:
+def _wrongly_empty(entry: Any, data: Any) -> str | None:
     """Checks an EMPTY index, which states that the column has no values."""
     from orcidx import col
 

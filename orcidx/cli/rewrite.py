@@ -34,7 +34,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # click before 8.2 has 
 
 SIZE = _Size()
 
-_SHAPE = (
+_ROW_OPTIONS = (
     click.option("--sort-by", metavar="A,B:desc", help="Sort rows by these columns, with nulls last."),
     click.option(
         "--cluster-by", metavar="A,B", help="Z-order: put rows with near values in all these columns together."
@@ -61,7 +61,7 @@ _SHAPE = (
         help="Bytes of rows to sort in memory. DuckDB sorts more rows.",
     ),
 )
-_MANNER = (
+_COMMON_OPTIONS = (
     click.option("--no-verify", is_flag=True, help="Do not verify the result by reading it again."),
     click.option("--overwrite", is_flag=True, help="Replace an existing target."),
     click.option("--dry-run", is_flag=True, help="Only print what would be done, and why."),
@@ -74,7 +74,7 @@ _MANNER = (
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((*_SHAPE, *_MANNER)):
+    for option in reversed((*_ROW_OPTIONS, *_COMMON_OPTIONS)):
         command = option(command)
     return storage_option(as_json(command))
 

@@ -54,7 +54,7 @@ def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) -> None:
     """Makes or plans the change, and prints the result."""
     yes = given.pop("yes")
-    with _bar() as seen:
+    with _progress_bar() as seen:
         result = change(**given, dry_run=not yes, progress=seen)
     if as_json:
         print_json(result.to_dict())
@@ -72,7 +72,7 @@ def _shown(change: Callable[..., Any], given: dict[str, Any], *, as_json: bool) 
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
+def _progress_bar() -> Iterator[Callable[[int, int], None]]:
     """Shows on a terminal how many files are finished, as soon as the total number is known."""
     with ExitStack() as stack:
         advance: list[Callable[[int], Any]] = []

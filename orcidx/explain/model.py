@@ -15,7 +15,7 @@ import numpy.typing as npt
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.evaluate import Outcome
 from orcidx.pruning.findings import Note
-from orcidx.pruning.reasons import UNASKED, Reason, deciding
+from orcidx.pruning.reasons import UNASKED, Reason, last_evaluated
 from orcidx.pruning.selection import RowSelection
 
 __all__ = [
@@ -164,7 +164,7 @@ class Explanation:
                     if not group.kept_rows and group.reasons:
                         sources = tuple([reason.source for reason in group.reasons])
                         if sources not in decided:
-                            decided[sources] = deciding(group.reasons).source
+                            decided[sources] = last_evaluated(group.reasons).source
                         counts[decided[sources]] += group.rows
         return dict(counts.most_common())
 

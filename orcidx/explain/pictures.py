@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation
-from orcidx.pruning.reasons import deciding
+from orcidx.pruning.reasons import last_evaluated
 
 __all__ = ["EVIDENCE", "RangeBand", "Tile", "look_of", "pruning_map", "range_bands", "rows_ruled_out", "treemap"]
 
@@ -49,7 +49,7 @@ def look_of(group: Group) -> tuple[str, str]:
     of the evidence that was evaluated last. Without this evidence the row group would be read."""
     if group.kept:
         return EVIDENCE["kept"]
-    return _look_of_source(deciding(group.reasons).source) if group.reasons else EVIDENCE["selection"]
+    return _look_of_source(last_evaluated(group.reasons).source) if group.reasons else EVIDENCE["selection"]
 
 
 @cache

@@ -12,7 +12,7 @@ from html import escape
 from orcidx.explain.model import Explanation, FileExplanation, RowGroupExplanation, StripeExplanation
 from orcidx.explain.overlap import ColumnDepth
 from orcidx.pruning.findings import Note
-from orcidx.pruning.reasons import Reason, deciding
+from orcidx.pruning.reasons import Reason, last_evaluated
 from orcidx.spellings import counted, size_text
 
 __all__ = [
@@ -61,7 +61,7 @@ def _look(group: RowGroupExplanation) -> tuple[str, str]:
         return _KEPT
     if group.kept:
         return _PARTLY
-    return _look_of(deciding(group.reasons).source if group.reasons else "selection")
+    return _look_of(last_evaluated(group.reasons).source if group.reasons else "selection")
 
 
 @lru_cache(maxsize=64)
@@ -86,17 +86,17 @@ def reading(explanation: Explanation) -> str:
     return f"the scan reads {size_text(explanation.read_bytes)}, with tails, footers and indexes{files}"
 
 
-_Fate = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]
+_GroupResult = tuple[tuple[str, str], tuple[tuple[str, str], ...], bool]
 """What happened to a row group, and by which evidence: the letter and colour, the (source, leaf) of the reasons, and
-whether rows are proved. Row groups with equal fates are shown in one line."""
+whether rows are proved. Row groups with equal results are shown in one line."""
 
 
-def _fates(stripe: StripeExplanation) -> list[_Fate]:
-    """Returns the fate of each row group. A fate says whether it is kept, by which evidence it was skipped, and whether
-    some of its rows surely match. There may be tens of thousands of row groups, so the fates are computed only once.
-    The letter and colour are computed once for all row groups with the same reasons."""
+def _group_results(stripe: StripeExplanation) -> list[_GroupResult]:
+    """Returns the result of each row group. A result says whether it is kept, by which evidence it was skipped, and
+    whether some of its rows surely match. There may be tens of thousands of row groups, so the results are computed
+    only once. The letter and colour are computed once for all row groups with the same reasons."""
     looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
-    fates = []
+    results = []
     for group in stripe.row_groups:
         asked = tuple([(reason.source, reason.leaf) for reason in group.reasons])
         if group.kept_rows:
@@ -105,8 +105,8 @@ def _fates(stripe: StripeExplanation) -> list[_Fate]:
             look = looks[asked]
         else:
             look = looks[asked] = _look(group)
-        fates.append((look, asked, group.proved_rows > 0))
-    return fates
+        results.append((look, asked, group.proved_rows > 0))
+    return results
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:
@@ -123,9 +123,9 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}{more}{count}"
 
 
-def _fate_line(groups: Sequence[RowGroupExplanation]) -> str:
-    """One line that says why some row groups are skipped or kept. All these row groups have the same fate (see
-    ``_fates``)."""
+def _result_line(groups: Sequence[RowGroupExplanation]) -> str:
+    """One line that says why some row groups are skipped or kept. All these row groups have the same result (see
+    ``_group_results``)."""
     first, last = groups[0], groups[-1]
     if not first.kept:
         return "skipped: " + _why(first.reasons, last.reasons) if first.reasons else "skipped"
@@ -177,9 +177,9 @@ def explanation_text(explanation: Explanation) -> str:
         if len(files) > 1:
             lines += ["", _folded_line(files), f"  {_skipped_line(files)}"]
             continue
-        fates = [_fates(stripe) for stripe in files[0].stripes]
-        lines += ["", *_file_lines(files[0], fates)]
-        used |= {look for of_stripe in fates for look, _, _ in of_stripe}
+        results = [_group_results(stripe) for stripe in files[0].stripes]
+        lines += ["", *_file_lines(files[0], results)]
+        used |= {look for of_stripe in results for look, _, _ in of_stripe}
     names = {look: name for name, look in _LOOKS.items()} | {
         _KEPT: "kept", _PARTLY: "partly kept", _OTHER: "other evidence",
     }  # fmt: skip
@@ -235,11 +235,11 @@ def _skipped_line(files: Sequence[FileExplanation]) -> str:
     return f"all skipped: {_why(files[0].reasons, files[-1].reasons)}"
 
 
-def _file_lines(file: FileExplanation, fates: Sequence[list[_Fate]]) -> list[str]:
+def _file_lines(file: FileExplanation, results: Sequence[list[_GroupResult]]) -> list[str]:
     lines = [f"{file.file}: {counted(file.rows, 'row')} → {file.kept_rows:,}"]
     if not file.kept and file.reasons:
         return [*lines, *(f"  skipped: {reason}" for reason in file.reasons)]
-    alike = _alike(zip(file.stripes, fates))
+    alike = _alike(zip(file.stripes, results))
     for stripes in alike[:_SHOWN_LINES]:
         lines += _stripe_lines(stripes)
     if len(alike) > _SHOWN_LINES:
@@ -247,19 +247,19 @@ def _file_lines(file: FileExplanation, fates: Sequence[list[_Fate]]) -> list[str
     return lines
 
 
-_Stripe = tuple[StripeExplanation, list[_Fate]]
+_Stripe = tuple[StripeExplanation, list[_GroupResult]]
 
 
 def _alike(stripes: Iterable[_Stripe]) -> list[list[_Stripe]]:
-    """Groups neighbouring stripes if all their row groups have the same fate (see ``_fates``)."""
+    """Groups neighbouring stripes if all their row groups have the same result (see ``_group_results``)."""
     found: list[list[_Stripe]] = []
     before = None
-    for stripe, fates in stripes:
-        kinds = set(fates)
+    for stripe, results in stripes:
+        kinds = set(results)
         if found and len(kinds) == 1 and kinds == before:
-            found[-1].append((stripe, fates))
+            found[-1].append((stripe, results))
         else:
-            found.append([(stripe, fates)])
+            found.append([(stripe, results)])
         before = kinds
     return found
 
@@ -271,11 +271,11 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
     numbers = _numbers("stripe", [stripe.stripe for stripe in stripes])
     lines = [f"  {numbers}: {counted(rows, 'row')} → {kept:,}, {size}"]
     most = _MAP_WIDTH * _MAP_LINES
-    shown = " ".join("".join([fate[0][0] for fate in fates[:most]]) for _, fates in alike[:most])[:most]
+    shown = " ".join("".join([result[0][0] for result in results[:most]]) for _, results in alike[:most])[:most]
     lines += [f"    {shown[i : i + _MAP_WIDTH]}" for i in range(0, len(shown), _MAP_WIDTH)]
     if len(stripes) > 1:
         groups = [group for stripe in stripes for group in stripe.row_groups]
-        return [*lines, f"    all {_fate_line(groups)}"]
+        return [*lines, f"    all {_result_line(groups)}"]
     of_first = _row_group_lines(*alike[0])
     lines += [f"    {line}" for line in of_first[:_SHOWN_LINES]]
     if len(of_first) > _SHOWN_LINES:
@@ -283,13 +283,14 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
     return lines
 
 
-def _row_group_lines(stripe: StripeExplanation, fates: Sequence[_Fate]) -> list[str]:
-    """The row groups of a stripe, with one line for all row groups that have the same fate (see ``_fates``)."""
-    alike: dict[_Fate, list[RowGroupExplanation]] = {}
-    for group, fate in zip(stripe.row_groups, fates):
-        alike.setdefault(fate, []).append(group)
+def _row_group_lines(stripe: StripeExplanation, results: Sequence[_GroupResult]) -> list[str]:
+    """The row groups of a stripe, with one line for all row groups that have the same result (see
+    ``_group_results``)."""
+    alike: dict[_GroupResult, list[RowGroupExplanation]] = {}
+    for group, result in zip(stripe.row_groups, results):
+        alike.setdefault(result, []).append(group)
     return [
-        f"{_numbers('row group', [group.row_group for group in groups])} {_fate_line(groups)}"
+        f"{_numbers('row group', [group.row_group for group in groups])} {_result_line(groups)}"
         for groups in alike.values()
     ]
 
@@ -367,13 +368,15 @@ def _stripes_html(alike: Sequence[_Stripe]) -> str:
     if len(alike) == 1:
         return _stripe_html(alike[0][0])
     summary, stripes = _stripe_lines(alike)[0], [stripe for stripe, _ in alike]
-    why = _fate_line([group for stripe in stripes for group in stripe.row_groups])
+    why = _result_line([group for stripe in stripes for group in stripe.row_groups])
     return f"<details><summary>{escape(summary.strip())}</summary>{list_html([f'all {why}'])}</details>"
 
 
 def _stripe_html(stripe: StripeExplanation) -> str:
     summary = f"stripe {stripe.stripe}: {stripe.rows:,} rows → {stripe.kept_rows:,}, {size_text(stripe.kept_bytes)}"
-    return f"<details><summary>{summary}</summary>{list_html(_row_group_lines(stripe, _fates(stripe)))}</details>"
+    return (
+        f"<details><summary>{summary}</summary>{list_html(_row_group_lines(stripe, _group_results(stripe)))}</details>"
+    )
 
 
 def details_html(explanation: Explanation) -> str:
@@ -395,7 +398,7 @@ def details_html(explanation: Explanation) -> str:
             parts.append(head + list_html(f"skipped: {reason}" for reason in file.reasons))
             left -= 1
             continue
-        stripes = "".join(map(_stripes_html, _alike((one, _fates(one)) for one in file.stripes[:left])))
+        stripes = "".join(map(_stripes_html, _alike((one, _group_results(one)) for one in file.stripes[:left])))
         parts.append(f"{head}<div class=stripes>{stripes}</div>")
         left -= len(file.stripes)
     return "".join(parts)
@@ -430,7 +433,7 @@ def pruning_map_svg(file: FileExplanation) -> str:
             if i and i % _CELLS_IN_LINE == 0:
                 y += _CELL_PIXELS + _GAP_PIXELS
             x = _LABEL_PIXELS + i % _CELLS_IN_LINE * (_CELL_PIXELS + _GAP_PIXELS)
-            title = escape(f"row group {group.row_group}: {_fate_line([group])}")
+            title = escape(f"row group {group.row_group}: {_result_line([group])}")
             cells.append(
                 f"<rect x='{x}' y='{y}' width='{_CELL_PIXELS}' height='{_CELL_PIXELS}' fill='{_look(group)[1]}'>"
                 f"<title>{title}</title></rect>"

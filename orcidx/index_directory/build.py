@@ -127,7 +127,7 @@ def _index(
     if source.size == 0:
         row["rows"] = 0
         return
-    _settle(source.listed)
+    _wait_for_next_tick(source.listed)
     reader = source.open(options, expected=source.listed)
     try:
         file = OrcFile(describe_source(reader), options)
@@ -139,14 +139,14 @@ def _index(
         columns = {name: node for name, node in zip(names, file.columns) if names.count(name) == 1}
         row["statistics"] = observe(tail, columns, columns_of(present))
         name = index_name(row["path"], source, spec)
-        found = _already_there(folder, name, IndexSpec(present, spec.types)) if present and reuse else None
+        found = _earlier_index(folder, name, IndexSpec(present, spec.types)) if present and reuse else None
         if present and _build(folder, name, source, file, (present, spec), row, found):
             row["read_bytes"] = reader.metrics.bytes_fetched
     finally:
         reader.close()
 
 
-def _settle(version: Fingerprint | None) -> None:
+def _wait_for_next_tick(version: Fingerprint | None) -> None:
     """Waits if the version of a file has no etag and the file was modified a moment ago. The wait ensures that a
     further change gives the file another modification time."""
     if version is None or version.etag is not None or version.mtime is None:
@@ -201,7 +201,7 @@ def _build(
     return found is None
 
 
-def _already_there(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
+def _earlier_index(folder: Folder, name: str, wanted: IndexSpec) -> bytes | None:
     """The index that an earlier run wrote. The result is None if the index is missing or damaged, or has other indexes
     than ``wanted``."""
     data = whole_object(folder, name)

@@ -10,7 +10,7 @@ from orcidx.errors import CorruptFile, StorageError
 from orcidx.index_directory.catalog import Catalog
 from orcidx.index_directory.catalog_names import catalog_name
 from orcidx.index_directory.catalogs import Catalogs
-from orcidx.index_directory.file_versions import LISTING, among, behind, later
+from orcidx.index_directory.file_versions import LISTING, has_later_version, has_same_version, mode_sources
 from orcidx.storage import Source
 
 __all__ = ["commit_rows"]
@@ -38,8 +38,8 @@ def commit_rows(
         try:
             moved = now.generation != opened.generation
             other = moved and _is_of_another_spec(now, news)
-            mine = _unless_later(news, _versions(now), _versions(opened)) if moved else news
-            content, whole = _with_news(now, mine, gone)
+            mine = _without_outdated(news, _versions(now), _versions(opened)) if moved else news
+            content, whole = _next_catalog(now, mine, gone)
         except (FileNotFoundError, StorageError):  # a catalog was replaced and deleted after the listing
             if attempt == COMMIT_ATTEMPTS - 1 or now.generation == (now := Catalogs.of(now.folder)).generation:
                 raise
@@ -53,7 +53,8 @@ def commit_rows(
             at = _known(now).listed
         elif _has_exactly(listed, content, now, whole=whole):
             at = opened.listed_at
-        data, made_of = content.to_bytes(whole=whole, listed=at), behind(root, mine.files, now.folder, now.written)
+        data = content.to_bytes(whole=whole, listed=at)
+        made_of = mode_sources(root, mine.files, now.folder, now.written)
         taken = now.folder.publish(name, data, single_writer=single_writer, made_of=made_of)
         now = Catalogs.of(now.folder)
         if taken and name in _names_in_use(now):
@@ -89,19 +90,19 @@ def _names_in_use(catalogs: Catalogs) -> tuple[str, ...]:
         return tuple(stored.name for stored in catalogs.written)
 
 
-def _with_news(catalogs: Catalogs, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
+def _next_catalog(catalogs: Catalogs, news: Catalog, gone: pa.Table) -> tuple[Catalog, bool]:
     """The next catalog, and whether it is complete. Usually the catalog has only the new rows, and readers also need
     the earlier catalogs. If there are already many catalogs, the next catalog has all rows and is complete."""
     try:
         known = catalogs.listing if catalogs.written else None
         if known is None or not catalogs.in_use:
             return news, True
-        if news.spec_key == known.spec_key and _is_a_part(len(news), known, gone, parts=len(catalogs.in_use)):
+        if news.spec_key == known.spec_key and _fits_in_part(len(news), known, gone, parts=len(catalogs.in_use)):
             return news, False
         whole = Catalog.concat([catalogs.read(), news]).latest()
     except CorruptFile:
         return news, True
-    return whole.take(np.flatnonzero(~among(whole.files, gone))) if len(gone) else whole, True
+    return whole.take(np.flatnonzero(~has_same_version(whole.files, gone))) if len(gone) else whole, True
 
 
 def _is_of_another_spec(catalogs: Catalogs, news: Catalog) -> bool:
@@ -116,15 +117,15 @@ def _not_listed(known: pa.Table, listed: pa.Array | None) -> pa.Table:
     return known.slice(0, 0) if listed is None else known.filter(pc.invert(pc.is_in(known["path"], listed)))
 
 
-def _unless_later(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
+def _without_outdated(news: Catalog, theirs: pa.Table, ours: pa.Table) -> Catalog:
     """The new rows. If another job has committed a later version of a file in the meantime, the row of this file is
     left out."""
-    outdated = later(news.files, theirs.filter(pa.array(~among(theirs, ours))))
+    outdated = has_later_version(news.files, theirs.filter(pa.array(~has_same_version(theirs, ours))))
     return news.take(np.flatnonzero(~outdated)) if outdated.any() else news
 
 
-def _is_a_part(changes: int, known: Catalog, gone: pa.Table, *, parts: int) -> bool:
+def _fits_in_part(changes: int, known: Catalog, gone: pa.Table, *, parts: int) -> bool:
     """Whether the new rows are few enough, compared with the known rows, to be written as a separate catalog."""
-    if dropped := int(among(known.files, gone).sum()):
+    if dropped := int(has_same_version(known.files, gone).sum()):
         changes = len(known) if len(known) <= REWRITTEN_AT_ONCE else changes + dropped
     return 0 < 4 * changes < len(known) and parts <= MOST_CATALOG_PARTS

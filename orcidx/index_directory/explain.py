@@ -28,7 +28,7 @@ from orcidx.paimon.container import Container, read_container
 from orcidx.paimon.file_index import FileIndex
 from orcidx.planner.index_evidence import StoredIndex, bind_to_index
 from orcidx.planner.request import FileJob, ScanRequest
-from orcidx.pruning.reasons import deciding
+from orcidx.pruning.reasons import last_evaluated
 from orcidx.scanner.scan import Scan
 from orcidx.spellings import size_text
 from orcidx.storage import Source
@@ -36,8 +36,8 @@ from orcidx.storage.folder import Folder
 
 __all__ = ["EXAMINED", "Alone", "DirectoryExplanation", "Pruned", "Question", "assemble", "examine"]
 
-OWN = "ORC statistics and bloom filters"
-ROLLED = "file statistics (catalog)"
+ORC_EVIDENCE = "ORC statistics and bloom filters"
+CATALOG_STATISTICS = "file statistics (catalog)"
 NO_ROWS = "no rows in the file"
 _SHOWN_TEXTS = 10
 """At most this many errors are listed one by one, and at most this many notes."""
@@ -81,7 +81,7 @@ def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[
         stored, data = _read_index(question.folder, row)
         found["index_bytes"] = len(data or b"")
         if stored is not None and data is not None:
-            found["alone"] = _alone(stored, data, question.request, row["known_rows"])
+            found["alone"] = _rows_by_index(stored, data, question.request, row["known_rows"])
         if row["kept"]:
             constants = {} if row["constants"] is None else pickle.loads(row["constants"])
             job = FileJob(source, file_index=stored, fingerprint=source.listed, constants=constants)
@@ -103,7 +103,7 @@ def _read_index(folder: Folder, row: Mapping[str, Any]) -> tuple[StoredIndex | N
     return StoredIndex(folder.source(row["index"]) if data is None else data, row["tail"], types), data
 
 
-def _alone(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
+def _rows_by_index(stored: StoredIndex, data: bytes, request: ScanRequest, rows: int) -> list[dict[str, Any]]:
     """For each index, the number of rows that would remain if only this index were used."""
     assert request.where is not None
     try:
@@ -136,7 +136,7 @@ def _examine_file(request: ScanRequest, job: FileJob, found: dict[str, Any]) -> 
     found["notes"] = [f"{note.kind}: {note.source}: {note.text}" for note in explanation.notes if note.stripe is None]
     own = explanation if job.file_index is None else Scan((replace(job, file_index=None),), request, None).explain()
     kept = {stage.name: stage.after for stage in own.funnel}["rows"]
-    found["alone"] = [*found["alone"], {"name": OWN, "rows": kept}]
+    found["alone"] = [*found["alone"], {"name": ORC_EVIDENCE, "rows": kept}]
 
 
 def _skipped(explanation: Explanation) -> dict[str, int]:
@@ -145,7 +145,7 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
     counts = Counter(explanation.skipped_by)
     for file in explanation.files:
         if not file.kept and file.reasons and not counts:
-            counts[deciding(file.reasons).source] += file.rows
+            counts[last_evaluated(file.reasons).source] += file.rows
     return dict(counts)
 
 
@@ -258,7 +258,7 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         rows = max(0, int(pruned.plan.rows[i])) if one["rows"] is None else one["rows"]
         row = {"path": path, "size": sizes[i], "rows": rows, "kept_rows": 0, "error": one["error"]}
         if not kept[i]:
-            row["skipped_by"] = _told_by(pruned, i, in_partition[i])
+            row["skipped_by"] = _skipped_by(pruned, i, in_partition[i])
             skipped[row["skipped_by"]] += rows
         else:
             row["kept_rows"] = rows if one["kept_rows"] is None else one["kept_rows"]
@@ -275,19 +275,19 @@ def assemble(directory: str, where: str | None, pruned: Pruned, examined: pa.Tab
         where=where,
         funnel=_funnel(table, examined),
         skipped_by=dict(skipped.most_common()),
-        alone=_alone_of_all(pruned, table, found),
+        alone=_effects(pruned, table, found),
         notes=(*(f"{note.kind}: {note.source}: {note.text}" for note in pruned.plan.notes), *shown),
         index_bytes=_sum(examined["index_bytes"]),
         files=table,
     )
 
 
-def _told_by(pruned: Pruned, file: int, in_partition: bool) -> str:
+def _skipped_by(pruned: Pruned, file: int, in_partition: bool) -> str:
     """The evidence that rules out a file that is not opened."""
     if pruned.plan.rows[file] == 0:
         return NO_ROWS
     if in_partition:
-        return ROLLED
+        return CATALOG_STATISTICS
     return "partition" if pruned.by_partition.known.partitions.values else "the condition itself"
 
 
@@ -318,12 +318,12 @@ def _funnel(files: pa.Table, examined: pa.Table) -> tuple[Stage, ...]:
     )
 
 
-def _alone_of_all(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
+def _effects(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[str, Any]]) -> tuple[Alone, ...]:
     """The effect of each kind of evidence on all files. If a file does not have the evidence, all its rows are kept."""
     rows = files["rows"].to_numpy()
     total = int(rows.sum())
     alone = []
-    for name, plan in (("partition", pruned.by_partition), (ROLLED, pruned.by_statistics)):
+    for name, plan in (("partition", pruned.by_partition), (CATALOG_STATISTICS, pruned.by_statistics)):
         out = ~pruned.mask(plan) & (pruned.plan.rows != 0)
         if out.any() and (plan is not pruned.by_partition or plan.known.partitions.values):
             having = len(files) if plan is pruned.by_partition else int(pruned.plan.fresh.sum())
@@ -333,11 +333,11 @@ def _alone_of_all(pruned: Pruned, files: pa.Table, found: Mapping[str, Mapping[s
     for i, path in enumerate(files["path"].to_pylist()):
         parts = {one["name"]: one["rows"] for one in (found.get(path) or {}).get("alone") or ()}
         if not by_statistics[i]:
-            parts[OWN] = 0
+            parts[ORC_EVIDENCE] = 0
         for name, kept in parts.items():
             count = counts.setdefault(name, [0, 0, 0])
             count[0] += 1
             count[1] += kept == 0
             count[2] += int(rows[i]) - kept
-    order = sorted(counts, key=lambda name: (name != OWN, -counts[name][2]))
+    order = sorted(counts, key=lambda name: (name != ORC_EVIDENCE, -counts[name][2]))
     return (*alone, *(Alone(name, counts[name][0], counts[name][1], total - counts[name][2]) for name in order))

@@ -73,7 +73,7 @@ FEW_FILES = 10_000
 """The maximum number of files that count as few. The statistics of one column then take half a megabyte."""
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
-_OTHERWISE = {
+_CHANGING_OPTIONS = {
     "timezone": _TIMES,
     "utf8": _TEXTS,
     "timestamp_ntz": (TypeKind.LONG,),
@@ -288,7 +288,8 @@ def open_questions(known: KnownFiles, predicate: Predicate, options: ReadOptions
             alive[:, number] |= outcome.may.mask()
     patterns, of_file = np.unique(alive, axis=0, return_inverse=True)
     left = [
-        _without(predicate, {leaf for leaf, lives in zip(asked, pattern) if not lives}) for pattern in patterns.tolist()
+        _with_false(predicate, {leaf for leaf, lives in zip(asked, pattern) if not lives})
+        for pattern in patterns.tolist()
     ]
     return [left[number] for number in of_file.reshape(-1).tolist()]
 
@@ -304,7 +305,7 @@ def _leaves_below_or(predicate: Predicate) -> Iterator[Leaf]:
     return (leaf for leaf, is_below in found if is_below)
 
 
-def _without(predicate: Predicate, gone: set[Leaf]) -> Any:
+def _with_false(predicate: Predicate, gone: set[Leaf]) -> Any:
     return rewritten(predicate, lambda part: Constant(False) if isinstance(part, Leaf) and part in gone else part)
 
 
@@ -365,7 +366,7 @@ class _KnownColumns(Mapping[Path, StatisticsColumn]):
 
 def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[StatisticsKey, Note]:
     """The columns whose statistics cannot be used with these options, each with a note."""
-    changed = [name for name in _OTHERWISE if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
+    changed = [name for name in _CHANGING_OPTIONS if getattr(options, name) != getattr(STATISTICS_OPTIONS, name)]
     if options.utf8 != "replace" and "utf8" in changed:
         changed.remove("utf8")
     return {
@@ -374,7 +375,7 @@ def changed_statistics(catalog: Catalog, options: ReadOptions) -> dict[Statistic
         )
         for key in catalog.statistics
         for name in changed
-        if key.node.kind in _OTHERWISE[name] and (name != "decimal_zero_precision" or not key.node.precision)
+        if key.node.kind in _CHANGING_OPTIONS[name] and (name != "decimal_zero_precision" or not key.node.precision)
     }
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from orcidx.storage import Source
 from orcidx.storage.folder import Folder, Stored
 
-__all__ = ["FRESH", "LISTING", "STALE", "UNKNOWN", "among", "behind", "later", "states"]
+__all__ = ["FRESH", "LISTING", "STALE", "UNKNOWN", "has_later_version", "has_same_version", "mode_sources", "states"]
 
 LISTING = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime", pa.int64()), ("etag", pa.string())])
 """Columns of a listing: paths below a directory, with the version of each file."""
@@ -30,7 +30,7 @@ def states(
     equal.
 
     ``unit`` is the number of nanoseconds to which the listing rounds its times down."""
-    same_size = _true(pc.equal(listing["size"], known["size"]))
+    same_size = _is_true(pc.equal(listing["size"], known["size"]))
     same_etag = pc.equal(listing["etag"], known["etag"])
     ours, theirs = listing["mtime"], known["mtime"]
     both = [pc.fill_null(times, 0).to_numpy() for times in (ours, theirs)]
@@ -41,34 +41,34 @@ def states(
     )
     same_time = both[0] // (unit or 1) == both[1] // (unit or 1)
     same_time |= whole & (both[0] // _NANOS_PER_SECOND == both[1] // _NANOS_PER_SECOND)
-    same_time &= _true(pc.is_valid(ours)) & _true(pc.is_valid(theirs))
-    has_etag = _true(pc.is_valid(same_etag))
-    fresh = present & same_size & np.where(has_etag, _true(same_etag), same_time)
+    same_time &= _is_true(pc.is_valid(ours)) & _is_true(pc.is_valid(theirs))
+    has_etag = _is_true(pc.is_valid(same_etag))
+    fresh = present & same_size & np.where(has_etag, _is_true(same_etag), same_time)
     return np.where(fresh, FRESH, np.where(present, STALE, UNKNOWN)).astype(np.int8)
 
 
-def among(files: pa.Table, others: pa.Table) -> Bools:
+def has_same_version(files: pa.Table, others: pa.Table) -> Bools:
     """For each row of ``files``, whether ``others`` has a row with the same path and the same version."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
     found = others.take(place)
     same = np.asarray(place.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     for name in LISTING.names[1:]:
         both_null = pc.and_(pc.is_null(files[name]), pc.is_null(found[name]))
-        same &= _true(pc.equal(files[name], found[name])) | _true(both_null)
+        same &= _is_true(pc.equal(files[name], found[name])) | _is_true(both_null)
     return same
 
 
-def later(files: pa.Table, others: pa.Table) -> Bools:
+def has_later_version(files: pa.Table, others: pa.Table) -> Bools:
     """For each row of ``files``, whether ``others`` has a row with the same path and a later modification time."""
     place = pc.index_in(files["path"].combine_chunks(), value_set=others["path"].combine_chunks())
-    return _true(pc.greater(others["mtime"].take(place), files["mtime"]))
+    return _is_true(pc.greater(others["mtime"].take(place), files["mtime"]))
 
 
-def _true(values: Any) -> npt.NDArray[np.bool_]:
+def _is_true(values: Any) -> npt.NDArray[np.bool_]:
     return pc.fill_null(values, False).to_numpy().astype(np.bool_)  # type: ignore[no-any-return]
 
 
-def behind(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
+def mode_sources(root: Source, news: pa.Table, folder: Folder, catalogs: Sequence[Stored]) -> list[Source]:
     """The files whose permissions determine the mode of a new catalog. They are the files of ``news`` and the earlier
     catalogs, because the new catalog contains values from them."""
     below = Folder(root)

@@ -29,11 +29,6 @@ from orcidx.storage import Fingerprint, Source, Sources, list_sources
 
 __all__ = ["DirectoryIndexes", "aggregate", "read_table", "scan"]
 
-_CATALOG_COMBINED = (
-    'fresh="catalog" cannot be combined with indexes="none", selection=, deletion_vector= or file_index=; '
-    'use fresh="listing"'
-)
-
 
 @lists_options(ReadOptions)
 def scan(
@@ -117,10 +112,7 @@ def scan(
     >>> orcidx.scan(["day1.orc", "day2.orc"], ["n"], where="day = 2").to_table().to_pylist()
     [{'n': 20}]
     """
-    if indexes not in ("auto", "all", "none"):
-        raise InvalidQuery(f"indexes={indexes!r} is not supported; use 'auto', 'all' or 'none'")
-    if fresh not in ("listing", "catalog"):
-        raise InvalidQuery(f"fresh={fresh!r} is not supported; use 'listing' or 'catalog'")
+    _check_listing(indexes, fresh, by_file=(selection, deletion_vector, file_index))
     options = (options or USUAL_OPTIONS).override(**option_overrides)
     rows = partial(
         make_scan,
@@ -135,9 +127,7 @@ def scan(
         file_path=file_path,
     )
     if fresh == "catalog":
-        if indexes == "none" or any(one is not None for one in (selection, deletion_vector, file_index)):
-            raise InvalidQuery(_CATALOG_COMBINED)
-        known, asked = listed_by_catalog(
+        listed_jobs, catalog_indexes = listed_by_catalog(
             sources,
             schema=schema,
             storage_options=storage_options,
@@ -145,15 +135,29 @@ def scan(
             hive_partitions=hive_partitions,
             case_sensitive=options.case_sensitive,
         )
-        return replace(rows(()), jobs=known, indexes=asked)
+        return replace(rows(()), jobs=listed_jobs, indexes=catalog_indexes)
     listed = list_sources(sources, storage_options=storage_options, filesystem=filesystem)
     files = [source for source in listed if source.size != 0 or source.root is None]
     if not files and schema is None:
         raise InvalidQuery(f"there are no files to scan in {sources!r}; to get an empty result, give schema=")
-    chosen = _by_file(files, selection=selection, deleted=deletion_vector, file_index=file_index)
+    chosen = _arguments_of_files(files, selection=selection, deleted=deletion_vector, file_index=file_index)
     jobs = _jobs(files, chosen, schema, options, hive_partitions=hive_partitions)
     made = rows(jobs)
     return made if indexes == "none" else replace(made, indexes=DirectoryIndexes(everywhere=indexes == "all"))
+
+
+def _check_listing(indexes: str, fresh: str, *, by_file: Sequence[object]) -> None:
+    """Raises ``InvalidQuery`` for an unknown value of ``indexes`` or ``fresh``, and for arguments that cannot be
+    combined. ``by_file`` has the arguments that are given for each file by its path."""
+    if indexes not in ("auto", "all", "none"):
+        raise InvalidQuery(f"indexes={indexes!r} is not supported; use 'auto', 'all' or 'none'")
+    if fresh not in ("listing", "catalog"):
+        raise InvalidQuery(f"fresh={fresh!r} is not supported; use 'listing' or 'catalog'")
+    if fresh == "catalog" and (indexes == "none" or any(one is not None for one in by_file)):
+        raise InvalidQuery(
+            'fresh="catalog" cannot be combined with indexes="none", selection=, deletion_vector= or file_index=; '
+            'use fresh="listing"'
+        )
 
 
 def _jobs(
@@ -259,7 +263,7 @@ def aggregate(
     return scan(sources, None, where, **arguments).aggregate(aggregates, by)
 
 
-def _by_file(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
+def _arguments_of_files(files: Sequence[Source], **given: Mapping[Any, Any] | None) -> list[dict[str, Any]]:
     """For each file, the values that the caller gave for the file's path."""
     chosen: list[dict[str, Any]] = [{} for _ in files]
     if not any(given.values()):
@@ -307,7 +311,7 @@ class DirectoryIndexes:
         A catalog identifies columns by name, so it is not used if columns are matched in another way. A catalog that
         cannot be read rules out no file.
         """
-        found = self._asked(jobs, request, totalled=totalled)
+        found = self._planned(jobs, request, totalled=totalled)
         return (jobs, found.notes) if not found.covered else (_jobs_left(jobs, found), found.notes)
 
     def totals(
@@ -316,15 +320,15 @@ class DirectoryIndexes:
         """The totals that the catalog has for files in which every row matches. Also returns the jobs of the other
         files that the indexes do not rule out."""
         eligible = np.array([job.is_whole for job in jobs], np.bool_)
-        found = self._asked(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
+        found = self._planned(jobs, request, totalled=tuple(columns), totals=columns, eligible=eligible)
         if not found.covered:
             return KnownTotals(jobs, notes=found.notes)
         # In rare cases, a file has changed since it was listed. The totals are then computed without the catalog.
         if any(_was_replaced(jobs[one].source) for one in found.totalled):
-            found = self._asked(jobs, request, totalled=tuple(columns))
+            found = self._planned(jobs, request, totalled=tuple(columns))
         return KnownTotals(_jobs_left(jobs, found), found.units, found.notes)
 
-    def _asked(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
+    def _planned(self, jobs: Sequence[FileJob], request: ScanRequest, **more: Any) -> ListingPlan:
         """Plans the listed files with their indexes. If the indexes cannot be used, the plan keeps every file."""
         everything = tuple(range(len(jobs)))
         if request.match != "name":

@@ -32,7 +32,7 @@ __all__ = ["StripeTruth", "statistics_problems", "stripe_zone"]
 _INTEGERS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 _SUMMED = _INTEGERS | {TypeKind.STRING, TypeKind.VARCHAR, TypeKind.BINARY}
 _NO_LIMIT = 1 << 62
-UNSETTLED = "the filter has a layout from before the format was final"
+EARLY_LAYOUT = "the filter has a layout from before the format was final"
 """The reason that ``orc/bloom`` gives for filters that no reader uses."""
 
 Found = tuple[str, str, int | None, str]
@@ -123,7 +123,7 @@ class StripeTruth:
             self.problems.append(("bloom filter", text, None, node.dotted))
             return
         for group, one in enumerate(filters):
-            if one.reasons and one.reasons[0] and one.reasons[0] != UNSETTLED:
+            if one.reasons and one.reasons[0] and one.reasons[0] != EARLY_LAYOUT:
                 self.problems.append(("bloom filter", one.reasons[0], group, node.dotted))
         if distrust_bloom(kind, node, encoding, reader.facts, self._options) is None and self._fits(node):
             self._filters.setdefault(node.id, []).append((name, filters))

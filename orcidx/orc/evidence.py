@@ -89,7 +89,7 @@ def compares_alike(leaf: BoundLeaf, node: OrcType, options: ValueOptions) -> boo
 
 
 @dataclass(frozen=True, eq=False)
-class _UnitTextLater:
+class _LazyUnitText:
     """The ``UnitText`` of a column. It is created when the text is needed."""
 
     columns: Mapping[Path, StatisticsColumn]
@@ -138,14 +138,14 @@ class StatisticsEvidence:
             return None
         may, must = proved_of_units(leaf, column, self._options)
         if may.all() and not must.any():
-            self._explain_silence(leaf, column)
+            self._explain_no_result(leaf, column)
             return None
         self._explain_distrust(leaf, column)
         return Finding(
             RowSelection.from_groups(may, self._bounds),
             RowSelection.from_groups(must, self._bounds),
             self.name,
-            UnitText(column, leaf, self._bounds) if self._keeps else _UnitTextLater(self._columns, leaf, self._bounds),
+            UnitText(column, leaf, self._bounds) if self._keeps else _LazyUnitText(self._columns, leaf, self._bounds),
         )
 
     def _note(self, leaf: BoundLeaf, kind: Any, text: str) -> None:
@@ -162,7 +162,7 @@ class StatisticsEvidence:
             self._note(leaf, "distrusted", f"{reason}{where}")
         return bool(column.distrusted or column.reasons)
 
-    def _explain_silence(self, leaf: BoundLeaf, column: StatisticsColumn) -> None:
+    def _explain_no_result(self, leaf: BoundLeaf, column: StatisticsColumn) -> None:
         if self._explain_distrust(leaf, column):
             return
         if not compares_alike(leaf, column.node, self._options):

@@ -34,7 +34,7 @@ _MOST_BYTES = 1 << 20
 """The most bytes of categories, and of a value that is parsed. Without them nothing is lost but the order of the
 categories, because the rows have the categories, too."""
 
-_AS_THEY_ARE = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()} | {
+_UNCHANGED = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()} | {
     pa.string(),
     pa.binary(),
     pa.date32(),
@@ -89,7 +89,7 @@ def _is_of_pandas(schema: pa.Schema) -> bool:
 
 
 def _reads_alike(kind: pa.DataType) -> bool:
-    return kind in _AS_THEY_ARE or pa.types.is_decimal128(kind) or pa.types.is_nested(kind)
+    return kind in _UNCHANGED or pa.types.is_decimal128(kind) or pa.types.is_nested(kind)
 
 
 def _stream_of(batch: pa.RecordBatch) -> bytes:

@@ -75,28 +75,28 @@ def _match(node: OrcType, path: str | Path, exact: bool) -> list[list[int]]:
     if node.kind is not TypeKind.STRUCT and not node.path and path in (UNNAMED, (UNNAMED,)):
         return [[]]
     found: dict[int, list[list[int]]] = {}
-    for place, rest in _begun(node, path, exact):
+    for place, rest in _children_named(node, path, exact):
         below = _match(node.child(place), rest, exact) if rest else [[]]
         found.setdefault(len(node.names[place]), []).extend([place, *route] for route in below)
     spelled = [length for length, routes in found.items() if routes]
     return found[max(spelled)] if spelled else []
 
 
-def _begun(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
+def _children_named(node: OrcType, path: str | Path, exact: bool) -> Iterator[tuple[int, str | Path]]:
     """Finds the children of which the name can be the first name of the path. Yields the index of each such child, and
     the rest of the path."""
     if exact:
-        for name, rest in _heads(path):
+        for name, rest in _first_names(path):
             for place in node.places.get(name, ()):
                 yield place, rest
         return
     for place, name in enumerate(node.names):
-        left = _after(name, path)
+        left = _rest_after(name, path)
         if left is not None:
             yield place, left
 
 
-def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
+def _first_names(path: str | Path) -> Iterator[tuple[str, str | Path]]:
     """Yields each text that can be the first name of a path, with the rest of the path. A name may contain dots."""
     if isinstance(path, tuple):
         if path:
@@ -108,7 +108,7 @@ def _heads(path: str | Path) -> Iterator[tuple[str, str | Path]]:
     yield path, ""
 
 
-def _after(name: str, path: str | Path) -> str | Path | None:
+def _rest_after(name: str, path: str | Path) -> str | Path | None:
     """The rest of the path after ``name``. Names are compared without regard to case. None if the path does not begin
     with ``name``."""
     if isinstance(path, tuple):

@@ -121,11 +121,11 @@ def compress_waiting(streams: Sequence[OutStream], pool: Pool, threads: int) -> 
     waiting = [(stream, number) for stream, count in counts for number in range(count)]
     for probes in (True, False):
         chosen = [one for one in waiting if one[0].is_probe(one[1]) is probes]
-        pool.run_all([partial(_squeeze, chosen[i::threads]) for i in range(min(threads, len(chosen)))])
+        pool.run_all([partial(_compress_chunks, chosen[i::threads]) for i in range(min(threads, len(chosen)))])
     for stream in streams:
         stream.cut()
 
 
-def _squeeze(chunks: Sequence[tuple[OutStream, int]]) -> None:
+def _compress_chunks(chunks: Sequence[tuple[OutStream, int]]) -> None:
     for stream, number in chunks:
         stream.squeeze(number)

@@ -239,7 +239,7 @@ class Table:
         read = (
             self.table_schema.by_name if names is None else [one if isinstance(one, str) else one[0] for one in names]
         )
-        self.table_schema.check_carried(list(read))
+        self.table_schema.check_convertible(list(read))
         chosen = self.schema.names if names is None else [_whole_column(name, self.schema, options) for name in names]
         order = () if top is None else parse_order(top)
         order = tuple(replace(key, column=_whole_column(key.column, self.schema, options)) for key in order)
@@ -291,7 +291,7 @@ class Table:
         InvalidQuery, Unsupported, FileGone
             As for ``scan``.
         """
-        columns = self.schema.names if self.table_schema.uncarried else None
+        columns = self.schema.names if self.table_schema.unsupported_columns else None
         return aggregate_scan(self.scan(columns, where, jvm_zone=jvm_zone, **options), aggregates, by)
 
     # ------------------------------------------------------------------ changes

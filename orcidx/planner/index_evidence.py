@@ -25,7 +25,7 @@ from orcidx.storage import Source
 
 __all__ = ["IndexEvidence", "StoredIndex", "bind_to_index", "index_evidence", "opened_index", "paimon_types"]
 
-_UNASKED = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
+_UNUSED_TYPES = ("TIMESTAMP", "TIMESTAMP_LTZ", "MAP")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: Meani
     index's columns. Other parts are replaced by True. Conditions on times are also replaced, because their zones are
     known only during a scan."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
-    kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNASKED}
+    kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNUSED_TYPES}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])
     chars: dict[tuple[str, ...], int] = {
         (column,): kind.length for column, kind in kinds.items() if kind.root == "CHAR"

@@ -99,7 +99,7 @@ class ScanRequest:
         return schema
 
     @property
-    def askable_schema(self) -> pa.Schema:
+    def predicate_schema(self) -> pa.Schema:
         """The wanted schema, followed by the other columns that the predicate may use."""
         assert self.schema is not None
         return self.schema if self.file_path is None else self.schema.append(pa.field(self.file_path, pa.string()))

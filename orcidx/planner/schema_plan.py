@@ -142,7 +142,7 @@ class SchemaColumns:
         return self.request.with_row_numbers(pa.schema([source.field for source in self.fields]))
 
     @cached_property
-    def askable(self) -> dict[str, FieldSource]:
+    def predicate_columns(self) -> dict[str, FieldSource]:
         """Every column that a predicate may use, by name. These are the columns of the file and of the wanted schema,
         and the constant columns of the job."""
         exact = self.request.options.override(strings="string", timestamp_unit="ns", calendar="proleptic")
@@ -153,16 +153,16 @@ class SchemaColumns:
         return found
 
     @cached_property
-    def asked_schema(self) -> pa.Schema:
+    def predicate_schema(self) -> pa.Schema:
         """The schema of the columns that a predicate may use."""
-        return pa.schema([source.field for source in self.askable.values()])
+        return pa.schema([source.field for source in self.predicate_columns.values()])
 
     @cached_property
     def char_lengths(self) -> dict[Path, int]:
         """The lengths of the CHAR columns and CHAR fields that a predicate may use."""
         return {
             (name, *path): node.max_length
-            for name, source in self.askable.items()
+            for name, source in self.predicate_columns.items()
             if source.column is not None
             for path, node in _named_below(source.column)
             if node.kind is TypeKind.CHAR
@@ -218,10 +218,10 @@ class SchemaPlan:
             return None
         predicate = self.request.where
         if self.request.schema is not None:
-            predicate = rewritten(predicate, partial(self._without_missing, wanted=self.request.askable_schema))
+            predicate = rewritten(predicate, partial(self._without_missing, wanted=self.request.predicate_schema))
         return bind(
             predicate,
-            self.mapped.asked_schema,
+            self.mapped.predicate_schema,
             nan=self.options.nan,
             case_sensitive=self.options.case_sensitive,
             char_lengths=self.mapped.char_lengths,
@@ -232,7 +232,7 @@ class SchemaPlan:
         return bind_keys(
             path,
             keys,
-            self.mapped.asked_schema,
+            self.mapped.predicate_schema,
             nan=self.options.nan,
             case_sensitive=self.options.case_sensitive,
             char_lengths=self.mapped.char_lengths,
@@ -243,7 +243,7 @@ class SchemaPlan:
         null."""
         if isinstance(node, Leaf):
             path, _ = resolve_column(node.path, wanted, case_sensitive=self.options.case_sensitive)
-            column = self.mapped.askable[path[0]].column
+            column = self.mapped.predicate_columns[path[0]].column
             if column is not None and _below(column, path[1:]) is None:
                 return node.of_null()
         return node
@@ -253,14 +253,14 @@ class SchemaPlan:
         """The file's column for each path in the predicate. It is None for a constant or missing column."""
         places: dict[Path, OrcType | None] = {}
         for path in self.where.columns if self.where is not None else ():
-            column = self.mapped.askable[path[0]].column
+            column = self.mapped.predicate_columns[path[0]].column
             places[path] = None if column is None else _below(column, path[1:])
         return places
 
     @cached_property
-    def asked_constants(self) -> dict[Path, FieldSource]:
+    def predicate_constants(self) -> dict[Path, FieldSource]:
         """The constant columns in the predicate, by path. They are not columns of the file."""
-        return {path: self.mapped.askable[path[0]] for path, node in self.places.items() if node is None}
+        return {path: self.mapped.predicate_columns[path[0]] for path, node in self.places.items() if node is None}
 
     @cached_property
     def predicate(self) -> tuple[tuple[str, OrcType], ...]:
@@ -272,7 +272,7 @@ class SchemaPlan:
                 asked.setdefault(path[0], []).append(path)
         columns = []
         for name, paths in asked.items():
-            column = self.mapped.askable[name].column
+            column = self.mapped.predicate_columns[name].column
             assert column is not None
             if column.id != self.root.id:
                 column = project(replace(self.root, children=(column,), names=(name,)), paths).root.children[0]

@@ -51,7 +51,7 @@ class StatisticsLevels:
         return StatisticsEvidence(name, found, bounds, self.columns.options, missing=missing)
 
     @property
-    def tell_more_by_zone(self) -> bool:
+    def zone_narrows_bounds(self) -> bool:
         """Whether the zone of a stripe's writer gives tighter bounds. This is true for timestamps without a zone."""
         return self.columns.options.row_index and any(
             node.kind is TypeKind.TIMESTAMP for node in self.columns.leaf_nodes.values()

@@ -81,7 +81,7 @@ class StripeDecision:
         return tuple(str(reason) for reason in self.outcome.reasons(start, stop))
 
 
-class _Late:
+class _LazyEvidence:
     """Evidence that is created when it is first used, because coarser evidence is often enough."""
 
     def __init__(self, name: str, make: Callable[[], Evidence]) -> None:
@@ -109,7 +109,7 @@ def ruled_out(
 ) -> bool:
     """Whether plain comparisons with the file's statistics prove that no row matches; see ``FilePruner``."""
 
-    def is_out(node: object) -> bool:
+    def excludes(node: object) -> bool:
         if isinstance(node, BoundLeaf):
             column = places.get(node.path)
             if column is None or column.id in root.repeated_ids:
@@ -117,7 +117,7 @@ def ruled_out(
             return file_rules_out(node, column, file, options)
         return False
 
-    return options.row_index and fold(where.root, is_out, both=any, either=all)
+    return options.row_index and fold(where.root, excludes, both=any, either=all)
 
 
 @dataclass
@@ -160,7 +160,7 @@ class FilePruner:
             return None
         evidence = [*self.beforehand]
         if self.columns.options.row_index:
-            stripes = _Late("stripe statistics", self._statistics.of_stripes)
+            stripes = _LazyEvidence("stripe statistics", self._statistics.of_stripes)
             evidence = [*evidence[:1], self._statistics.of_file(), *evidence[1:], stripes]
         found = evaluate(self.where.root, evidence, self.wanted)
         return replace(found, notes=(*self.notes, *found.notes)) if self.notes else found
@@ -186,8 +186,8 @@ class FilePruner:
         if outcome is None and may.is_all:  # no rows are left out, so no index is needed
             bounds = np.array([0, last - first] if last > first else [0], np.int64)
             return StripeDecision(stripe, StripeRows(first, bounds, may, may), None)
-        if outcome is not None and not (may.is_empty or outcome.proved) and self._statistics.tell_more_by_zone:
-            outcome = self._hear(outcome, self._statistics.of_stripe(stripe, last - first))
+        if outcome is not None and not (may.is_empty or outcome.proved) and self._statistics.zone_narrows_bounds:
+            outcome = self._with_evidence(outcome, self._statistics.of_stripe(stripe, last - first))
             may = outcome.may
         asked = {node.id for node in self.columns.leaf_nodes.values()}
         indexes = StripeIndexes(self.columns.reader, stripe, self.nodes, asked)
@@ -226,25 +226,25 @@ class FilePruner:
         """Evaluates the stripe's own evidence in order. The next kind of evidence is used only if some leaf is still
         undecided."""
         if index is not None and self.columns.options.row_index:
-            outcome = self._hear(outcome, self._statistics.of_groups(stripe, index))
+            outcome = self._with_evidence(outcome, self._statistics.of_groups(stripe, index))
         if outcome.proved:
             return outcome
         leaves = self._open_leaves(outcome)
         if self.columns.options.bloom_filters and index is not None:
             blooms = yield from self._blooms.fetch(stripe, leaves, outcome.may, index)
             if blooms is not None:
-                outcome = self._hear(outcome, blooms)
+                outcome = self._with_evidence(outcome, blooms)
                 leaves = self._open_leaves(outcome)
         if self.columns.options.row_index and not outcome.proved:
             dictionaries = yield from self._dictionaries.fetch(stripe, leaves)
             if dictionaries is not None:
-                outcome = self._hear(outcome, dictionaries)
+                outcome = self._with_evidence(outcome, dictionaries)
         return outcome
 
-    def _hear(self, outcome: Outcome, evidence: Evidence) -> Outcome:
-        heard = evaluate(outcome.root, [evidence], outcome.span, prior=outcome.states)
-        notes = tuple(dict.fromkeys((*outcome.notes, *heard.notes)))
-        return Outcome(heard.root, heard.span, heard.may, heard.must, heard.states, notes)
+    def _with_evidence(self, outcome: Outcome, evidence: Evidence) -> Outcome:
+        refined = evaluate(outcome.root, [evidence], outcome.span, prior=outcome.states)
+        notes = tuple(dict.fromkeys((*outcome.notes, *refined.notes)))
+        return Outcome(refined.root, refined.span, refined.may, refined.must, refined.states, notes)
 
     def bloom_places(self, stripe: int) -> list[tuple[int, int]]:
         """The file ranges of the stripe's bloom filters. The scan may read them later, after the row-group statistics

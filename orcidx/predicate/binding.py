@@ -220,7 +220,7 @@ class _Binder:
         inner = _Binder(self.schema, "ieee" if largest is None else "largest", True, self.char_lengths)
         inner.relaxed = Relaxation()
         may = inner.bind(node.may)
-        if largest is None and node.carried and not inner.relaxed.changed:
+        if largest is None and node.is_exact and not inner.relaxed.changed:
             return may
         expression = node.expression if largest is None else largest
         names = [path[0] for path in node.columns or ()]

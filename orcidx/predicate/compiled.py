@@ -135,13 +135,15 @@ def _ask(leaf: BoundLeaf, offsets: Ints, content: Bytes, out: Bytes) -> bool:
         compares.contains(offsets, content, literals[0], out)
     elif op is Op.LIKE and (parts := like_parts(literals[0])) is not None:
         front, *middle, back = parts
-        _ask_parts(front, tuple(filter(None, middle)), back, offsets, content, out)
+        _match_parts(front, tuple(filter(None, middle)), back, offsets, content, out)
     else:
         return False
     return True
 
 
-def _ask_parts(front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Ints, content: Bytes, out: Bytes) -> None:
+def _match_parts(
+    front: bytes, middle: tuple[bytes, ...], back: bytes, offsets: Ints, content: Bytes, out: Bytes
+) -> None:
     if front or back or not middle:
         compares.at_ends(offsets, content, front, back, out)
     else:  # searching the longest part first rules out most strings

@@ -258,4 +258,4 @@ def condition_of(expression: pc.Expression, *, strict: bool) -> External:
     if not strict or node.columns is None:
         return node
     present = [Leaf(path, Op.IS_NULL, negated=True) for path in node.columns]
-    return replace(node, may=all_of(node.may, *present), may_not=all_of(node.may_not, *present), carried=False)
+    return replace(node, may=all_of(node.may, *present), may_not=all_of(node.may_not, *present), is_exact=False)

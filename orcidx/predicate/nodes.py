@@ -277,7 +277,7 @@ class External(Node):
     Expression.
 
     ``may`` is TRUE wherever ``expression`` is true, and ``may_not`` is TRUE wherever it is false. Both may also be TRUE
-    elsewhere. ``carried`` says that ``may`` and ``may_not`` are TRUE nowhere else, if orcidx and pyarrow compare the
+    elsewhere. ``is_exact`` says that ``may`` and ``may_not`` are TRUE nowhere else, if orcidx and pyarrow compare the
     column types in the same way. Binding checks whether they do. ``columns`` are the paths that the expression reads,
     or None if they are not known. ``comparisons`` are the comparisons from which the expression was made, if the
     expression follows the option ``nan``. If ``comparisons`` is None, the expression has pyarrow's meaning with either
@@ -290,7 +290,7 @@ class External(Node):
     expression: Any
     may: Any
     may_not: Any
-    carried: bool = False
+    is_exact: bool = False
     columns: tuple[tuple[str, ...], ...] | None = None
     comparisons: Any = None
     nested: tuple[tuple[str, tuple[str, ...], Any], ...] = ()
@@ -300,7 +300,7 @@ class External(Node):
     def __invert__(self) -> External:
         comparisons = None if self.comparisons is None else ~self.comparisons
         opposite = ~self.expression
-        return External(opposite, self.may_not, self.may, self.carried, self.columns, comparisons, tries=self.tries)
+        return External(opposite, self.may_not, self.may, self.is_exact, self.columns, comparisons, tries=self.tries)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, External) or (self.comparisons is None) is not (other.comparisons is None):

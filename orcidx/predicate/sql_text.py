@@ -62,7 +62,7 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
         tree = sqlglot.parse_one(text, dialect=OrcidxWhere)
         return _Translator(text, dots_reach).condition(tree)
     except ParseError as error:
-        raise InvalidQuery(_pointing(text, error.errors[0] if error.errors else {}, str(error))) from None
+        raise InvalidQuery(_message_at(text, error.errors[0] if error.errors else {}, str(error))) from None
     except TokenError as error:
         why = "is a quote not closed?" if text.count("'") % 2 or text.count('"') % 2 else "a word is not part of SQL"
         raise InvalidQuery(f"the SQL text cannot be parsed: {why}\n  {text}") from error
@@ -70,7 +70,7 @@ def from_sql(text: str, *, dots_reach: bool = False) -> Predicate:
         raise InvalidQuery("the SQL text is nested too deeply") from None
 
 
-def _pointing(text: str, error: dict[str, Any], whole: str) -> str:
+def _message_at(text: str, error: dict[str, Any], whole: str) -> str:
     line, column = error.get("line"), error.get("col")
     if not line or not column:
         return f"the SQL text cannot be parsed: {_in_words(whole)}\n  {text}"
@@ -105,11 +105,15 @@ def _null_if_tried(node: exp.Expr, error: InvalidQuery) -> None:
         raise error
 
 
-_TWO = frozenset(("this", "expression", "negate"))
-_TAKEN: dict[Any, frozenset[str]] = {
+_TEXT_TEST_ARGUMENTS = frozenset(("this", "expression", "negate"))
+_READ_ARGUMENTS: dict[Any, frozenset[str]] = {
     exp.Between: frozenset(("this", "low", "high", "negate")),
     exp.In: frozenset(("this", "expressions", "query", "unnest", "negate")),
-    **{getattr(exp, name): _TWO for name in ("Like", "StartsWith", "EndsWith", "Contains") if hasattr(exp, name)},
+    **{
+        getattr(exp, name): _TEXT_TEST_ARGUMENTS
+        for name in ("Like", "StartsWith", "EndsWith", "Contains")
+        if hasattr(exp, name)
+    },
 }
 """The arguments of a node that are read. sqlglot's nodes have more, and a node with another argument raises an error.
 When they were ignored, BETWEEN SYMMETRIC and IN with a column lost rows."""
@@ -171,7 +175,9 @@ class _Translator:
         kind = type(node)
         if kind in self.comparisons:
             return self.comparison(node)
-        if strange := [key for key, value in node.args.items() if value and key not in _TAKEN.get(kind, node.args)]:
+        if strange := [
+            key for key, value in node.args.items() if value and key not in _READ_ARGUMENTS.get(kind, node.args)
+        ]:
             raise self.refuse(node, f"has a part that is not supported in where ({strange[0]})")
         if kind in self.special:
             return self.special[kind](node)

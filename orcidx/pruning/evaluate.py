@@ -200,17 +200,17 @@ def evaluate(
     the same rows."""
     unknown = LeafState(span, RowSelection.none(span.length))
     states = list(prior) if prior is not None else [unknown for _ in leaves(root)]
-    hearing = _Hearing(states, span)
-    may, must = hearing.hear(root, span, None)
+    evaluation = _Evaluation(states, span)
+    may, must = evaluation.add_evidence(root, span, None)
     for one in evidence:
         if may.count == must.count:  # everything is decided
             break
-        may, must = hearing.hear(root, may, one)
-    notes = list(dict.fromkeys([*hearing.notes, *(note for one in evidence for note in one.notes)]))
-    return Outcome(root, span, may, must, tuple(hearing.states), tuple(notes))
+        may, must = evaluation.add_evidence(root, may, one)
+    notes = list(dict.fromkeys([*evaluation.notes, *(note for one in evidence for note in one.notes)]))
+    return Outcome(root, span, may, must, tuple(evaluation.states), tuple(notes))
 
 
-class _Hearing:
+class _Evaluation:
     """Walks the tree once for each piece of evidence. States belong to positions in the tree, not to leaves. ``_alive``
     has the rows for which the next node is evaluated."""
 
@@ -222,7 +222,7 @@ class _Hearing:
         self._evidence: Evidence | None = None
         self._place = 0
 
-    def hear(self, root: Bound, alive: RowSelection, evidence: Evidence | None) -> MayMust:
+    def add_evidence(self, root: Bound, alive: RowSelection, evidence: Evidence | None) -> MayMust:
         """Evaluates one piece of evidence. Returns the rows of ``alive`` that may match, and the rows of ``alive`` that
         certainly match."""
         self._alive, self._evidence, self._place = alive, evidence, 0

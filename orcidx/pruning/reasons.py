@@ -18,7 +18,7 @@ from orcidx.predicate.fold import Part, fold, leaves
 from orcidx.pruning.findings import Finding, LeafState
 from orcidx.pruning.selection import RowSelection
 
-__all__ = ["UNASKED", "Fact", "Reason", "deciding", "leaves", "proofs_in", "reasons_in"]
+__all__ = ["UNASKED", "Fact", "Reason", "last_evaluated", "leaves", "proofs_in", "reasons_in"]
 
 Bools = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -37,28 +37,28 @@ class Reason:
         return f"{self.leaf}: {self.detail} ({self.source})" if self.leaf else f"{self.detail} ({self.source})"
 
 
-_HEARD = (
+_COARSE_TO_FINE = (
     "partition", "constant", "file statistics", "index", "stripe statistics", "row-group statistics", "bloom filter",
     "dictionary",
 )  # fmt: skip
 """Kinds of evidence from coarse to fine. Each is a part of the evidence's name."""
 
 
-def deciding(reasons: Sequence[Reason]) -> Reason:
+def last_evaluated(reasons: Sequence[Reason]) -> Reason:
     """Returns the reason whose evidence was evaluated last. ``reasons`` ruled out all rows only together, for example
     as the branches of an OR. Some rows remained until the last evidence was evaluated."""
     last = reasons[0]
     if len(reasons) > 1:
-        latest = _heard(last.source)
+        latest = _fineness(last.source)
         for reason in reasons[1:]:
-            if (place := _heard(reason.source)) >= latest:
+            if (place := _fineness(reason.source)) >= latest:
                 last, latest = reason, place
     return last
 
 
 @lru_cache(maxsize=256)
-def _heard(source: str) -> int:
-    return next((place for place, name in enumerate(_HEARD) if name in source), -1)
+def _fineness(source: str) -> int:
+    return next((place for place, name in enumerate(_COARSE_TO_FINE) if name in source), -1)
 
 
 UNASKED = Reason("selection", "", "none of these rows was requested")
@@ -103,7 +103,9 @@ def reasons_in(
     """See ``Outcome.reasons_in``. ``span`` has the requested rows. ``may`` has the rows of ``span`` that may match.
     ``states`` has the states of the leaves, in the order of the walk."""
     asked, left = span.count_in(bounds), may.count_in(bounds)
-    found = _collected(len(asked), (one.only(left < asked) for one in _Blame(states, span, bounds).of_tree(root)))
+    found = _collected(
+        len(asked), (one.only(left < asked) for one in _ReasonFinder(states, span, bounds).of_tree(root))
+    )
     for group in np.flatnonzero((asked == 0) & (bounds[1:] > bounds[:-1])).tolist():
         found[group] = (UNASKED,)
     return found
@@ -123,11 +125,11 @@ def proofs_in(root: Bound, states: Sequence[LeafState], bounds: Int64s) -> list[
 def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     """The reasons of each group in order, without repetitions."""
     found: list[Reasons] = [()] * groups
-    heard = set[tuple[str, str]]()
+    seen = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in heard  # only in this case can a reason be a repetition
-        heard.add(asked)
+        again = asked in seen  # only in this case can a reason be a repetition
+        seen.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]
             if not (again and reason in before):
@@ -142,7 +144,7 @@ def _first_rows(rows: RowSelection, bounds: Int64s, groups: Int64s) -> Int64s:
     return first
 
 
-class _Blame:
+class _ReasonFinder:
     """Finds the results that ruled out rows, by walking the tree as the evaluation does."""
 
     def __init__(self, states: Sequence[LeafState], span: RowSelection, bounds: Int64s) -> None:

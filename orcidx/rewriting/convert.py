@@ -212,7 +212,7 @@ def _to_orc(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted
 def _to_parquet(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Counted, options: Mapping[str, Any]
 ) -> None:
-    with pyarrow.parquet.ParquetWriter(pa.PythonFile(_Plain(sink), mode="w"), schema) as writer:
+    with pyarrow.parquet.ParquetWriter(pa.PythonFile(_PythonFile(sink), mode="w"), schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
@@ -226,7 +226,7 @@ def _separated(schema: pa.Schema, batches: Iterator[pa.RecordBatch], sink: _Coun
     if nested:
         raise Unsupported(f"CSV cannot contain nested columns such as {nested[0]!r}; write JSON lines instead")
     options = pyarrow.csv.WriteOptions(delimiter=delimiter)
-    with pyarrow.csv.CSVWriter(pa.PythonFile(_Plain(sink), mode="w"), schema, write_options=options) as writer:
+    with pyarrow.csv.CSVWriter(pa.PythonFile(_PythonFile(sink), mode="w"), schema, write_options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
@@ -269,7 +269,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, decimal.Decimal) or hasattr(value, "isoformat") else value
 
 
-class _Plain:
+class _PythonFile:
     """Gives a sink the methods of the writable Python file object that pyarrow expects."""
 
     closed = False

@@ -128,7 +128,7 @@ def _bound(request: ScanRequest) -> BoundPredicate | None:
     """The predicate, bound to the wanted schema. The constant columns have their types in this schema."""
     if request.where is None or request.schema is None:
         return None
-    schema = request.askable_schema
+    schema = request.predicate_schema
     return bind(request.where, schema, nan=request.options.nan, case_sensitive=request.options.case_sensitive)
 
 

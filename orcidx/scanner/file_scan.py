@@ -103,10 +103,10 @@ class FileColumns:
     @cached_property
     def constants(self) -> tuple[tuple[str, pa.Scalar], ...]:
         """Pairs (name, value) for the names in the predicate that are not columns of the file."""
-        if not self.schema_plan.asked_constants:
+        if not self.schema_plan.predicate_constants:
             return ()
         with located(file=self.reader.name):
-            asked = {path[0]: self.valued(source) for path, source in self.schema_plan.asked_constants.items()}
+            asked = {path[0]: self.valued(source) for path, source in self.schema_plan.predicate_constants.items()}
             return tuple((name, source.scalar) for name, source in asked.items())
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -174,7 +174,7 @@ class FileScan:
         beforehand: list[Evidence] = []
         notes: list[Note] = []
         if where is not None:
-            constants = {path: self.columns.valued(source) for path, source in plan.asked_constants.items()}
+            constants = {path: self.columns.valued(source) for path, source in plan.predicate_constants.items()}
             beforehand.append(ConstantEvidence(constants, self.reader.tail.footer.rows))
             if self.file_index is not None:
                 rows, strict = self.reader.tail.footer.rows, self.options.strict_index

@@ -98,7 +98,7 @@ def small_filter(plan: SchemaPlan) -> SmallFilter | None:
     """
     if not ENABLED or plan.where is None or not plan.is_complete:
         return None
-    if plan.asked_constants or not plan.predicate or any(plan.timestamps):
+    if plan.predicate_constants or not plan.predicate or any(plan.timestamps):
         return None
     columns = plan.columns((False,) * len(plan.predicate))
     asked = _at_once(plan, columns.predicate, columns.predicate_options)

@@ -20,7 +20,7 @@ from orcidx.predicate.fold import parts
 from orcidx.scanner.scan import Scan
 from orcidx.scanner.top_rows import parse_order
 from orcidx.spark.choosing.choice import Choice, Chosen, Engine, Unreadable
-from orcidx.spark.choosing.connect_pruning import proven
+from orcidx.spark.choosing.connect_pruning import certain_predicate
 from orcidx.spark.choosing.engine_choice import choose, engine_of, is_column, own_tasks_only
 from orcidx.spark.choosing.schema_differences import damaged_file, with_files_named
 from orcidx.spark.conditions.key_frames import restricted_to
@@ -36,7 +36,7 @@ from orcidx.spark.query.table_notes import warned_of
 from orcidx.spark.query.task_frame import frame_of_tasks, sort_column
 from orcidx.spark.sessions.arrow_tables import table_of
 from orcidx.spark.sessions.catalog_tables import catalog_table
-from orcidx.spark.sessions.hadoop_files import road_notes, shipped, sources_in_session
+from orcidx.spark.sessions.hadoop_files import access_notes, shipped, sources_in_session
 from orcidx.spark.sessions.spark_session import SessionFacts, facts_of, hadoop_has, is_connect
 from orcidx.spark.sql_queries import last_scans
 from orcidx.spark.types.argument_types import KeyFrames, Paths, Schema, Where
@@ -263,7 +263,7 @@ def _seen_as_table(spark: SparkSession, query: Query) -> bool:
 def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str) -> DataFrame:
     """The DataFrame of orcidx's tasks, with the reason for this engine. The notes on the rows are given as warnings."""
     if isinstance(query.where, str):
-        text = TextCondition(spark, query.where, facts.clock_zone, on_connect=partial(proven, query))
+        text = TextCondition(spark, query.where, facts.clock_zone, on_connect=partial(certain_predicate, query))
         query = replace(query, where=text)
         plan = begin_plan(query)
         if not text.last.exact:
@@ -271,7 +271,7 @@ def _planned(spark: SparkSession, query: Query, facts: SessionFacts, reason: str
     else:
         plan = begin_plan(query)
     frame = _of_plan(spark, plan, facts)
-    notes = (*warned_of(plan.rows), *road_notes(query.at))
+    notes = (*warned_of(plan.rows), *access_notes(query.at))
     return _with_choice(frame, Choice("orcidx", reason, notes=notes))
 
 
@@ -310,7 +310,7 @@ def _filtered_by_spark(
             "this table stores without their trailing blanks: leave this part out, and filter the DataFrame by it"
         )
     computed = "Spark computes a part of the condition, and filters the rows that orcidx reads"
-    notes = (*warned_of(plan.rows), computed, *road_notes(query.at))
+    notes = (*warned_of(plan.rows), computed, *access_notes(query.at))
     frame = filtered_by(_of_plan(spark, plan, facts), text.text)
     if order:
         frame = frame.orderBy(*(sort_column(frame[quoted(key.column)], key) for key in order))

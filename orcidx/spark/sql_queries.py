@@ -26,7 +26,7 @@ from orcidx.index_directory.store import IndexStore
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, Predicate, all_of
 from orcidx.spark.choosing.choice import Choice
-from orcidx.spark.choosing.engine_rules import NO_FILE_FALLS, NOT_LISTED
+from orcidx.spark.choosing.engine_rules import NO_FILE_SKIPPED, NOT_LISTED
 from orcidx.spark.choosing.kept_answers import KeptAnswer, KeptAnswers, digest_of
 from orcidx.spark.conditions.analysed_conditions import Nodes, condition_of_json
 from orcidx.spark.conditions.listed_files import SparkFiles, listing_of
@@ -230,7 +230,7 @@ class _Answers:
                 numbers.append(str(number))
         return ",".join(numbers)
 
-    def fallen(self, question: str, listing: Callable[[], str]) -> str:
+    def skipped_files(self, question: str, listing: Callable[[], str]) -> str:
         scan = _Scan.of(question)
         try:
             answer = self._answer(scan, listing)
@@ -238,7 +238,7 @@ class _Answers:
             answer = _all_read(scan, NOT_LISTED.format(error))
         if answer.choice is not None:
             _LAST.append(answer.choice)
-        return answer.fallen
+        return answer.skipped
 
     def _may_be_indexed(self, names: Sequence[str]) -> bool:
         """Whether there may be an index for a scan of the given directories. No request is sent to remote stores,
@@ -328,9 +328,9 @@ def _found(
 
 def _answer_of(scan: _Scan, files: SparkFiles, found: SurvivingFiles) -> KeptAnswer:
     """Returns the positions, in Spark's listing, of the files to skip. Also returns the choice that ``why`` shows."""
-    kept = ~found.fallen
+    kept = ~found.ruled_out
     if kept.all():
-        return KeptAnswer("", Choice("spark", f"{scan.shown}: {NO_FILE_FALLS}", notes=found.notes))
+        return KeptAnswer("", Choice("spark", f"{scan.shown}: {NO_FILE_SKIPPED}", notes=found.notes))
     choice = Choice(
         "spark",
         f"{scan.shown}: files without matching rows are not listed",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import fs
 
 from orcidx.options import RequestOptions
-from orcidx.storage.failures import AFTER_THEIRS, ShortBody, translating
+from orcidx.storage.failures import RETRIES_AFTER_LIBRARY, ShortBody, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.local import local_source
@@ -53,7 +53,7 @@ class ArrowBackend(ThreadBackend):
     """One object of a ``pyarrow.fs.FileSystem``. Its version is its etag if the file system has etags (S3), otherwise
     its modification time."""
 
-    retries = AFTER_THEIRS
+    retries = RETRIES_AFTER_LIBRARY
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem

@@ -16,8 +16,8 @@ from orcidx.errors import FileGone, OrcidxError, StorageError
 from orcidx.storage.secrets import without_secrets
 
 __all__ = [
-    "AFTER_THEIRS",
-    "OURS",
+    "RETRIES",
+    "RETRIES_AFTER_LIBRARY",
     "Retries",
     "ShortBody",
     "chain",
@@ -81,10 +81,10 @@ class Retries:
         return min(self.first_delay * 2.0 ** (attempt - 1), self.longest_delay) * random.uniform(0.5, 1.0)
 
 
-OURS = Retries()
+RETRIES = Retries()
 # The retries of orcidx for libraries that retry by themselves. When such a library raises an error, it has already
 # tried several times.
-AFTER_THEIRS = Retries(attempts=2)
+RETRIES_AFTER_LIBRARY = Retries(attempts=2)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

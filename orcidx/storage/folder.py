@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
-from orcidx.storage.failures import OURS, classify, translating
+from orcidx.storage.failures import RETRIES, classify, translating
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.local_writing import create_file, put_file
 from orcidx.storage.sink import mode_of
@@ -95,16 +95,16 @@ class Folder:
         call reads the object. If the object does not exist, the call creates it again. This is safe because only the
         first create succeeds. If the storage keeps failing, the call raises ``StorageError``. A later call with the
         same data then finds out whether the object was created."""
-        for attempt in range(1, OURS.attempts + 1):
+        for attempt in range(1, RETRIES.attempts + 1):
             try:
                 if self.create(name, data, single_writer=single_writer, made_of=made_of):
                     return True
             except (FileNotFoundError, PermissionError, IsADirectoryError, Unsupported):
                 raise
             except OSError:
-                if attempt == OURS.attempts:
+                if attempt == RETRIES.attempts:
                     raise
-                time.sleep(OURS.delay(attempt))
+                time.sleep(RETRIES.delay(attempt))
             found = self.read(name)
             if found is not None:
                 return found == data

@@ -31,7 +31,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from orcidx.errors import InvalidQuery, StorageError, Unsupported
 from orcidx.extras import installed, what_to_install
 from orcidx.options import RequestOptions
-from orcidx.storage.failures import OURS, chain, classify, showable, status_of, translating
+from orcidx.storage.failures import RETRIES, chain, classify, showable, status_of, translating
 from orcidx.storage.fingerprint import Fingerprint, fingerprint_of_info, mtime_of
 from orcidx.storage.fsspec_requests import HttpBackend, S3Backend
 from orcidx.storage.listing import expand_objects
@@ -54,7 +54,7 @@ _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "ad
 """fsspec's names of storages in which a file appears only when it is complete, and in which renaming copies the
 file."""
 _PACKAGE_OF_SCHEME = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs", "s3a": "s3fs"}
-_memory_turns = Mutex()
+_memory_lock = Mutex()
 _CONDITIONAL = frozenset({"gs", "gcs", "abfs", "abfss", "az", "adl"})
 """fsspec's names of stores whose ``pipe_file(mode="create")`` is a conditional PUT (gcsfs, adlfs)."""
 
@@ -85,8 +85,8 @@ class AsyncBackend:
     loop of the file system."""
 
     answers_identity = False
-    sifts = False
-    retries = OURS
+    discards_gaps = False
+    retries = RETRIES
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
@@ -248,7 +248,7 @@ class FsspecStore:
         if single_writer:
             return look_then_put(self, path, data)
         if "memory" in self._names:
-            return _memory_turns.run(look_then_put, self, path, data)  # fsspec before 2024.10 has no mode="create"
+            return _memory_lock.run(look_then_put, self, path, data)  # fsspec before 2024.10 has no mode="create"
         if not self._names.isdisjoint({"s3", "s3a"}) and hasattr(self._filesystem, "call_s3"):
             create = self._put_if_none_match
         elif not self._names.isdisjoint(_CONDITIONAL):
@@ -272,15 +272,15 @@ class FsspecStore:
 
     def _put_if_none_match(self, path: str, data: bytes) -> bool:
         bucket, key, _ = self._filesystem.split_path(path)
-        for attempt in range(1, OURS.attempts + 1):
+        for attempt in range(1, RETRIES.attempts + 1):
             try:
                 self._filesystem.call_s3("put_object", Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
             except Exception as error:
                 if _is_taken(error):
                     return False
-                if not _is_conflict(error) or attempt == OURS.attempts:
+                if not _is_conflict(error) or attempt == RETRIES.attempts:
                     raise
-                time.sleep(OURS.delay(attempt))
+                time.sleep(RETRIES.delay(attempt))
             else:
                 break
         self._filesystem.invalidate_cache(path)

@@ -11,7 +11,7 @@ import errno
 from typing import Any
 
 from orcidx.errors import StorageError
-from orcidx.storage.failures import AFTER_THEIRS, OURS, ShortBody, classify
+from orcidx.storage.failures import RETRIES, RETRIES_AFTER_LIBRARY, ShortBody, classify
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer
 from orcidx.storage.remote import StoreAnswer
@@ -33,8 +33,8 @@ class HttpBackend:
     """HTTP GET with a Range header, over the session of fsspec's HTTP file system (aiohttp)."""
 
     answers_identity = True
-    sifts = True
-    retries = OURS
+    discards_gaps = True
+    retries = RETRIES
 
     def __init__(self, filesystem: Any, url: str) -> None:
         self._filesystem = filesystem
@@ -132,8 +132,8 @@ class S3Backend:
     """GetObject with Range and If-Match through the client of s3fs (aiobotocore)."""
 
     answers_identity = True
-    sifts = True
-    retries = AFTER_THEIRS
+    discards_gaps = True
+    retries = RETRIES_AFTER_LIBRARY
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem

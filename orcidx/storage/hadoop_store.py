@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STORE",
+    "AccessByAuthority",
+    "FileAccess",
     "Files",
     "HadoopStore",
-    "Road",
-    "Roads",
     "TaskFiles",
+    "authority_of",
     "hadoop_source",
     "install",
     "scheme_of",
-    "top_of",
 ]
 
 _LARGEST_ANSWER = 16 << 20
 """The most bytes of one call to the JVM. The JVM holds them in memory until Python has read them."""
 _S3 = frozenset({"s3a", "s3n", "s3"})
-_APPEAR_WHOLE = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
+_ATOMIC_SCHEMES = _S3 | frozenset({"gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"})
 """Schemes of object stores in which a file appears only when it is closed."""
 
 
@@ -89,23 +89,23 @@ class TaskFiles:
     def reached(self, source: Source) -> Source:
         """Returns a source that this process can open for the same file. Raises ``StorageError`` if this process does
         not have the settings of the file systems."""
-        ways = _WAYS.get(self.token)
-        if ways is None:
+        sources = _TASK_SOURCES.get(self.token)
+        if sources is None:
             raise StorageError(
                 "this process does not have the settings of Spark's file systems, which only orcidx's own tasks "
                 "receive",
                 file=source.name,
             )
-        return replace(ways.source(str(source.location)), name=source.name, size=source.size, listed=source.listed)
+        return replace(sources.source(str(source.location)), name=source.name, size=source.size, listed=source.listed)
 
 
-class Ways(Protocol):
+class TaskSources(Protocol):
     """The libraries that read the files of a session in a process without the session's JVM."""
 
     def source(self, url: str) -> Source: ...
 
 
-class Road(Protocol):
+class FileAccess(Protocol):
     """A library that reads files of a session in a process without a JVM."""
 
     @property
@@ -121,33 +121,33 @@ class Road(Protocol):
 
 
 @dataclass(frozen=True)
-class Roads:
-    """The libraries that read files, by bucket or authority (``top_of``)."""
+class AccessByAuthority:
+    """The libraries that read files, by scheme and authority (``authority_of``)."""
 
-    of_top: Mapping[str, Road]
+    by_authority: Mapping[str, FileAccess]
 
     def source(self, url: str) -> Source:
-        road = self.of_top.get(top_of(url))
-        if road is None:
+        access = self.by_authority.get(authority_of(url))
+        if access is None:
             raise StorageError("this task does not have the settings of the bucket or server of this URL", file=url)
-        if road.problem is not None:
-            raise Unsupported(road.problem, file=url)
-        return road.source(url)
+        if access.problem is not None:
+            raise Unsupported(access.problem, file=url)
+        return access.source(url)
 
 
-_WAYS: dict[str, Ways] = {}
+_TASK_SOURCES: dict[str, TaskSources] = {}
 
 
-def install(token: str, ways: Ways) -> None:
+def install(token: str, sources: TaskSources) -> None:
     """Stores the libraries with which ``TaskFiles(token)`` reads files in this process."""
-    known = _WAYS.get(token)
-    if isinstance(ways, Roads) and isinstance(known, Roads):
-        ways = Roads({**known.of_top, **ways.of_top})
-    _WAYS[token] = ways
+    known = _TASK_SOURCES.get(token)
+    if isinstance(sources, AccessByAuthority) and isinstance(known, AccessByAuthority):
+        sources = AccessByAuthority({**known.by_authority, **sources.by_authority})
+    _TASK_SOURCES[token] = sources
 
 
-def top_of(url: str) -> str:
-    """The bucket or authority of a URL."""
+def authority_of(url: str) -> str:
+    """The scheme and the authority of a URL. The authority is a bucket or a server."""
     scheme, _, rest = url.partition("://")
     return f"{scheme.lower()}://{rest.partition('/')[0]}"
 
@@ -260,7 +260,7 @@ class HadoopStore:
         if scheme not in _S3:
             raise refused(f"Hadoop's file system of {scheme}:// cannot create a file exclusively")
         if self._files.refuses_second(path):
-            prove((self._files.name, top_of(path)), path, self._create_conditionally, self.delete)
+            prove((self._files.name, authority_of(path)), path, self._create_conditionally, self.delete)
             return self._create_conditionally(path, data)
         found = self._files.in_tasks(path)
         if found is None:
@@ -276,7 +276,7 @@ class HadoopStore:
 
     @staticmethod
     def _temporary(path: str) -> str | None:
-        return None if scheme_of(path) in _APPEAR_WHOLE else temporary_name(path)
+        return None if scheme_of(path) in _ATOMIC_SCHEMES else temporary_name(path)
 
     def exists(self, path: str) -> bool:
         try:

@@ -32,7 +32,7 @@ JOINED_BYTES = 1 << 20
 """Size in bytes of the buffer that joins small writes."""
 _NEW_FILE_MODE = 0o666
 """The mode of a new file, before the system removes the bits of the umask."""
-_NOT_HERE = frozenset(
+_NOT_PERMITTED = frozenset(
     getattr(errno, name) for name in ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS")
     if hasattr(errno, name)
 )  # fmt: skip
@@ -117,7 +117,7 @@ def _take_over(temporary: str, old: os.stat_result, name: str) -> None:
     try:
         os.chmod(temporary, mode)
     except OSError as error:
-        if error.errno not in _NOT_HERE:
+        if error.errno not in _NOT_PERMITTED:
             raise
         warnings.warn(f"{name}: its mode {mode:04o} could not be kept: {error}", RuntimeWarning, stacklevel=2)
 
@@ -129,7 +129,7 @@ def _change_owner(temporary: str, old: os.stat_result, mode: int, name: str) -> 
         try:
             os.chown(temporary, owner, old.st_gid)
         except OSError as error:
-            if error.errno not in _NOT_HERE:
+            if error.errno not in _NOT_PERMITTED:
                 raise
             continue
         if owner == -1:
@@ -184,7 +184,7 @@ def create_file(path: str, data: bytes, *, single_writer: bool, mode: int = _NEW
     temporary = temporary_name(path)
     try:
         _write_new(Place(path, None), temporary, data, mode)
-        (_replace_nothing if single_writer else _link)(temporary, path)
+        (_rename_if_absent if single_writer else _link)(temporary, path)
         sync_directory(os.path.dirname(path))
     except FileExistsError:
         return False
@@ -221,7 +221,7 @@ def _link(temporary: str, path: str) -> None:
         raise refused("this file system has no hard links, so orcidx cannot create a file in it exclusively") from error
 
 
-def _replace_nothing(temporary: str, path: str) -> None:
+def _rename_if_absent(temporary: str, path: str) -> None:
     """Renames a file unless a file with the new name exists. No other process may write to the directory during the
     call."""
     if os.path.lexists(path):

@@ -16,7 +16,7 @@ import obstore
 
 from orcidx.options import RequestOptions
 from orcidx.storage.event_loop import shared_loop
-from orcidx.storage.failures import AFTER_THEIRS, classify, translating
+from orcidx.storage.failures import RETRIES_AFTER_LIBRARY, classify, translating
 from orcidx.storage.fingerprint import Fingerprint, mtime_of, plain_etag
 from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReader
@@ -41,8 +41,8 @@ class ObstoreBackend:
     because it cannot detect a changed object."""
 
     answers_identity = True
-    sifts = True
-    retries = AFTER_THEIRS
+    discards_gaps = True
+    retries = RETRIES_AFTER_LIBRARY
 
     def __init__(self, store: Any, path: str) -> None:
         self._store = store

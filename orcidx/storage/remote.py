@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from orcidx.errors import StorageError
 from orcidx.options import RequestOptions
 from orcidx.storage.event_loop import shared_loop
-from orcidx.storage.failures import OURS, Retries, ShortBody, classify, gone, showable, translated_error
+from orcidx.storage.failures import RETRIES, Retries, ShortBody, classify, gone, showable, translated_error
 from orcidx.storage.fingerprint import Fingerprint
 from orcidx.storage.ranges import (
     GapDiscardingBuffer,
@@ -70,7 +70,7 @@ class Backend(Protocol):
 
     answers_identity: bool
     """Whether every response has a fingerprint. If not, the engine calls ``stat`` with each group of reads."""
-    sifts: bool
+    discards_gaps: bool
     """Whether ``get`` passes the body to ``buffer`` as it arrives and returns an ``Answer`` without data."""
     retries: Retries
     storage: str
@@ -93,8 +93,8 @@ class ThreadBackend:
     thread."""
 
     answers_identity = False
-    sifts = False
-    retries = OURS
+    discards_gaps = False
+    retries = RETRIES
 
     def look(self) -> Fingerprint:
         """The version of the object that exists now."""
@@ -283,7 +283,7 @@ class RemoteReader:
         )
         if most is None or len(few) <= most:
             return few
-        room = self._budget if backend.sifts else self._budget // 2
+        room = self._budget if backend.discards_gaps else self._budget // 2
         over_read = max(0, room - sum(fetch.length for fetch in merged))
         return join_fetches(merged, most=most, over_read=over_read, size=self._largest or room)
 
@@ -291,7 +291,7 @@ class RemoteReader:
         """Fetches the bytes of each merged range, in order."""
         if not joined:
             return []
-        weights = [one.needed if backend.sifts else one.length for one in joined]
+        weights = [one.needed if backend.discards_gaps else one.length for one in joined]
         in_flight = len(joined) if sum(weights) <= self._budget else max(1, self._budget // max(weights))
         places = asyncio.Semaphore(min(_MOST_IN_FLIGHT, in_flight))
 

@@ -23,7 +23,7 @@ from orcidx.explain.pictures import MOST_CELLS, RangeBand, Tile, pruning_map, ra
 from orcidx.explain.render import merged_notes
 from orcidx.inspection.report import report_page
 from orcidx.pruning.findings import Note
-from orcidx.pruning.reasons import Reason, deciding
+from orcidx.pruning.reasons import Reason, last_evaluated
 from orcidx.spellings import size_text
 from orcidx.storage import list_sources
 
@@ -161,7 +161,9 @@ def test_under_or_the_finest_evidence_is_credited():
 def test_who_decided_is_found_once_for_row_groups_alike(monkeypatch):
     asked = []
     for module in ("model", "render"):
-        monkeypatch.setattr(f"orcidx.explain.{module}.deciding", lambda all_: asked.append(1) or deciding(all_))
+        monkeypatch.setattr(
+            f"orcidx.explain.{module}.last_evaluated", lambda all_: asked.append(1) or last_evaluated(all_)
+        )
     reasons = [(Reason("bloom filter", "a == 1", f"{i}"), Reason("dictionary", "b == 1", f"{i}")) for i in range(500)]
     groups = tuple(RowGroupExplanation(i, i, 1, 0, 0, told) for i, told in enumerate(reasons))
     explanation = orcidx.Explanation(None, ("a",), (file_of(groups),))

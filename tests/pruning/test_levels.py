@@ -21,7 +21,7 @@ from orcidx.paimon_table.read import file_pruning
 from orcidx.predicate import Op
 
 PACKAGE = Path(orcidx.__file__).parent
-PASSED_ON = {"_Late", "Evidence"}
+PASSED_ON = {"_LazyEvidence", "Evidence"}
 """Classes with ``test`` that ask another: evidence that is made late, and the protocol."""
 
 SWITCHED = {

@@ -12,7 +12,7 @@ from orcidx import col
 from orcidx.orc.timezones import load_zone
 from orcidx.predicate import Constant, parse
 from orcidx.predicate.nodes import ExactTime
-from orcidx.spark.choosing.connect_pruning import listing_of_client, proven
+from orcidx.spark.choosing.connect_pruning import certain_predicate, listing_of_client
 from orcidx.spark.conditions.analysed_conditions import _with_collations, condition_of_json
 from orcidx.spark.query.read_query import Query
 from orcidx.spark.types.spark_types import collated
@@ -65,16 +65,16 @@ SCHEMA = types.StructType(
     ],
 )
 def test_what_proves_something(where: Any, expected: str | None) -> None:
-    found = proven(Query(path="p", where=where), SCHEMA)
+    found = certain_predicate(Query(path="p", where=where), SCHEMA)
     wanted = Constant(True) if expected is None else parse(expected)
     assert found == wanted
 
 
 def test_times_are_of_any_clock() -> None:
     """Eighteen hours around what the text says, since the session's zone may change before the action."""
-    (found,) = proven(Query(path="p", where="at >= TIMESTAMP '2024-05-02 12:00:00'"), SCHEMA).literals
+    (found,) = certain_predicate(Query(path="p", where="at >= TIMESTAMP '2024-05-02 12:00:00'"), SCHEMA).literals
     assert found == ExactTime(1_714_586_400 * 1_000_000_000, "UTC")  # 2024-05-01 18:00:00
-    assert proven(Query(path="p", where="at < TIMESTAMP '1800-05-02 12:00:00'"), SCHEMA) == Constant(True)
+    assert certain_predicate(Query(path="p", where="at < TIMESTAMP '1800-05-02 12:00:00'"), SCHEMA) == Constant(True)
 
 
 def test_text_with_a_collation_proves_nothing() -> None:
@@ -83,7 +83,7 @@ def test_text_with_a_collation_proves_nothing() -> None:
     schema = types.StructType([types.StructField("s", types.StringType("UTF8_LCASE"))])
     assert collated(schema) == {"s"}
     assert collated(SCHEMA) == frozenset()
-    assert proven(Query(path="p", where="s = 'T'"), schema) == Constant(True)
+    assert certain_predicate(Query(path="p", where="s = 'T'"), schema) == Constant(True)
     text = (
         '[{"class":"a.EqualTo","num-children":2},'
         '{"class":"a.AttributeReference","num-children":0,"name":"s","dataType":"string","metadata":{}},'

@@ -24,8 +24,8 @@ from orcidx.spark.conditions.relation import MOST_NAMED
 
 MIB = 1 << 20
 GIVEN = ConditionFacts(True)
-JUDGED = replace(GIVEN, is_judged=True)
-AUTO = EngineFacts("auto", JUDGED, has_index=True)
+TESTABLE = replace(GIVEN, is_testable=True)
+AUTO = EngineFacts("auto", TESTABLE, has_index=True)
 HALF = Sizes(100, 1000 * MIB, 50, 400 * MIB)
 FEW = Sizes(100, 1000 * MIB, 10, 100 * MIB)
 
@@ -43,7 +43,7 @@ LOOKUP = replace(kept(FEW), lookup=LookupFacts(True, "k", 8))
         (EngineFacts("auto", ConditionFacts(False)), "the query has no condition"),
         (EngineFacts("auto", GIVEN, gate="x is on"), "x is on"),
         (EngineFacts("spark", GIVEN, gate="x is on"), "x is on"),
-        (EngineFacts("orcidx", replace(GIVEN, is_judged=False), gate="x is on"), "x is on"),
+        (EngineFacts("orcidx", replace(GIVEN, is_testable=False), gate="x is on"), "x is on"),
         (EngineFacts("auto", GIVEN, is_unplaced=True), "Spark Connect does not give the location of a table"),
         (EngineFacts("auto", GIVEN, has_index=False), rules.NO_INDEX),
         (
@@ -51,7 +51,7 @@ LOOKUP = replace(kept(FEW), lookup=LookupFacts(True, "k", 8))
             "no file can be skipped by the condition: it is random",
         ),
         (
-            EngineFacts("auto", replace(JUDGED, asks_nothing=True)),
+            EngineFacts("auto", replace(TESTABLE, skips_nothing=True)),
             "no part of the condition can be evaluated by an index",
         ),
         (
@@ -100,19 +100,19 @@ def test_what_asks_for_more_facts(facts: EngineFacts) -> None:
 
 
 def test_tasks_that_the_caller_asks_for() -> None:
-    asked = EngineFacts("orcidx", JUDGED)
+    asked = EngineFacts("orcidx", TESTABLE)
     assert decided(asked).way == "tasks"
     assert decided(asked).engine == "orcidx"
     assert decided(replace(asked, gate="x is on")).engine == "orcidx"
-    assert decided(replace(asked, condition=replace(JUDGED, asks_nothing=True))).engine == "orcidx"
-    assert decide(replace(asked, condition=replace(JUDGED, is_judged=False))) is None
+    assert decided(replace(asked, condition=replace(TESTABLE, skips_nothing=True))).engine == "orcidx"
+    assert decide(replace(asked, condition=replace(TESTABLE, is_testable=False))) is None
 
 
 @pytest.mark.parametrize(
     ("facts", "way", "reason"),
     [
-        (kept(Sizes(100, 1000, 100, 1000)), "all", rules.NO_FILE_FALLS),
-        (kept(Sizes(0, 0, 0, 0)), "all", rules.NO_FILE_FALLS),
+        (kept(Sizes(100, 1000, 100, 1000)), "all", rules.NO_FILE_SKIPPED),
+        (kept(Sizes(0, 0, 0, 0)), "all", rules.NO_FILE_SKIPPED),
         (kept(Sizes(100, 1000, 0, 0)), "none", "no file has matching rows"),
         (kept(FEW), "named", "the remaining files are few, and Spark reads them by name"),
         (kept(FEW, are_alike=False), "filtered", "the remaining files are selected by a filter on their names"),
@@ -146,8 +146,8 @@ def test_keys_are_looked_up() -> None:
         facts = replace(LOOKUP, lookup=replace(LOOKUP.lookup, **changed))
         assert lookup_refusal(facts) == ""
         assert decided(facts).way == "named"
-    assert decided(replace(LOOKUP, condition=replace(JUDGED, is_judged=False))).engine == "spark"
-    facts = replace(LOOKUP, lookup=replace(LOOKUP.lookup, road_problem="tasks have no key"))
+    assert decided(replace(LOOKUP, condition=replace(TESTABLE, is_testable=False))).engine == "spark"
+    facts = replace(LOOKUP, lookup=replace(LOOKUP.lookup, access_problem="tasks have no key"))
     assert lookup_refusal(facts) == "few keys of k could be looked up, but tasks have no key"
     assert decided(facts).way == "named"
 

@@ -62,7 +62,7 @@ def listing(root: Path) -> str:
 @pytest.fixture
 def ask(directory: Path) -> Callable[..., str]:
     answers = _Answers(None, KeptAnswers())  # type: ignore[arg-type]
-    return lambda value, expression=1, **more: answers.fallen(
+    return lambda value, expression=1, **more: answers.skipped_files(
         question(directory, value, expression, **more), lambda: listing(directory)
     )
 
@@ -116,7 +116,7 @@ def test_a_condition_that_asks_nothing_needs_no_listing_twice(directory: Path) -
         return listing(directory)
 
     for number in range(3):
-        assert answers.fallen(question(directory, 1, number, name="Unheard"), told) == ""
+        assert answers.skipped_files(question(directory, 1, number, name="Unheard"), told) == ""
         assert "no part of the condition" in str(sql_queries.last_scans()[-1])
     assert len(listed) == 1
 
@@ -134,9 +134,9 @@ def test_answers_are_weighed(directory: Path, monkeypatch: pytest.MonkeyPatch) -
     store = sql_queries.store_above(str(directory))
     assert store is not None
     kept = KeptAnswers()
-    fallen = ",".join(map(str, range(100_000)))
+    skipped = ",".join(map(str, range(100_000)))
     for number in range(50):
-        kept.keep(b"%d" % number, KeptAnswer(fallen, None), [store])
+        kept.keep(b"%d" % number, KeptAnswer(skipped, None), [store])
     held = [number for number in range(50) if kept.of(b"%d" % number, store) is not None]
     assert held == list(range(50 - len(held), 50))
-    assert 1 <= len(held) <= kept_answers.ANSWERS_BYTES // len(fallen)
+    assert 1 <= len(held) <= kept_answers.ANSWERS_BYTES // len(skipped)

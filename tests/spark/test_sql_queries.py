@@ -174,7 +174,7 @@ def test_a_scan_without_an_index_is_not_asked_about(
     spark.read.orc(str(tmp_path)).createOrReplaceTempView("plain")
     planned: list[int] = []
     asked: list[str] = []
-    indexed_relations, fallen = _Answers.indexed, _Answers.fallen
+    indexed_relations, skipped_files = _Answers.indexed, _Answers.skipped_files
 
     def plans(self: _Answers, relations: str) -> str:
         planned.append(relations.count("\x02") + 1)
@@ -182,10 +182,10 @@ def test_a_scan_without_an_index_is_not_asked_about(
 
     def scans(self: _Answers, question: str, listing: Any) -> str:
         asked.append(question.partition("\x02")[0])
-        return fallen(self, question, listing)
+        return skipped_files(self, question, listing)
 
     monkeypatch.setattr(_Answers, "indexed", plans)
-    monkeypatch.setattr(_Answers, "fallen", scans)
+    monkeypatch.setattr(_Answers, "skipped_files", scans)
     text = "SELECT count(*) FROM plain a JOIN plain b USING (n) WHERE a.n > 5 AND b.k > 7"
     plain, enabled = both(spark, text)
     assert enabled == plain

@@ -110,8 +110,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[CatalogFile]:
 
 def test_parts_of_an_or_are_ruled_out_by_index_and_statistics_together(directory: Path) -> None:
     """One key of an index or one value of another column left all files, and nothing was pruned."""
-    assert survivors_of(directory, "city = 'c100-7' OR id = 3").fallen.tolist() == [False, False, True]
-    assert survivors_of(directory, "(city = 'c100-7' AND id > 200) OR id = 3").fallen.tolist() == [False, True, True]
+    assert survivors_of(directory, "city = 'c100-7' OR id = 3").ruled_out.tolist() == [False, False, True]
+    assert survivors_of(directory, "(city = 'c100-7' AND id > 200) OR id = 3").ruled_out.tolist() == [False, True, True]
 
 
 def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,9 +121,9 @@ def test_no_index_is_asked_whether_there_are_values(directory: Path, monkeypatch
     monkeypatch.setattr(
         survivors, "stored_index", lambda known, file, then: asked.append(file) or stored(known, file, then)
     )
-    assert survivors_of(directory, "city IS NOT NULL AND id >= 0").fallen.tolist() == [False] * 3
+    assert survivors_of(directory, "city IS NOT NULL AND id >= 0").ruled_out.tolist() == [False] * 3
     assert not asked
-    assert survivors_of(directory, "city IS NOT NULL AND city = 'c100-7'").fallen.tolist() == [True, False, True]
+    assert survivors_of(directory, "city IS NOT NULL AND city = 'c100-7'").ruled_out.tolist() == [True, False, True]
     assert len(asked) == 3
 
 
@@ -152,17 +152,17 @@ def test_bloom_filters_are_asked_for_single_values(
 
 
 def test_a_catalog_is_read_again_only_when_there_is_another(directory: Path, reads: list[CatalogFile]) -> None:
-    assert survivors_of(directory, "city = 'c100-7'").fallen.tolist() == [True, False, True]
+    assert survivors_of(directory, "city = 'c100-7'").ruled_out.tolist() == [True, False, True]
     assert reads
     reads.clear()
-    assert survivors_of(directory, "city = 'c200-7'").fallen.tolist() == [True, True, False]
-    assert survivors_of(directory, "city = 'c200-7' OR city = 'absent'").fallen.tolist() == [True, True, False]
+    assert survivors_of(directory, "city = 'c200-7'").ruled_out.tolist() == [True, True, False]
+    assert survivors_of(directory, "city = 'c200-7' OR city = 'absent'").ruled_out.tolist() == [True, True, False]
     assert reads == []
     orc.write_table(pa.table({"id": [0], "city": ["c200-7"]}), directory / "0.orc")
-    assert survivors_of(directory, "city = 'c200-7'").fallen.tolist() == [False, True, False], "it is another file"
+    assert survivors_of(directory, "city = 'c200-7'").ruled_out.tolist() == [False, True, False], "it is another file"
     assert reads == []
     index_here(directory, {"bloom-filter": {"city": {"items": 100, "fpp": 0.001}}})
-    assert survivors_of(directory, "city = 'c100-7'").fallen.tolist() == [True, False, True]
+    assert survivors_of(directory, "city = 'c100-7'").ruled_out.tolist() == [True, False, True]
     assert reads
 
 
@@ -221,8 +221,8 @@ def test_no_index_is_looked_up_that_has_none_of_the_columns(
         raise AssertionError(given)
 
     monkeypatch.setattr(survivors, "stored_index", none)
-    assert survivors_of(many, "id >= 0 AND id < 20").fallen.sum() == 0
-    assert survivors_of(many, "id >= 3 AND id < 20").fallen.sum() == 3
+    assert survivors_of(many, "id >= 0 AND id < 20").ruled_out.sum() == 0
+    assert survivors_of(many, "id >= 3 AND id < 20").ruled_out.sum() == 3
     assert asked == []
 
 
@@ -232,7 +232,7 @@ def test_no_index_is_looked_up_that_has_none_of_the_columns(
         (1.0, 20.0, False, True),  # a file, of some 400 bytes, takes tens of seconds
         (1e-6, 20.0, True, False),  # of one narrow column it takes two milliseconds: less than its index, or a relation
         (1.0, 20e9, True, False),
-        (2e-4, 20.0, True, True),  # asking the others is too dear, but leaving out what has fallen pays
+        (2e-4, 20.0, True, True),  # asking the others is too dear, but leaving out what has ruled_out pays
     ],
 )
 def test_indexes_are_asked_while_that_saves_more_than_it_costs(
@@ -248,7 +248,7 @@ def test_indexes_are_asked_while_that_saves_more_than_it_costs(
     monkeypatch.setattr(survivors, "SCAN_BYTES", bytes_a_second)
     found = survivors_of(many, "city = 'asked for'", share)
     assert len(asked) == (survivors.FUTILE_INDEXES if stops else 20)
-    assert found.fallen.sum() == (0 if not falls else 6 if stops else 15)
+    assert found.ruled_out.sum() == (0 if not falls else 6 if stops else 15)
     assert bool(found.notes) == stops
 
 
@@ -290,9 +290,9 @@ def test_indexes_in_a_store_are_asked_side_by_side(
 
     rest = 40
     while rest:
-        price.ask([question] * min(price.askers, rest))
+        price.ask([question] * min(price.concurrent, rest))
         rest -= batches[-1]
-        if rest and (not price.fell or price.is_too_high(rest)):
+        if rest and (not price.excluded or price.is_too_high(rest)):
             break
     assert price.asked == asked_of
     assert set(batches) == {8}

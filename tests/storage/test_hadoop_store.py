@@ -14,8 +14,8 @@ from orcidx.errors import StorageError, Unsupported
 from orcidx.paimon import file_index, read_file_index
 from orcidx.storage import describe_source
 from orcidx.storage.folder import Folder
-from orcidx.storage.hadoop_roads import HdfsRoad, NoRoad, S3Road
-from orcidx.storage.hadoop_store import Roads, TaskFiles, hadoop_source, install, top_of
+from orcidx.storage.hadoop_access import HdfsAccess, NoAccess, S3Access
+from orcidx.storage.hadoop_store import AccessByAuthority, TaskFiles, authority_of, hadoop_source, install
 from orcidx.storage.stores import Found
 
 
@@ -104,47 +104,49 @@ def test_others_are_refused(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["hdfs://node:8020/t/a b.orc", "S3A://bucket/t"])
 def test_the_top_of_a_url(url: str) -> None:
-    assert top_of(url) in ("hdfs://node:8020", "s3a://bucket")
+    assert authority_of(url) in ("hdfs://node:8020", "s3a://bucket")
 
 
 def test_a_task_opens_by_its_way(tmp_path: object) -> None:
     pytest.importorskip("fsspec")
     import fsspec
 
-    fsspec.filesystem("memory").pipe_file("/orcidx-road/t/a", b"bytes")
+    fsspec.filesystem("memory").pipe_file("/orcidx-access/t/a", b"bytes")
 
     class Memory:
         shown = "memory"
         problem = None
 
         def source(self, url: str) -> object:
-            return describe_source(url.replace("s3a://bucket", "memory://orcidx-road"))
+            return describe_source(url.replace("s3a://bucket", "memory://orcidx-access"))
 
     source = hadoop_source("s3a://bucket/t/a", TaskFiles("a token of this test"))  # type: ignore[arg-type]
     source = pickle.loads(pickle.dumps(source))
     with pytest.raises(StorageError, match="orcidx's own tasks"):
         source.open()
-    install("a token of this test", Roads({"s3a://bucket": Memory()}))  # type: ignore[dict-item]
+    install("a token of this test", AccessByAuthority({"s3a://bucket": Memory()}))  # type: ignore[dict-item]
     assert bytes(source.open().read_ranges([(1, 3)])[0]) == b"yte"
     with pytest.raises(StorageError, match="does not have the settings of the bucket"):
         hadoop_source("s3a://other/t", TaskFiles("a token of this test")).open()  # type: ignore[arg-type]
-    install("a token of this test", Roads({"gs://bucket": NoRoad("gs")}))
+    install("a token of this test", AccessByAuthority({"gs://bucket": NoAccess("gs")}))
     with pytest.raises(Unsupported, match="cannot read gs://"):
         hadoop_source("gs://bucket/t", TaskFiles("a token of this test")).open()  # type: ignore[arg-type]
     assert source.open().size() == 5
-    fsspec.filesystem("memory").rm_file("/orcidx-road/t/a")
+    fsspec.filesystem("memory").rm_file("/orcidx-access/t/a")
 
 
 def test_secrets_are_not_shown() -> None:
-    road = S3Road("bucket", key="the-key", secret="the-secret", token="the-token")
-    assert not any(word in repr(Roads({"s3a://bucket": road})) for word in ("the-key", "the-secret", "the-token"))
+    access = S3Access("bucket", key="the-key", secret="the-secret", token="the-token")
+    assert not any(
+        word in repr(AccessByAuthority({"s3a://bucket": access})) for word in ("the-key", "the-secret", "the-token")
+    )
 
 
 def test_what_tasks_need_for_hdfs(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ARROW_LIBHDFS_DIR", "HADOOP_HOME", "HADOOP_COMMON_HOME"):
         monkeypatch.delenv(name, raising=False)
-    assert HdfsRoad("node:8020", "me", ("node", 9870)).problem is None
-    assert "WebHDFS" in HdfsRoad("node:8020", "me", ("node", 9870)).shown
-    assert HdfsRoad("node:8020", "me", why="set something").problem == "set something"
+    assert HdfsAccess("node:8020", "me", ("node", 9870)).problem is None
+    assert "WebHDFS" in HdfsAccess("node:8020", "me", ("node", 9870)).shown
+    assert HdfsAccess("node:8020", "me", why="set something").problem == "set something"
     with pytest.raises(StorageError, match="set something"):
-        HdfsRoad("node:8020", "me", why="set something").source("hdfs://node:8020/t")
+        HdfsAccess("node:8020", "me", why="set something").source("hdfs://node:8020/t")

@@ -133,17 +133,17 @@ class Committer:
                     raise
                 self._wait(number)
                 self.state = self.read()
-                self._check_not_carried()
+                self._check_not_built_upon()
                 continue
             if document is None:
                 return None
             return Committed(document, number, overwritten=tuple(self._creation.overwritten))
 
-    def _check_not_carried(self) -> None:
+    def _check_not_built_upon(self) -> None:
         """Raises ``CommitUncertain`` if the snapshot of this change was replaced after another snapshot was built on
         it. Then the table has the change, and another try would make the change twice."""
         for one in self._creation.overwritten:
-            if one.carried(self.state):
+            if one.is_built_upon(self.state):
                 raise self.name.signed(one.uncertain(self.state))
 
     def _wait(self, number: int) -> None:

@@ -302,14 +302,14 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
 
 
 @contextmanager
-def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
+def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
     """Adds names of sidecars to an error. These are sidecars that tasks in other processes have written. They are found
     by listing."""
     try:
         yield
     except BaseException as error:
         try:
-            left = _sidecars_there(plan)
+            left = _stored_sidecars(plan)
         except (OrcidxError, OSError):
             left = ["the sidecars cannot be listed, because the storage fails"]
         if left:
@@ -317,7 +317,7 @@ def naming_what_tasks_left(plan: IndexRewritePlan) -> Iterator[None]:
         raise
 
 
-def _sidecars_there(plan: IndexRewritePlan) -> list[str]:
+def _stored_sidecars(plan: IndexRewritePlan) -> list[str]:
     """The stored sidecars that belong to data files in the plan. Sidecars that the planned snapshot names are left
     out."""
     named = {name for file in plan.committer.state.live.values() for name in file.entry.extra_files}

@@ -56,7 +56,7 @@ class Overwritten:
         """The number of the snapshot."""
         return int(self.candidate.document["id"])
 
-    def carried(self, state: TableState) -> bool:
+    def is_built_upon(self, state: TableState) -> bool:
         """Whether a later snapshot was built on this snapshot. If so, the table has the change."""
         manifests = {f"manifest/{info['_FILE_NAME']}" for info in state.infos}
         if not manifests.isdisjoint(self.candidate.written):

@@ -30,7 +30,7 @@ from orcidx.paimon_table.read.scan import TableScan, matching_rows
 from orcidx.paimon_table.read.table_view import TableView
 from orcidx.predicate import External, Predicate, Where, bind, parse
 
-__all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete", "those_there"]
+__all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_delete", "without_gone"]
 
 KIND = "OVERWRITE"
 LARGEST_FILE = (1 << 31) - 1
@@ -197,7 +197,7 @@ def commit_delete(
 
     def change(attempt: Attempt) -> Change | None:
         _check(attempt.state, plan)
-        _renew(attempt.state, plan, found, isolation=isolation, find=find)
+        _update_plan(attempt.state, plan, found, isolation=isolation, find=find)
         wanted = {task.place: found[task.place] for task in plan.tasks if found[task.place]}
         return _change(attempt, wanted, outcome)
 
@@ -208,7 +208,7 @@ def commit_delete(
     return changed(plan.committer, committed, KIND, plan.planned_on, **facts)
 
 
-def _renew(
+def _update_plan(
     state: TableState,
     plan: DeletePlan,
     found: dict[Place, DeletionVector],
@@ -229,19 +229,19 @@ def _renew(
     if state.snapshot_id != plan.planned_on and (gone or isolation == "serializable"):
         plan.again(state)
     missing = [task for task in plan.tasks if task.place not in found]
-    found.update(those_there(find(missing)))
+    found.update(without_gone(find(missing)))
     for task in missing:
         if task.place not in found:
-            raise _gone(task, state.snapshot_id)
+            raise _gone_error(task, state.snapshot_id)
 
 
-def those_there(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
+def without_gone(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
     """The rows that were found, by file. Files that a compaction and an expiry have deleted are left out. If there are
     such files, the commit plans the delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
 
-def _gone(task: DeleteTask, snapshot_id: int | None) -> FileGone:
+def _gone_error(task: DeleteTask, snapshot_id: int | None) -> FileGone:
     text = (
         f"the file is missing, although snapshot {snapshot_id} refers to it; if this was the newest snapshot, run the "
         "delete again"
@@ -289,12 +289,12 @@ def delete_rows(
         plan = plan_delete(table, where, everything=everything, given=given, options=options)
         if earlier := plan.committer.earlier(KIND):
             return changed(plan.committer, earlier, KIND, plan.planned_on)
-        found = those_there(_find(plan.committer.options.counted(plan.tasks)))
+        found = without_gone(_find(plan.committer.options.counted(plan.tasks)))
         gone = [task for task in plan.tasks if task.place not in found]
         if not gone:
             break
         if dry_run and not left:
-            raise _gone(gone[0], plan.planned_on)
+            raise _gone_error(gone[0], plan.planned_on)
     if dry_run:
         counts = {task.place[2]: _count(task, found[task.place]) for task in plan.tasks}
         names = tuple(name for name, count in counts.items() if count)

@@ -169,12 +169,12 @@ class Manifest:
 def read_manifest(data: memoryview) -> Manifest:
     """Reads a manifest."""
     entries, unknown = [], dict[str, None]()
-    strange: list[tuple[str, ...]] | None = None
+    unknown_paths: list[tuple[str, ...]] | None = None
     for record in read_avro(data):
         entries.append(file_entry(record))
-        strange = _strange(record) if strange is None else strange
-        if strange:
-            unknown.update(dict.fromkeys(_told(record, strange)))
+        unknown_paths = _unknown_paths(record) if unknown_paths is None else unknown_paths
+        if unknown_paths:
+            unknown.update(dict.fromkeys(_names_with_value(record, unknown_paths)))
     return Manifest(entries, tuple(unknown))
 
 
@@ -184,18 +184,22 @@ def unknown_fields(records: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
     The fields of Paimon 0.8 to 2.1 are known. An empty list counts as no value.
     """
-    strange = _strange(records[0]) if records else []
-    return tuple(dict.fromkeys(name for record in records for name in _told(record, strange))) if strange else ()
+    unknown_paths = _unknown_paths(records[0]) if records else []
+    return (
+        tuple(dict.fromkeys(name for record in records for name in _names_with_value(record, unknown_paths)))
+        if unknown_paths
+        else ()
+    )
 
 
-def _strange(record: dict[str, Any]) -> list[tuple[str, ...]]:
+def _unknown_paths(record: dict[str, Any]) -> list[tuple[str, ...]]:
     """The paths of this record's unknown fields."""
     file = record.get("_FILE")
     inside = [("_FILE", name) for name in file if name not in _FIELDS] if isinstance(file, dict) else []
     return [*((name,) for name in record if name not in _FIELDS), *inside]
 
 
-def _told(record: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> Iterator[str]:
+def _names_with_value(record: dict[str, Any], paths: Iterable[tuple[str, ...]]) -> Iterator[str]:
     for path in paths:
         value: Any = record
         for name in path:

@@ -19,7 +19,7 @@ __all__ = [
     "FieldMapping",
     "TableSchema",
     "char_lengths",
-    "is_carried",
+    "is_convertible",
     "map_fields",
     "parse_schema",
     "same_type",
@@ -65,26 +65,27 @@ class TableSchema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema without the columns in ``uncarried``. Fields are nullable if the table declares them
-        nullable."""
-        return pa.schema([arrow_field_of(field) for field in self.fields if field.name not in self.uncarried])
+        """The Arrow schema without the columns in ``unsupported_columns``. Fields are nullable if the table declares
+        them nullable."""
+        return pa.schema([arrow_field_of(field) for field in self.fields if field.name not in self.unsupported_columns])
 
     @cached_property
-    def uncarried(self) -> dict[str, DataType]:
+    def unsupported_columns(self) -> dict[str, DataType]:
         """The types that orcidx cannot convert to Arrow, such as VARIANT, by the names of their columns. The other
         columns can be read."""
-        return {field.name: field.type for field in self.fields if not is_carried(field.type)}
+        return {field.name: field.type for field in self.fields if not is_convertible(field.type)}
 
-    def check_carried(self, columns: Sequence[str]) -> None:
+    def check_convertible(self, columns: Sequence[str]) -> None:
         """Raises ``Unsupported`` if one of the columns cannot be read. The error names the first such column."""
-        for name in columns:
-            if name in self.uncarried:
-                others = [field.name for field in self.fields if field.name not in self.uncarried]
-                raise Unsupported(
-                    f"the column has the type {self.uncarried[name]}, which orcidx cannot read; select the other "
-                    f"columns by columns={others[:20]!r}{'...' if len(others) > 20 else ''}",
-                    column=name,
-                )
+        unsupported = self.unsupported_columns
+        name = next((name for name in columns if name in unsupported), None)
+        if name is not None:
+            others = [field.name for field in self.fields if field.name not in unsupported]
+            raise Unsupported(
+                f"the column has the type {unsupported[name]}, which orcidx cannot read; select the other "
+                f"columns by columns={others[:20]!r}{'...' if len(others) > 20 else ''}",
+                column=name,
+            )
 
     @cached_property
     def partition_fields(self) -> tuple[DataField, ...]:
@@ -165,7 +166,7 @@ def _parsed_schema(data: bytes) -> TableSchema:
         raise CorruptFile("the schema has two columns with the same name or the same field id")
     known = set(names)
     keys = {part: _names(document.get(part, []), part, known) for part in ("partitionKeys", "primaryKeys")}
-    if strange := [one for one in parsed if one.name in keys["partitionKeys"] and not is_carried(one.type)]:
+    if strange := [one for one in parsed if one.name in keys["partitionKeys"] and not is_convertible(one.type)]:
         raise Unsupported(f"partitions by a column of type {strange[0].type} are not supported", column=strange[0].name)
     texts = {str(name): str(value) for name, value in options.items()}
     defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
@@ -197,7 +198,7 @@ def _field(entry: Any) -> DataField:
         return DataField(entry["id"], entry["name"], DataType(words, not text.rstrip().endswith("NOT NULL")))
 
 
-def is_carried(data_type: DataType) -> bool:
+def is_convertible(data_type: DataType) -> bool:
     """Whether orcidx can convert values of the type to Arrow."""
     try:
         return data_type.arrow_type is not None

@@ -85,7 +85,7 @@ class OrcRows(FileRows):
             top = self.kept.among(index) if self.kept.scan.top else None
             pushed = self.kept.pushed
             numbers = row_numbers or False
-            asked = self.kept.unopened() if indexed and index is None else index
+            asked = self.kept.index_without_predicate() if indexed and index is None else index
             yield opened.scan(
                 self.reading.names,
                 pushed,

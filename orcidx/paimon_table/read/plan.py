@@ -154,7 +154,7 @@ class FileTask:
 
 
 @dataclass(frozen=True)
-class _Ruled:
+class _LazyReasons:
     """The reasons why one of many files is skipped. The text of the reasons is made only when it is used."""
 
     outcome: Outcome
@@ -165,7 +165,7 @@ class _Ruled:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownReason:
     reason: Reason
 
     def __call__(self) -> tuple[Reason, ...]:
@@ -177,7 +177,7 @@ class SkippedFile:
     """A file that a plan skips, and the reasons."""
 
     file: TableFile
-    why: _Ruled | _Known = field(repr=False, compare=False)
+    why: _LazyReasons | _KnownReason = field(repr=False, compare=False)
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -327,7 +327,7 @@ class _Planner:
         field = self.schema.by_name.get(column)
         return field is not None and field.type.has_instants and self.jvm_zone is None and self.moves_instants(file)
 
-    def _keep(self, reason_to_skip: Callable[[int, TableFile], _Ruled | _Known | None]) -> None:
+    def _keep(self, reason_to_skip: Callable[[int, TableFile], _LazyReasons | _KnownReason | None]) -> None:
         kept = []
         for i, file in enumerate(self.files):
             why = reason_to_skip(i, file)
@@ -341,11 +341,11 @@ class _Planner:
         """Skips files that readers of a primary-key table do not see yet."""
         level_hidden = hides_level_zero(self.schema)
 
-        def reason(_: int, file: TableFile) -> _Known | None:
+        def reason(_: int, file: TableFile) -> _KnownReason | None:
             if file.bucket == POSTPONE_BUCKET:
-                return _Known(Reason("bucket", "", "postponed rows are not visible before compaction"))
+                return _KnownReason(Reason("bucket", "", "postponed rows are not visible before compaction"))
             if level_hidden and file.level == 0:
-                return _Known(Reason("level", "", "level 0 is not visible before compaction"))
+                return _KnownReason(Reason("level", "", "level 0 is not visible before compaction"))
             return None
 
         self._keep(reason)
@@ -365,10 +365,10 @@ class _Planner:
         buckets = bucket_filter(self.schema, bound.root)
         if buckets is None:
             return
-        other = _Known(Reason("bucket", "", "the hash of the key in the condition belongs to another bucket"))
+        other = _KnownReason(Reason("bucket", "", "the hash of the key in the condition belongs to another bucket"))
         names = [field.name for field in self.schema.bucket_fields]
 
-        def reason(_: int, file: TableFile) -> _Known | None:
+        def reason(_: int, file: TableFile) -> _KnownReason | None:
             if any(self._as_stored(file, name) for name in names):
                 return None
             return None if buckets.may_hold(file.bucket, file.entry.total_buckets) else other
@@ -397,7 +397,7 @@ class _Planner:
         outcome: Outcome = evaluate(bound.root, [FileBounds(name, len(self.files), bounds_of)], span)
         self.notes.extend(outcome.notes)
         may = outcome.may.mask()
-        self._keep(lambda i, _: None if may[i] else _Ruled(outcome, i))
+        self._keep(lambda i, _: None if may[i] else _LazyReasons(outcome, i))
 
     def check_raw(self) -> None:
         """Raises ``Unsupported`` if the files of a bucket cannot be read independently of each other."""

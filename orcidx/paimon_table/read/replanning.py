@@ -21,7 +21,7 @@ from orcidx.paimon_table.read.plan import TablePlan
 from orcidx.predicate import Predicate
 from orcidx.pruning.findings import Note
 
-__all__ = ["Newest", "Unpinned", "asked_again", "on_some_snapshot"]
+__all__ = ["Newest", "Unpinned", "on_some_snapshot", "retried_on_newest"]
 
 MOST_PLANS = 4
 """The largest number of plans of one pass. If snapshots expire faster, the table cannot be read."""
@@ -69,7 +69,7 @@ S = TypeVar("S", bound=_Scan)
 T = TypeVar("T")
 
 
-def asked_again(scan: S, ask: Callable[[S], T]) -> T:
+def retried_on_newest(scan: S, ask: Callable[[S], T]) -> T:
     """Calls a function with the scan. If files of the scan are gone, calls the function again with a scan of the newest
     snapshot."""
     for _ in range(MOST_PLANS - 1):

@@ -10,9 +10,9 @@ import pyarrow as pa
 from orcidx.errors import CorruptFile, Unsupported
 from orcidx.paimon.data_types import DataType, arrow_field_of
 from orcidx.paimon.file_index import FileIndex, read_file_index
-from orcidx.paimon_table.metadata.schema import char_lengths, is_carried
+from orcidx.paimon_table.metadata.schema import char_lengths, is_convertible
 from orcidx.paimon_table.read.plan import FileTask
-from orcidx.paimon_table.read.shared_reading import Asked, SharedReading
+from orcidx.paimon_table.read.shared_reading import ScanFacts, SharedReading
 from orcidx.planner.index_evidence import StoredIndex
 from orcidx.predicate import BoundPredicate, Predicate, bind
 from orcidx.pruning.findings import Note
@@ -24,7 +24,7 @@ __all__ = ["RowEvidence"]
 class RowEvidence:
     """Evidence about the rows of one file of a scan. Problems with the file's index are added to ``notes``."""
 
-    def __init__(self, task: FileTask, scan: Asked, reading: SharedReading, notes: list[Note]) -> None:
+    def __init__(self, task: FileTask, scan: ScanFacts, reading: SharedReading, notes: list[Note]) -> None:
         self.task = task
         self.file = task.file
         self.scan = scan
@@ -93,9 +93,9 @@ class RowEvidence:
             if verdict.rows is None or not verdict.exact:
                 return kept
             kept = kept & RowSelection.from_bitmap(verdict.rows, self.file.rows)
-        return self._first(index, kept, limit)
+        return self._first_by_index(index, kept, limit)
 
-    def _first(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
+    def _first_by_index(self, index: FileIndex, kept: RowSelection, k: int) -> RowSelection:
         """The first ``k`` rows according to the range-bitmap of the first sort key, and all further rows with the same
         key as the last of these rows."""
         key = self.scan.top[0]
@@ -128,10 +128,10 @@ class RowEvidence:
         the types that follow from the file's schema."""
         fields = [entry.file_field for entry in self.task.mapping if entry.file_field is not None]
         if schema is None:
-            schema = pa.schema([arrow_field_of(field) for field in fields if is_carried(field.type)])
+            schema = pa.schema([arrow_field_of(field) for field in fields if is_convertible(field.type)])
         return bind(pushed, schema, nan=self.scan.options.nan, char_lengths=char_lengths(fields))
 
-    def unopened(self) -> StoredIndex | None:
+    def index_without_predicate(self) -> StoredIndex | None:
         """The file index for a scan without a predicate. The index is opened only when it is used."""
         source = self.file.embedded_index if self.file.index is None else self.file.index
         is_on = self.scan.table_schema.is_on("file-index.read.enabled", default=True)

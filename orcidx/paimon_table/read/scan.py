@@ -20,7 +20,7 @@ from orcidx.options import ReadOptions
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.first_rows import FirstOfTable
 from orcidx.paimon_table.read.plan import FileTask, TablePlan, in_planned_file
-from orcidx.paimon_table.read.replanning import Unpinned, asked_again, on_some_snapshot
+from orcidx.paimon_table.read.replanning import Unpinned, on_some_snapshot, retried_on_newest
 from orcidx.paimon_table.read.shared_reading import Shared, table_arrow_schema, table_bound
 from orcidx.paimon_table.read.task_run import TaskRun
 from orcidx.predicate import Predicate, all_of
@@ -93,12 +93,12 @@ class TableScan(ArrowStream):
 
     def count_rows(self) -> int:
         """The number of rows. Without a condition only metadata is read."""
-        total = asked_again(self, _count)
+        total = retried_on_newest(self, _count)
         return total if self.row_limit is None else min(total, self.row_limit)
 
     def explain(self) -> Explanation:
         """Explains what the scan will read, and why it can skip the rest. Reads only metadata and indexes."""
-        return asked_again(self, _explained)
+        return retried_on_newest(self, _explained)
 
 
 def _count(scan: TableScan) -> int:

@@ -18,7 +18,7 @@ from orcidx.scanner.metrics import ScanMetrics
 from orcidx.scanner.small_files import SmallFiles
 from orcidx.scanner.top_rows import SortKey
 
-__all__ = ["Asked", "Shared", "SharedReading", "shared_reading", "small_files", "table_arrow_schema", "table_bound"]
+__all__ = ["ScanFacts", "Shared", "SharedReading", "shared_reading", "small_files", "table_arrow_schema", "table_bound"]
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -43,7 +43,7 @@ class SharedReading:
         return [(name,) for name in dict.fromkeys(names)]
 
 
-class Asked(Protocol):
+class ScanFacts(Protocol):
     """The attributes of a scan that are needed for reading a file."""
 
     @property
@@ -73,7 +73,7 @@ Shared = dict[tuple[Any, ...], SharedReading]
 
 
 def shared_reading(
-    scan: Asked, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
+    scan: ScanFacts, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
     """The values that files with the same mapping share. ``metrics``: the metrics of the pass. The counts of files that
     are not opened are added to these metrics."""

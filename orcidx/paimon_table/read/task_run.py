@@ -23,7 +23,7 @@ from orcidx.paimon_table.read.orc_rows import OrcRows
 from orcidx.paimon_table.read.parquet_rows import ParquetRows
 from orcidx.paimon_table.read.plan import FileTask, in_planned_file
 from orcidx.paimon_table.read.row_evidence import RowEvidence
-from orcidx.paimon_table.read.shared_reading import Asked, Shared, shared_reading
+from orcidx.paimon_table.read.shared_reading import ScanFacts, Shared, shared_reading
 from orcidx.pruning.findings import Note
 from orcidx.scanner.metrics import ScanMetrics
 
@@ -33,7 +33,9 @@ __all__ = ["TaskRun"]
 class TaskRun:
     """One file during one pass over the table. ``shared``: values that files of the same schema share in the pass."""
 
-    def __init__(self, task: FileTask, scan: Asked, metrics: ScanMetrics, notes: list[Note], shared: Shared) -> None:
+    def __init__(
+        self, task: FileTask, scan: ScanFacts, metrics: ScanMetrics, notes: list[Note], shared: Shared
+    ) -> None:
         self.task = task
         self.file = task.file
         self.columns = scan.columns

@@ -19,7 +19,7 @@ from orcidx.errors import InvalidQuery
 from orcidx.paimon.data_types import DataType
 from orcidx.paimon_table.metadata.schema import TableSchema
 from orcidx.paimon_table.read.plan import FileTask, in_planned_file
-from orcidx.paimon_table.read.replanning import asked_again
+from orcidx.paimon_table.read.replanning import retried_on_newest
 from orcidx.paimon_table.read.scan import TableScan, rows_left
 from orcidx.paimon_table.read.shared_reading import Shared
 from orcidx.paimon_table.read.task_run import TaskRun
@@ -38,7 +38,7 @@ _KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", 
 def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
     """The totals of the rows of a scan. The scan must read complete top-level columns and must have no limit. See
     ``Table.aggregate``."""
-    return asked_again(scan, lambda found: _totals(found, aggregates, by))
+    return retried_on_newest(scan, lambda found: _totals(found, aggregates, by))
 
 
 def _totals(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:

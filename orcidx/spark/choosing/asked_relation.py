@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, all_of, bind
 from orcidx.spark.choosing.choice import Unreadable
-from orcidx.spark.choosing.connect_pruning import proven
+from orcidx.spark.choosing.connect_pruning import certain_predicate
 from orcidx.spark.choosing.schema_differences import without_common_schema
 from orcidx.spark.conditions.analysed_conditions import Condition, analysed
 from orcidx.spark.conditions.key_frames import Keys, pruning_by
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_column",
-    "asked_of",
     "check_asked_columns",
-    "made_relation",
+    "condition_of_query",
+    "make_relation",
     "needed_columns",
     "with_condition",
     "with_keys",
 ]
 
 
-def made_relation(spark: SparkSession, query: Query) -> Relation:
+def make_relation(spark: SparkSession, query: Query) -> Relation:
     try:
         found = relation_of(
             spark, query.path, query.schema, options=query.reader_options, table=query.table, at=query.at
@@ -66,7 +66,7 @@ def with_condition(frame: DataFrame, condition: Column | str | None) -> DataFram
     return frame if condition is None else filtered_by(frame, condition)
 
 
-def asked_of(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
+def condition_of_query(relation: Relation, query: Query, filtered: DataFrame, facts: SessionFacts) -> Condition:
     """The part of the condition that can skip files, and the columns that the condition names."""
     columns = frozenset(relation.frame.columns)
     if query.where is None:
@@ -74,7 +74,7 @@ def asked_of(relation: Relation, query: Query, filtered: DataFrame, facts: Sessi
     schema = relation.frame.schema
     if not is_connect(relation.spark):
         return analysed(filtered, columns, facts.clock_zone, collated=collated(schema))
-    may = proven(query, schema)
+    may = certain_predicate(query, schema)
     if may == Constant(True):
         return Condition(
             may, columns, "Spark Connect does not show how Spark interprets it, and orcidx may interpret it differently"
@@ -84,9 +84,9 @@ def asked_of(relation: Relation, query: Query, filtered: DataFrame, facts: Sessi
 
 def with_keys(asked: Condition, keys: tuple[Keys, ...]) -> Condition:
     """Combines the condition and the keys. If the condition cannot be evaluated, the keys can still skip files."""
-    unjudged = asked.unjudged if asked.obstacle is None else (asked.obstacle,)
+    untestable = asked.untestable if asked.obstacle is None else (asked.obstacle,)
     columns = asked.columns | {one.column for one in keys}
-    return Condition(all_of(asked.may, pruning_by(keys)), columns, unjudged=unjudged)
+    return Condition(all_of(asked.may, pruning_by(keys)), columns, untestable=untestable)
 
 
 def needed_columns(relation: Relation, asked: Condition, columns: Sequence[str] | None) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["listing_of_client", "listing_of_server", "proven"]
+__all__ = ["certain_predicate", "listing_of_client", "listing_of_server"]
 
 _ANY = Constant(True)
 _OPS = frozenset(
@@ -46,7 +46,7 @@ _KINDS = ("path", "hadoop")
 """The kinds of sources that Spark lists with the same names."""
 
 
-def proven(query: Query, schema: StructType) -> Predicate:
+def certain_predicate(query: Query, schema: StructType) -> Predicate:
     """A predicate that is true for every row for which the condition of a query is true, whatever the session's
     settings are at the action.
 
@@ -63,12 +63,12 @@ def proven(query: Query, schema: StructType) -> Predicate:
         return _ANY
     if asked is None:
         return _ANY
-    certain = [rewritten(one, lambda part: _certain(part, arrow, apart, query)) for one in conjuncts(asked)]
+    certain = [rewritten(one, lambda part: _certain_part(part, arrow, apart, query)) for one in conjuncts(asked)]
     found: Predicate = all_of(*(one for one in certain if one is not None))
     return found
 
 
-def _certain(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
+def _certain_part(node: Part, schema: pa.Schema, apart: frozenset[str], query: Query) -> Predicate | None:
     """A part of a predicate, with its column spelled as in the schema. The result is None if Spark may interpret the
     part differently."""
     if isinstance(node, Constant):

@@ -21,9 +21,9 @@ from orcidx.predicate import Constant, Leaf, Op
 from orcidx.predicate.fold import conjuncts
 from orcidx.spark.choosing.asked_relation import (
     as_column,
-    asked_of,
     check_asked_columns,
-    made_relation,
+    condition_of_query,
+    make_relation,
     needed_columns,
     with_condition,
     with_keys,
@@ -60,7 +60,7 @@ from orcidx.spark.conditions.listed_files import ListedFiles, Listing
 from orcidx.spark.conditions.relation import Relation
 from orcidx.spark.conditions.survivors import SurvivingFiles
 from orcidx.spark.query.read_query import Query
-from orcidx.spark.sessions.hadoop_files import road_notes, road_problem
+from orcidx.spark.sessions.hadoop_files import access_notes, access_problem
 from orcidx.spark.sessions.spark_session import SessionFacts, is_connect
 from orcidx.spark.types.argument_types import KeyFrames
 from orcidx.spark.types.spark_types import collated, with_defaults
@@ -118,7 +118,7 @@ def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Eng
     Raises ``InvalidQuery`` if columns, keys or the condition do not fit the relation. Raises ``Unreadable`` if Spark
     cannot make a relation.
     """
-    relation = made_relation(spark, query)
+    relation = make_relation(spark, query)
     check_asked_columns(query, relation.frame)
     condition = query.where
     if condition is not None and not isinstance(condition, str) and not is_column(condition):
@@ -136,7 +136,7 @@ def choose(spark: SparkSession, session: SessionFacts, query: Query, engine: Eng
         return choosing.by_spark(verdict.reason)
     if engine != "orcidx" and _has_no_index(query.reached):
         return choosing.by_spark(NO_INDEX)
-    asked = asked_of(relation, query, filtered, session)
+    asked = condition_of_query(relation, query, filtered, session)
     if verdict := decide(replace(facts, condition=replace(facts.condition, obstacle=asked.obstacle))):
         return choosing.by_spark(verdict.reason)
     return choosing.by_evidence(with_keys(asked, keys), facts)
@@ -163,13 +163,13 @@ class _Choosing:
     def by_evidence(self, asked: Condition, facts: EngineFacts) -> Chosen:
         """Finds indexes and evaluates the condition with them. If the engine is already decided without indexes, this
         step is left out."""
-        examined = replace(facts.condition, is_judged=not asked.unjudged, asks_nothing=asked.may == Constant(True))
+        examined = replace(facts.condition, is_testable=not asked.untestable, skips_nothing=asked.may == Constant(True))
         facts = replace(facts, condition=examined)
         if verdict := decide(facts):
             if verdict.engine == "spark":
                 return self.by_spark(verdict.reason)
             needed = needed_columns(self.relation, asked, self.query.columns)
-            choice = Choice("orcidx", verdict.reason, notes=road_notes(self.query.at))
+            choice = Choice("orcidx", verdict.reason, notes=access_notes(self.query.at))
             return Chosen(choice, None, asked.may, needed, self.condition, self.keys)
         try:
             files, stores = indexed_files(self.relation, self.query)
@@ -183,7 +183,7 @@ class _Choosing:
         """The choice after the indexes of the files have been evaluated."""
         query, relation, keys = self.query, self.relation, self.keys
         found = survivors_of(stores, files, relation, asked, (query, self.session))
-        examined = RemainingFacts(sizes_of(files.sizes, ~found.fallen), bool(query.reader_options))
+        examined = RemainingFacts(sizes_of(files.sizes, ~found.ruled_out), bool(query.reader_options))
         if verdict := decide(replace(facts, files=examined)):
             return self.by_spark(verdict.reason, **counts_of_all(as_listed(files), found, keys))
         listing = listing_for(relation, query, files, found)
@@ -205,9 +205,9 @@ class _Choosing:
         needed = needed_columns(relation, asked, query.columns)
         fields = [one for one in relation.frame.schema.fields if one.name in needed]
         if lookup_refusal(replace(facts, lookup=lookup)) is None:
-            lookup = replace(lookup, road_problem=road_problem(query.at))
+            lookup = replace(lookup, access_problem=access_problem(query.at))
             note = lookup_refusal(replace(facts, lookup=lookup))
-            counts["notes"] += road_notes(query.at) if note is None else (note,)
+            counts["notes"] += access_notes(query.at) if note is None else (note,)
             if note is None:
                 of_query = query, partition_columns(relation, query, files)
                 lookup = replace(lookup, may_be_old=may_be_old(stores, files, found, fields, of_query))

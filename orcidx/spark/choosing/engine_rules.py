@@ -15,7 +15,7 @@ from orcidx.spark.conditions.relation import MOST_NAMED
 
 __all__ = [
     "NOT_LISTED",
-    "NO_FILE_FALLS",
+    "NO_FILE_SKIPPED",
     "NO_INDEX",
     "ConditionFacts",
     "EngineFacts",
@@ -42,9 +42,9 @@ FILTER_SHARE = 0.5
 """Share of the bytes that a filter on file names must save, because Spark tests the filter on every row that is
 read."""
 NO_INDEX = "there is no index of the directory"
-NO_FILE_FALLS = "every file may have matching rows"
+NO_FILE_SKIPPED = "every file may have matching rows"
 NOT_LISTED = "orcidx cannot list the files to look for indexes ({})"
-_DEARER = "would cost more than it saves, so all are read"
+_COSTS_MORE = "would cost more than it saves, so all are read"
 
 Way = Literal["all", "none", "named", "filtered", "tasks"]
 """What is read: all files by Spark, no file, the remaining files by name or by a filter on names, or what orcidx's own
@@ -61,7 +61,7 @@ class Sizes:
     bytes_left: int
 
     @property
-    def fallen(self) -> int:
+    def excluded(self) -> int:
         """The number of files that are proven to have no matching row."""
         return self.files - self.files_left
 
@@ -78,15 +78,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class ConditionFacts:
-    """``obstacle``: the reason why the condition can skip no file. ``is_judged``: whether orcidx can evaluate all of
-    the condition and of the keys; None before both were examined. ``asks_nothing``: True if neither the condition nor
+    """``obstacle``: the reason why the condition can skip no file. ``is_testable``: whether orcidx can evaluate all of
+    the condition and of the keys; None before both were examined. ``skips_nothing``: True if neither the condition nor
     the keys can skip a file."""
 
     is_given: bool
     has_keys: bool = False
     obstacle: str | None = None
-    is_judged: bool | None = None
-    asks_nothing: bool = False
+    is_testable: bool | None = None
+    skips_nothing: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ class RemainingFacts:
 @dataclass(frozen=True)
 class LookupFacts:
     """``may_read``: whether orcidx's tasks can read the query with Spark's values. ``column``: a column with a bloom
-    filter for which the condition has few keys. ``columns``: how many columns are read. ``road_problem``: why tasks
+    filter for which the condition has few keys. ``columns``: how many columns are read. ``access_problem``: why tasks
     cannot open the files. ``may_be_old``: whether a file may have dates or times that Spark decodes differently."""
 
     may_read: bool
     column: str | None
     columns: int
-    road_problem: str | None = None
+    access_problem: str | None = None
     may_be_old: bool = False
 
 
@@ -159,15 +159,15 @@ class Refusal:
 
 def _wants_tasks(f: EngineFacts) -> bool:
     """Whether the caller chose orcidx, and orcidx's tasks can read the query."""
-    return f.engine == "orcidx" and f.condition.is_judged is True
+    return f.engine == "orcidx" and f.condition.is_testable is True
 
 
-def _is_too_dear(f: EngineFacts) -> bool:
+def _costs_too_much(f: EngineFacts) -> bool:
     """Whether the remaining files are too many to be given by name, and too large for a filter on their names."""
     if f.files is None or f.files.has_reader_options:
         return False
     proven = f.files.proven
-    return proven.fallen > 0 and not proven.are_few and proven.saves_little
+    return proven.excluded > 0 and not proven.are_few and proven.saves_little
 
 
 REFUSALS = (
@@ -180,16 +180,16 @@ REFUSALS = (
         "no file can be skipped by the condition: {f.condition.obstacle}",
     ),
     # The caller chose orcidx, but orcidx's tasks cannot run this query.
-    Refusal(lambda f: f.gate is not None and f.condition.is_judged is False, "{f.gate}"),
+    Refusal(lambda f: f.gate is not None and f.condition.is_testable is False, "{f.gate}"),
     Refusal(
-        lambda f: f.condition.asks_nothing and not _wants_tasks(f),
+        lambda f: f.condition.skips_nothing and not _wants_tasks(f),
         "no part of the condition can be evaluated by an index",
     ),
     Refusal(lambda f: f.listing_error is not None, NOT_LISTED.format("{f.listing_error}")),
     Refusal(
-        _is_too_dear,
-        "{f.files.proven.fallen:,} of {f.files.proven.files:,} files have no matching rows, but a filter on "
-        f"names {_DEARER}",
+        _costs_too_much,
+        "{f.files.proven.excluded:,} of {f.files.proven.files:,} files have no matching rows, but a filter on "
+        f"names {_COSTS_MORE}",
     ),
     Refusal(
         lambda f: f.files is not None and f.files.is_listed is False, "Spark does not list the files of this relation"
@@ -198,28 +198,28 @@ REFUSALS = (
 """Why Spark reads all files. The first reason that holds is given."""
 
 LOOKUP_REFUSALS: tuple[tuple[Callable[[EngineFacts, LookupFacts, Sizes], bool], str], ...] = (
-    (lambda f, one, kept: f.condition.is_judged is not True, ""),
+    (lambda f, one, kept: f.condition.is_testable is not True, ""),
     (lambda f, one, kept: not one.may_read, ""),
     (lambda f, one, kept: not LEAST_BYTES <= kept.bytes_left <= RARE_SHARE * kept.bytes, ""),
     (lambda f, one, kept: one.columns < LATE_COLUMNS, ""),
     (lambda f, one, kept: one.column is None, ""),
     (
-        lambda f, one, kept: one.road_problem is not None,
-        "few keys of {one.column} could be looked up, but {one.road_problem}",
+        lambda f, one, kept: one.access_problem is not None,
+        "few keys of {one.column} could be looked up, but {one.access_problem}",
     ),
     (lambda f, one, kept: one.may_be_old, ""),
 )
 """Why orcidx does not look up keys, with a note. The note is empty if the user can change nothing about it."""
 
 WAYS: tuple[tuple[Callable[[RemainingFacts, Sizes], bool], Way, str], ...] = (
-    (lambda files, kept: not kept.fallen, "all", NO_FILE_FALLS),
+    (lambda files, kept: not kept.excluded, "all", NO_FILE_SKIPPED),
     (lambda files, kept: not kept.files_left, "none", "no file has matching rows"),
     (
         lambda files, kept: kept.are_few and files.are_alike,
         "named",
         "the remaining files are few, and Spark reads them by name",
     ),
-    (lambda files, kept: kept.saves_little, "all", f"a filter on the names of files {_DEARER}"),
+    (lambda files, kept: kept.saves_little, "all", f"a filter on the names of files {_COSTS_MORE}"),
     (lambda files, kept: True, "filtered", "the remaining files are selected by a filter on their names"),
 )
 """How Spark reads the remaining files. The first way that holds is used."""

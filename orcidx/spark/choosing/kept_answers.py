@@ -30,10 +30,10 @@ _EXPRESSION = re.compile(r'"exprId":\{[^{}]*\}')
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """The kept result of a scan. ``fallen``: the numbers of the skipped files, separated by commas. ``choice``: what
+    """The kept result of a scan. ``skipped``: the numbers of the skipped files, separated by commas. ``choice``: what
     ``why`` shows, or None if there is no index."""
 
-    fallen: str
+    skipped: str
     choice: Choice | None
 
 
@@ -73,5 +73,5 @@ class KeptAnswers:
     def keep(self, key: bytes, answer: KeptAnswer, stores: Sequence[IndexStore]) -> None:
         """Keeps a result that was computed with these indexes."""
         held = tuple((store.forgotten(), identity_of(store)) for store in stores)
-        weight = sys.getsizeof(answer.fallen) + len(key) + _CHOICE_BYTES * (1 + len(held))
+        weight = sys.getsizeof(answer.skipped) + len(key) + _CHOICE_BYTES * (1 + len(held))
         self._kept.put(key, (answer, held), weight)

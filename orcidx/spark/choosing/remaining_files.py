@@ -64,7 +64,7 @@ def indexed_files(relation: Relation, query: Query) -> tuple[ListedFiles, list[t
 
 def listing_for(relation: Relation, query: Query, files: ListedFiles, found: SurvivingFiles) -> Listing | None:
     """Returns Spark's listing. If only counts are needed, the listing of the client is sufficient."""
-    if isinstance(files, SparkFiles) or not (found.fallen.any() or query.reader_options):
+    if isinstance(files, SparkFiles) or not (found.ruled_out.any() or query.reader_options):
         return as_listed(files)
     if is_connect(relation.spark):
         return listing_of_server(relation.spark, query.path, query.reader_options)
@@ -96,7 +96,7 @@ def survivors_of(
         share=sum(widths[name] for name in needed) / max(1, sum(widths.values())),
     )
     found = joined((find(store, files, places, asked.may) for store, places in stores), len(files))
-    notes = [f"a part of the condition skips no file, because {reason}" for reason in asked.unjudged]
+    notes = [f"a part of the condition skips no file, because {reason}" for reason in asked.untestable]
     return replace(found, notes=(*notes, *found.notes))
 
 
@@ -126,7 +126,7 @@ def may_be_old(
     times = [name for name, kind in types.items() if kind in ("date", "timestamp")]
     if any(re.search(r"\b(date|timestamp)\b", text) for name, text in texts.items() if name not in times):
         return True
-    left = ~found.fallen
+    left = ~found.ruled_out
     for store, positions in stores if times else ():
         options = query.scan_options.override(case_sensitive=True)
         old = with_old_times(store, files, positions, times, types=types, options=options, partitions=partitions)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from orcidx.orc.timezones import Zone, load_zone
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.nodes import ExactTime
-from orcidx.spark.sessions.spark_errors import told_in_a_sentence
+from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.types.argument_types import JavaObject
 from orcidx.spark.types.literal_values import UNKNOWN, Nodes, is_understood, literal_value, wall_clock, with_values
 from orcidx.spark.types.spark_types import CHAR_TYPE, DEFAULT, NESTED_CHAR
@@ -28,16 +28,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-__all__ = ["Condition", "Nodes", "analysed", "analysed_conjuncts", "carried_of", "condition_of_json", "part_of_json"]
+__all__ = [
+    "Condition",
+    "Nodes",
+    "analysed",
+    "analysed_conjuncts",
+    "condition_of_json",
+    "part_of_json",
+    "pushed_predicate",
+]
 
-_NOW = frozenset({"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"})
+_CURRENT_TIMES = frozenset(
+    {"CurrentDate", "CurrentTimestamp", "Now", "LocalTimestamp", "CurrentTime", "CurrentBatchTimestamp"}
+)
 """Functions with a different value at every action. A file may only be skipped by what holds at every action."""
-_GROWS = _NOW | {
+_NONDECREASING = _CURRENT_TIMES | {
     "Literal", "Cast", "DateAdd", "DateSub", "DateAddInterval", "DateAddYMInterval", "AddMonths", "TruncDate",
     "TruncTimestamp", "TimeAdd", "TimestampAddInterval", "TimestampAddYMInterval",
 }  # fmt: skip
 """Functions whose value never decreases with time: the time itself, moved by a constant or truncated to a unit."""
-_SLACK = dt.timedelta(days=1)
+_CLOCK_SLACK = dt.timedelta(days=1)
 """A later action may have an earlier time by less than this, because clocks of machines differ and an hour repeats when
 summer time ends."""
 _RULES = ("ReplaceExpressions", "ConstantFolding", "UnwrapCastInBinaryComparison")
@@ -53,7 +63,7 @@ _COMPARISONS = {
     "EndsWith": Op.ENDS_WITH,
     "Contains": Op.CONTAINS,
 }
-_TURNED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
+_MIRRORED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.EQ_NULL_SAFE: Op.EQ_NULL_SAFE}
 _OF_FILES = frozenset({"InputFileName", "InputFileBlockStart", "InputFileBlockLength"})
 """Functions to which only Spark's own file reader gives a value."""
 _QUERIES = frozenset({"Exists", "ListQuery", "OuterReference"})
@@ -63,13 +73,13 @@ _ANY = Constant(True)
 @dataclass(frozen=True)
 class Condition:
     """``may``: a predicate that is true for every row for which the condition is true. ``columns``: the columns that
-    the condition names. ``obstacle``: the reason why no file can be skipped by the condition, or None. ``unjudged``: if
-    only some parts of the condition can be used to skip files, the reason for each of the other parts."""
+    the condition names. ``obstacle``: the reason why no file can be skipped by the condition, or None. ``untestable``:
+    if only some parts of the condition can be used to skip files, the reason for each of the other parts."""
 
     may: Predicate
     columns: frozenset[str]
     obstacle: str | None = None
-    unjudged: tuple[str, ...] = ()
+    untestable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,22 +134,22 @@ def analysed(filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, c
     condition = plan.condition()
     before = _nodes(condition, columns, collated)
     parts, named = analysed_conjuncts(before), _named_by(condition, before, columns)
-    reasons = _unjudged(condition, parts, columns)
-    unjudged = tuple(dict.fromkeys(one for one in reasons if one is not None))
+    reasons = _untestable_reasons(condition, parts, columns)
+    untestable = tuple(dict.fromkeys(one for one in reasons if one is not None))
     if None not in reasons:
-        return Condition(_ANY, named, unjudged[0])
+        return Condition(_ANY, named, untestable[0])
     plan = _folded(plan, condition, jvm)
     nodes = _nodes(plan.condition(), columns, collated)
-    if not unjudged and not any(map(_asks_the_time, parts)):
+    if not untestable and not any(map(_uses_current_time, parts)):
         return Condition(condition_of_json(nodes, load_zone(clock_zone)), named)
     folded = analysed_conjuncts(nodes)
     if len(folded) != len(parts):
-        return Condition(_ANY, named, (*unjudged, "its value depends on the time of each action")[0])
-    may = _judged(parts, folded, reasons, load_zone(clock_zone))
-    return Condition(may, named, unjudged=unjudged)
+        return Condition(_ANY, named, (*untestable, "its value depends on the time of each action")[0])
+    may = _testable_predicate(parts, folded, reasons, load_zone(clock_zone))
+    return Condition(may, named, untestable=untestable)
 
 
-def carried_of(
+def pushed_predicate(
     filtered: DataFrame, columns: frozenset[str], clock_zone: str, *, collated: frozenset[str], once: bool
 ) -> tuple[Predicate, bool, frozenset[str], bool]:
     """Returns four values. The first is a predicate that is true for every row for which the condition is true, as in
@@ -154,22 +164,24 @@ def carried_of(
     before = _nodes(condition, columns, collated)
     parts, named = analysed_conjuncts(before), _named_by(condition, before, columns)
     of_files = any(_name(node) in _OF_FILES for node in before)
-    reasons = _unjudged(condition, parts, columns)
+    reasons = _untestable_reasons(condition, parts, columns)
     if None not in reasons:
         return _ANY, False, named, of_files
     plan = _folded(plan, condition, jvm)
     nodes = with_values(_nodes(plan.condition(), columns, collated), plan.condition())
     clock = load_zone(clock_zone)
-    if not any(reasons) and (once or not _asks_the_time(before)):
+    if not any(reasons) and (once or not _uses_current_time(before)):
         truth = _truth(nodes, clock, whole=True)
         return truth.true, truth.exact, named, of_files
     folded = analysed_conjuncts(nodes)
     if len(folded) != len(parts):
         return _ANY, False, named, of_files
-    return _judged(parts, folded, reasons, clock), False, named, of_files
+    return _testable_predicate(parts, folded, reasons, clock), False, named, of_files
 
 
-def _judged(before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[str | None], clock: Zone) -> Predicate:
+def _testable_predicate(
+    before: Sequence[Nodes], folded: Sequence[Nodes], reasons: Sequence[str | None], clock: Zone
+) -> Predicate:
     """A predicate that is true for every row for which the condition may be true. It is made from the parts of the
     condition that orcidx can evaluate."""
     return all_of(
@@ -184,7 +196,7 @@ def _named_by(condition: JavaObject, nodes: Nodes, columns: frozenset[str]) -> f
     return _columns_of(nodes) if is_told else columns
 
 
-def _unjudged(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
+def _untestable_reasons(condition: JavaObject, parts: Sequence[Nodes], columns: frozenset[str]) -> list[str | None]:
     """The reason why each conjunct cannot skip files, or None for a conjunct that can. A conjunct that is not
     deterministic skips nothing. The order of the other conjuncts does not matter, because Spark itself also pushes them
     down."""
@@ -241,7 +253,7 @@ def _rules(jvm: JavaObject) -> list[JavaObject]:
 def _folded(plan: JavaObject, condition: JavaObject, jvm: JavaObject) -> JavaObject:
     """Applies ``_RULES`` to a plan. The rules compute constants, so a cast in ANSI SQL can fail here as in every
     query."""
-    with told_in_a_sentence(condition, "compute"):
+    with raised_as_invalid_query(condition, "compute"):
         for rule in _rules(jvm):
             plan = rule.apply(plan)
     return plan
@@ -298,7 +310,7 @@ def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
     increases, it is also at or after the present value of the time. Nothing is known about other functions of the time.
     """
     may = condition_of_json(folded, clock)
-    if not _asks_the_time(before):
+    if not _uses_current_time(before):
         return may
     name = _name(before[0])
     if name in ("GreaterThan", "GreaterThanOrEqual"):
@@ -307,20 +319,20 @@ def part_of_json(before: Nodes, folded: Nodes, clock: Zone) -> Predicate:
         column, grows = before[-1], before[1:-1]
     else:
         return _ANY
-    if _name(column) != "AttributeReference" or not all(_name(one) in _GROWS for one in grows):
+    if _name(column) != "AttributeReference" or not all(_name(one) in _NONDECREASING for one in grows):
         return _ANY
     if not isinstance(may, Leaf) or may.op not in (Op.GT, Op.GE):
         return _ANY
     (value,) = may.literals
     if isinstance(value, ExactTime):
         return replace(
-            may, literals=(replace(value, nanos=value.nanos - _SLACK // dt.timedelta(microseconds=1) * 1000),)
+            may, literals=(replace(value, nanos=value.nanos - _CLOCK_SLACK // dt.timedelta(microseconds=1) * 1000),)
         )
-    return replace(may, literals=(value - _SLACK,)) if isinstance(value, dt.date) else _ANY
+    return replace(may, literals=(value - _CLOCK_SLACK,)) if isinstance(value, dt.date) else _ANY
 
 
-def _asks_the_time(nodes: Nodes) -> bool:
-    return any(_name(one) in _NOW for one in nodes)
+def _uses_current_time(nodes: Nodes) -> bool:
+    return any(_name(one) in _CURRENT_TIMES for one in nodes)
 
 
 def _name(node: Mapping[str, Any]) -> str:
@@ -432,8 +444,8 @@ def _leaf(name: str, node: Mapping[str, Any], children: list[Any]) -> Any:
     """The predicate of a node that tests a column itself. The result is None for any other node."""
     column, *rest = children or [None]
     op = _COMPARISONS.get(name)
-    if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _TURNED:
-        column, rest, op = rest[0], [column], _TURNED[op]
+    if op is not None and isinstance(column, _Literal) and len(rest) == 1 and op in _MIRRORED:
+        column, rest, op = rest[0], [column], _MIRRORED[op]
     if not isinstance(column, _Column):
         return None
     path = column.path

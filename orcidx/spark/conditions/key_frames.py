@@ -106,7 +106,7 @@ def _taken(frame: DataFrame, schema: pa.Schema) -> pa.Array:
     elif leaf == _OF_PYTHON:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        once = keys.mapInArrow(partial(_once, schema=schema, most=MOST_KEYS), from_arrow_schema(schema))
+        once = keys.mapInArrow(partial(_distinct_keys, schema=schema, most=MOST_KEYS), from_arrow_schema(schema))
         found = table_of(once, schema)["key"]
         if found.null_count:
             found = table_of(keys.distinct(), schema)["key"]
@@ -133,7 +133,7 @@ def _leaf_of(frame: DataFrame) -> tuple[str, int, bool]:
     return name, int(str(stats.sizeInBytes())), is_counted
 
 
-def _once(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
+def _distinct_keys(batches: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: the distinct keys of one task. If a task has more than ``most`` keys, the output is a single
     null."""
     seen = pa.array([], schema.field("key").type)

@@ -84,7 +84,7 @@ _PAIMON_UNUSED = frozenset({"CHAR", "BINARY", "VARBINARY", "TIME", "TIMESTAMP", 
 
 _OLD = {"date": dt.date(1902, 1, 2), "timestamp": ExactTime(-2_145_830_400_000_000_000, "UTC")}
 """1902-01-02. Before this date, calendars and zones of writers and readers may differ (docs/decisions/0014)."""
-_KEYED = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
+_KEY_OPERATORS = (Op.EQ, Op.IN, Op.EQ_NULL_SAFE)
 _STORES = KeptStores()
 
 
@@ -102,12 +102,12 @@ class PartitionColumns:
 
 @dataclass(frozen=True)
 class SurvivingFiles:
-    """The result of evaluating indexes. ``fallen``: for each listed file, whether it is proven to have no matching row
-    in the listed version. ``by``: how many files each kind of evidence ruled out. ``keyed``: columns with a bloom
+    """The result of evaluating indexes. ``ruled_out``: for each listed file, whether it is proven to have no matching
+    row in the listed version. ``by``: how many files each kind of evidence ruled out. ``keyed``: columns with a bloom
     filter. ``notes``: reasons why no more files are skipped. ``failed``: whether some indexes could not be read. A
     later attempt may be able to read them."""
 
-    fallen: Bools
+    ruled_out: Bools
     by: Mapping[str, int]
     keyed: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class SurvivingFiles:
         """Combines the results of this object with the results of another directory's indexes for the same files."""
         by = {name: self.by.get(name, 0) + other.by.get(name, 0) for name in (*self.by, *other.by)}
         return SurvivingFiles(
-            self.fallen | other.fallen,
+            self.ruled_out | other.ruled_out,
             by,
             self.keyed | other.keyed,
             self.notes + other.notes,
@@ -127,12 +127,12 @@ class SurvivingFiles:
     def kept_of(self, listing: Listing, files: ListedFiles) -> Bools:
         """For each file of Spark's own listing, whether it is read."""
         kept = np.ones(len(listing.names), np.bool_)
-        if not self.fallen.any():
+        if not self.ruled_out.any():
             return kept
         if isinstance(files, SparkFiles):
-            return ~self.fallen
+            return ~self.ruled_out
         place = _places(listing, files.sources)
-        kept[place[self.fallen & (place >= 0)]] = False
+        kept[place[self.ruled_out & (place >= 0)]] = False
         return kept
 
 
@@ -167,7 +167,7 @@ def find_survivors(
         question = _Question(where, open_questions(known, where, options), types, options)
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
         price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
-        left, fell, notes = _asked(known, fresh, plan.kept, question, price)
+        left, excluded, notes = _ask_file_indexes(known, fresh, plan.kept, question, price)
     # A catalog may be damaged or have a later version. It may also require a missing permission, or be on a store that
     # cannot be reached.
     except (CorruptFile, Unsupported, OSError) as error:
@@ -175,13 +175,13 @@ def find_survivors(
         state = "are damaged" if isinstance(error, CorruptFile) else "cannot be read"
         return SurvivingFiles(nothing, {}, notes=(f"the indexes {state}: {error}",), failed=True)
     _STORES.keep(store)
-    by["file indexes"] = fell
+    by["file indexes"] = excluded
     out = np.ones(len(known_of), np.bool_)
     out[left] = False
-    fallen = nothing.copy()
-    fallen[positions[out & fresh]] = True
+    ruled_out = nothing.copy()
+    ruled_out[positions[out & fresh]] = True
     keyed = frozenset(store.catalogs.listing.spec.get("spec", {}).get("bloom-filter", {}))
-    return SurvivingFiles(fallen, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
+    return SurvivingFiles(ruled_out, {name: count for name, count in by.items() if count}, keyed, tuple(notes))
 
 
 def with_old_times(
@@ -307,11 +307,11 @@ class _Price:
     remote: bool
     spent: float = 0.0
     asked: int = 0
-    fell: int = 0
-    _least: float = float("inf")
+    excluded: int = 0
+    _least_seconds: float = float("inf")
 
     @property
-    def askers(self) -> int:
+    def concurrent(self) -> int:
         """The number of indexes that are evaluated at the same time."""
         return ASKED_AT_ONCE if self.remote else 1
 
@@ -324,31 +324,33 @@ class _Price:
             return question(), clock() - began
 
         began = clock()
-        told = side_by_side(timed, questions, self.askers) if self.remote else [timed(one) for one in questions]
+        told = side_by_side(timed, questions, self.concurrent) if self.remote else [timed(one) for one in questions]
         self.spent += clock() - began
-        self._least = min([self._least, *(took for out, took in told if out is not None)])
+        self._least_seconds = min([self._least_seconds, *(took for out, took in told if out is not None)])
         self.asked += sum(out is not None for out, _ in told)
-        self.fell += sum(out is True for out, _ in told)
+        self.excluded += sum(out is True for out, _ in told)
         return [out for out, _ in told]
 
     @property
     def _saved(self) -> float:
         """Seconds saved by a skipped file, with the measured response time of the store."""
-        return self.saved + (REQUESTS_OF_SPARK * self._least / self.slots if self.remote and self.asked else 0.0)
+        return self.saved + (
+            REQUESTS_OF_SPARK * self._least_seconds / self.slots if self.remote and self.asked else 0.0
+        )
 
     def is_too_high(self, rest: int) -> bool:
         """Whether using the remaining indexes would cost too much. It is assumed that they exclude the same share of
         files as the indexes used so far."""
-        expected = COST_SHARE * self._saved * (self.fell + self.fell / self.asked * rest) - self.once
+        expected = COST_SHARE * self._saved * (self.excluded + self.excluded / self.asked * rest) - self.once
         return self.spent / self.asked * rest > max(expected, FAR_PATIENCE_SECONDS if self.remote else PATIENCE_SECONDS)
 
     @property
     def is_worth(self) -> bool:
         """Whether the time that the skipped files save is longer than the time that skipping them takes."""
-        return self.fell > 0 and self.fell * self._saved > self.once
+        return self.excluded > 0 and self.excluded * self._saved > self.once
 
 
-def _asked(
+def _ask_file_indexes(
     known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, price: _Price
 ) -> tuple[list[int], int, list[str]]:
     """Evaluates the indexes of files. Returns the files that remain, the number of excluded files, and the reasons why
@@ -358,7 +360,7 @@ def _asked(
     columns, keys = _columns_of_indexes(where, _is_not_null), _columns_of_indexes(where, _names_no_key)
     indexed = files_with_index_of(known, kept[fresh[kept]], columns, keys)
     rest = indexed.tolist()
-    fallen: set[int] = set()
+    ruled_out: set[int] = set()
     notes: list[str] = []
 
     def answer(number: int) -> bool | None:
@@ -366,26 +368,26 @@ def _asked(
         return None if stored is None else question.rules_out(stored, number, int(rows[number]))
 
     while rest and not notes:
-        now, rest = rest[: price.askers], rest[price.askers :]
+        now, rest = rest[: price.concurrent], rest[price.concurrent :]
         answers = price.ask([partial(answer, number) for number in now])
-        fallen.update(number for number, out in zip(now, answers, strict=True) if out)
+        ruled_out.update(number for number, out in zip(now, answers, strict=True) if out)
         if price.asked < FUTILE_INDEXES or not rest:
             continue
-        if not fallen:
+        if not ruled_out:
             notes.append(f"the first {price.asked} file indexes excluded no file, so no more indexes were used")
         elif price.is_too_high(len(rest)):
-            told = f"{price.fell} of {price.asked} files were excluded by their indexes"
+            told = f"{price.excluded} of {price.asked} files were excluded by their indexes"
             notes.append(f"{told}, but using more indexes would cost too much")
     if notes and not price.is_worth:
-        fallen.clear()
-    return [number for number in kept.tolist() if number not in fallen], len(fallen), notes
+        ruled_out.clear()
+    return [number for number in kept.tolist() if number not in ruled_out], len(ruled_out), notes
 
 
-def _columns_of_indexes(where: Predicate, is_silent: Callable[[Part], bool]) -> set[str] | None:
+def _columns_of_indexes(where: Predicate, has_no_result: Callable[[Part], bool]) -> set[str] | None:
     """The columns that an index can test, for the parts of a condition. None means any column. Parts of an OR count as
     well, because statistics may exclude the other parts in some files."""
-    heard: list[Any] = [part for part in parts(where) if not is_silent(part)]
-    return columns_asked_of(all_of(*heard))
+    testable: list[Any] = [part for part in parts(where) if not has_no_result(part)]
+    return columns_asked_of(all_of(*testable))
 
 
 def _is_not_null(part: Part) -> bool:
@@ -397,7 +399,7 @@ def _is_not_null(part: Part) -> bool:
 def _names_no_key(part: Part) -> bool:
     """Whether a bloom filter gives no result for a part of a condition, because the part does not compare with single
     values."""
-    return isinstance(part, Leaf) and (part.negated or part.op not in _KEYED)
+    return isinstance(part, Leaf) and (part.negated or part.op not in _KEY_OPERATORS)
 
 
 def _same_index(kind: str, wanted: str | None) -> bool:

@@ -16,9 +16,9 @@ from orcidx.errors import InvalidQuery
 from orcidx.predicate import Constant, Leaf, Op, Predicate, all_of, any_of
 from orcidx.predicate.fold import Part, rewritten
 from orcidx.predicate.nodes import ExactTime
-from orcidx.spark.conditions.analysed_conditions import carried_of
+from orcidx.spark.conditions.analysed_conditions import pushed_predicate
 from orcidx.spark.conditions.query_text import parse_text
-from orcidx.spark.sessions.spark_errors import told_in_a_sentence
+from orcidx.spark.sessions.spark_errors import raised_as_invalid_query
 from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.spark_types import collated
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["Carried", "TextCondition", "filtered_by", "predicate_of_text"]
+__all__ = ["PushedCondition", "TextCondition", "filtered_by", "predicate_of_text"]
 
 
 @dataclass(frozen=True)
-class Carried:
+class PushedCondition:
     """``where``: a predicate that is true for every row for which the text is true. ``exact``: whether the predicate is
     true only for these rows. ``columns``: the columns that the text names, or None if Spark does not give them.
     ``chars``: the CHAR columns among them. ``of_files``: whether the text uses the file that Spark's reader is
@@ -57,9 +57,9 @@ class TextCondition:
     clock_zone: str
     once: bool = False
     on_connect: Callable[[StructType], Predicate] | None = field(default=None, repr=False)
-    _found: dict[str, Carried] = field(default_factory=dict, repr=False)
+    _found: dict[str, PushedCondition] = field(default_factory=dict, repr=False)
 
-    def carried(self, schema: Mapping[str, Any]) -> Carried:
+    def pushed(self, schema: Mapping[str, Any]) -> PushedCondition:
         """The part of the condition that orcidx can test. ``schema``: Spark's schema as JSON. Raises ``InvalidQuery``
         for a text that Spark cannot interpret."""
         from pyspark.sql.types import StructType
@@ -71,23 +71,23 @@ class TextCondition:
         return self._found[key]
 
     @property
-    def last(self) -> Carried:
-        """The last result of ``carried``."""
+    def last(self) -> PushedCondition:
+        """The last result of ``pushed``."""
         return next(reversed(self._found.values()))
 
-    def _analysed(self, schema: StructType) -> Carried:
+    def _analysed(self, schema: StructType) -> PushedCondition:
         filtered = filtered_by(self.spark.createDataFrame([], schema), self.text)
         names = frozenset(schema.fieldNames())
-        may, exact, columns, of_files = carried_of(
+        may, exact, columns, of_files = pushed_predicate(
             filtered, names, self.clock_zone, collated=collated(schema), once=self.once
         )
         chars = frozenset(one.name for one in schema.fields if one.metadata)
-        return Carried(rewritten(may, _in_micros), exact, columns, chars & columns, of_files)
+        return PushedCondition(rewritten(may, _in_micros), exact, columns, chars & columns, of_files)
 
-    def _on_connect(self, schema: StructType) -> Carried:
+    def _on_connect(self, schema: StructType) -> PushedCondition:
         filtered_by(self.spark.createDataFrame([], schema), self.text)
         assert self.on_connect is not None
-        return Carried(self.on_connect(schema), False, None)
+        return PushedCondition(self.on_connect(schema), False, None)
 
 
 def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Predicate:
@@ -95,7 +95,7 @@ def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Pr
     if is_connect(condition.spark):
         # Spark Connect gives no analysed tree. So texts that Spark may interpret differently are refused.
         return parse_text(condition.text)
-    found = condition.carried(schema)
+    found = condition.pushed(schema)
     if not found.exact:
         raise InvalidQuery(
             f"orcidx cannot convert all of {condition.text!r:.200} to predicates with the same meaning as in Spark, "
@@ -106,7 +106,7 @@ def predicate_of_text(condition: TextCondition, schema: Mapping[str, Any]) -> Pr
 
 def filtered_by(frame: DataFrame, condition: Column | str) -> DataFrame:
     """Filters a frame. Raises ``InvalidQuery`` for a condition that Spark cannot interpret."""
-    with told_in_a_sentence(condition, "understand"):
+    with raised_as_invalid_query(condition, "understand"):
         filtered = frame.where(condition)
         if is_connect(frame.sparkSession):
             filtered.schema  # noqa: B018  (there a condition is looked at when it is asked)
@@ -123,17 +123,17 @@ def _in_micros(part: Part) -> Any:
     if part.op in (Op.LE, Op.GT):
         found: Predicate = replace(plain, op=Op.LT if part.op is Op.LE else Op.GE, literals=(_next(times[0]),))
     elif part.op in (Op.EQ, Op.IN):
-        within = (all_of(_asks(part, Op.GE, one), _asks(part, Op.LT, _next(one))) for one in times)
+        within = (all_of(_time_leaf(part, Op.GE, one), _time_leaf(part, Op.LT, _next(one))) for one in times)
         found = any_of(*within, *([Constant(None)] if len(times) < len(part.literals) else []))
     elif part.op is Op.EQ_NULL_SAFE:
-        window = all_of(_asks(part, Op.GE, times[0]), _asks(part, Op.LT, _next(times[0])))
+        window = all_of(_time_leaf(part, Op.GE, times[0]), _time_leaf(part, Op.LT, _next(times[0])))
         found = all_of(Leaf(part.path, Op.IS_NULL, (), True), window)
     else:
         found = plain
     return ~found if part.negated else found
 
 
-def _asks(leaf: Leaf, op: Op, time: ExactTime) -> Leaf:
+def _time_leaf(leaf: Leaf, op: Op, time: ExactTime) -> Leaf:
     return Leaf(leaf.path, op, (time,))
 
 

@@ -34,7 +34,7 @@ from orcidx.scanner.file import open_file
 from orcidx.spark.jobs.file_jobs import FileJobTask, TaskFailure, error_from, listed_sources, run_over_files, weigh
 from orcidx.spark.jobs.whole_files import run_over_whole_files
 from orcidx.spark.sessions.arrow_tables import frame_of
-from orcidx.spark.sessions.hadoop_files import reached, road_problem
+from orcidx.spark.sessions.hadoop_files import access_problem, reached
 from orcidx.spark.sessions.progress import Counters, Progress
 from orcidx.spark.sessions.spark_session import facts_of
 from orcidx.spark.types.argument_types import OnePath
@@ -311,7 +311,7 @@ class _Job:
         with Progress(spark, "indexing", files=len(sizes), bytes=sum(sizes), shown=progress) as shown:
             make = BuildTask(self.store.folder, self.spec, on_error, shown.counters)
             task = FileJobTask(self.store.root, INDEXED, make, partial(keep_tails, self.store.folder))
-            if (problem := road_problem(self.store.root)) is not None:
+            if (problem := access_problem(self.store.root)) is not None:
                 found = run_over_whole_files(spark, files, task, problem)
             else:
                 found = run_over_files(spark, files, weigh(self._bytes(files), facts.slots, target_bytes), task)

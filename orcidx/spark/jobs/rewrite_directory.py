@@ -158,7 +158,7 @@ def rewrite(
     root = _directory(found, storage_options)
     swaps = Swaps(Folder(root))
     if not dry_run:
-        swaps.carry_on()
+        swaps.finish_earlier()
     job = _Job.plan(root, found, asked, target_bytes, swaps, storage_options)
     if dry_run:
         return frame_of(spark, job.result({}, "planned"))
@@ -201,7 +201,9 @@ def recover(
     --------
     >>> orcidx.spark.recover(spark, "events")  # doctest: +SKIP
     """
-    return Swaps(Folder(_directory(reached(spark, path, storage_options), storage_options))).carry_on(kept_stop=False)
+    return Swaps(Folder(_directory(reached(spark, path, storage_options), storage_options))).finish_earlier(
+        kept_stop=False
+    )
 
 
 def _directory(path: OnePath | Source, storage_options: Mapping[str, Any] | None) -> Source:
@@ -326,7 +328,7 @@ class _Job:
             try:
                 found = _collect(spark, rows, task)
             except BaseException:
-                self.swaps.give_up(manifest)
+                self.swaps.discard_staged(manifest)
                 raise
         lease.check()
         reported = {row["group"]: row for row in found.to_pylist()}

@@ -61,7 +61,7 @@ class Swaps:
         self._put(name, {"state": "begun", "key": key, "groups": [{"staged": group.staged} for group in groups]})
         return name
 
-    def give_up(self, name: str) -> None:
+    def discard_staged(self, name: str) -> None:
         """Deletes the staged files of a call that failed."""
         found = self._get(name)
         for group in found["groups"]:
@@ -104,7 +104,7 @@ class Swaps:
         finally:
             reader.close()
 
-    def carry_on(self, *, kept_stop: bool = True) -> tuple[str, ...]:
+    def finish_earlier(self, *, kept_stop: bool = True) -> tuple[str, ...]:
         """Completes or undoes what earlier calls have started, and returns sentences about these calls. If a call still
         keeps its old files, a sentence says for how long. With ``kept_stop``, an error is raised instead."""
         done = []
@@ -128,7 +128,7 @@ class Swaps:
                 done.append(f"{name}: {text}")
                 continue
             if found["state"] == "begun":
-                self.give_up(name)
+                self.discard_staged(name)
                 done.append(f"{name}: undone before its swap; {len(found['groups'])} staged files were deleted")
             else:
                 state = self._swap(name, found)

@@ -22,10 +22,10 @@ from orcidx.options import ReadOptions
 from orcidx.paimon.build import Spec
 from orcidx.paimon_table.commit.changed import Changed
 from orcidx.paimon_table.commit.commit_options import CommitOptions, CommitOptionsByName
-from orcidx.paimon_table.commit.index_rewriting import commit_rewrite, naming_what_tasks_left, plan_index_rewrite
+from orcidx.paimon_table.commit.index_rewriting import commit_rewrite, naming_task_sidecars, plan_index_rewrite
 from orcidx.paimon_table.commit.orphans import discard, take_back
 from orcidx.paimon_table.commit.row_appending import commit_append, plan_append
-from orcidx.paimon_table.commit.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete, those_there
+from orcidx.paimon_table.commit.row_deleting import DeleteTask, commit_delete, delete_rows, plan_delete, without_gone
 from orcidx.paimon_table.commit.table_change import changed
 from orcidx.paimon_table.data_files.data_file_writing import DataFiles, WrittenFile, pieces
 from orcidx.paimon_table.data_files.row_conforming import check_columns, conformed, placed
@@ -110,7 +110,7 @@ def rewrite_file_index(
     plan = plan_index_rewrite(opened.view, where, spec, only_missing=only_missing, given=commit)
     if dry_run or not plan.tasks or plan.committer.earlier("COMPACT"):
         return opened.rewrite_file_index(where, spec, only_missing=only_missing, dry_run=dry_run, **commit)
-    with naming_what_tasks_left(plan):
+    with naming_task_sidecars(plan):
         built = _run(spark, plan.tasks, [task.size for task in plan.tasks], "build", target_bytes)
     return commit_rewrite(plan, built)
 
@@ -189,7 +189,7 @@ def delete(
         sizes = [task.file.file.size for task in tasks]
         return zip([task.place for task in tasks], _run(spark, tasks, sizes, "find", target_bytes))
 
-    return commit_delete(plan, those_there(find(plan.tasks)), isolation=isolation, find=find)
+    return commit_delete(plan, without_gone(find(plan.tasks)), isolation=isolation, find=find)
 
 
 @lists_options(CommitOptions)

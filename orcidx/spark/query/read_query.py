@@ -108,7 +108,7 @@ class Query:
         if self.where is None:
             return None
         if isinstance(self.where, TextCondition):
-            return self.where.carried(whole or {}).where
+            return self.where.pushed(whole or {}).where
         where = parse_text(self.where)
         if self.session_zone is None or isinstance(self.where, str):  # the option of the format is a text as well
             check_computed(where, schema, case_sensitive=self.case_sensitive)

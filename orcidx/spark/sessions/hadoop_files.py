@@ -24,21 +24,21 @@ from orcidx.spark.sessions.spark_session import is_connect
 from orcidx.spark.types.argument_types import JavaObject, OnePath, Paths
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.fingerprint import plain_etag
-from orcidx.storage.hadoop_roads import HdfsRoad, NoRoad, S3Road
-from orcidx.storage.hadoop_store import Road, Roads, TaskFiles, hadoop_source, install, top_of
+from orcidx.storage.hadoop_access import HdfsAccess, NoAccess, S3Access
+from orcidx.storage.hadoop_store import AccessByAuthority, FileAccess, TaskFiles, authority_of, hadoop_source, install
 from orcidx.storage.stores import Found
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionFiles", "reached", "road_notes", "road_problem", "shipped", "sources_in_session"]
+__all__ = ["SessionFiles", "access_notes", "access_problem", "reached", "shipped", "sources_in_session"]
 
 Task: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):(?=/)")
 _NOT_HADOOP = frozenset({"file", "local", "http", "https", "ftp", "memory"})
 """Schemes that orcidx reads by itself, even if Hadoop could read them."""
-_NO_ROAD = (
+_NO_HDFS_ACCESS = (
     "tasks cannot reach HDFS: set dfs.namenode.http-address (spark.hadoop.dfs.namenode.http-address) for WebHDFS, or "
     "HADOOP_HOME and CLASSPATH on the executors for Hadoop's own library"
 )
@@ -54,7 +54,7 @@ class SessionFiles:
         self.name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
         self._context = spark.sparkContext
         self._token = uuid.uuid4().hex
-        self._roads: dict[str, Road] = {}
+        self._accesses: dict[str, FileAccess] = {}
 
     def knows(self, scheme: str) -> bool:
         return bool(self._java.knows(scheme))
@@ -109,36 +109,36 @@ class SessionFiles:
             return bool(self._java.refusesSecond(url))
 
     def in_tasks(self, url: str) -> Source | None:
-        road = self.road(url)
-        return None if road.problem is not None else road.source(url)
+        access = self.access(url)
+        return None if access.problem is not None else access.source(url)
 
-    def road(self, url: str) -> Road:
+    def access(self, url: str) -> FileAccess:
         """How tasks reach a URL."""
-        top = top_of(url)
-        if top not in self._roads:
-            scheme, _, authority = top.partition("://")
-            self._roads[top] = self._made(scheme, authority)
-        return self._roads[top]
+        key = authority_of(url)
+        if key not in self._accesses:
+            scheme, _, authority = key.partition("://")
+            self._accesses[key] = self._access_of(scheme, authority)
+        return self._accesses[key]
 
-    def broadcast(self, urls: Iterable[str]) -> Broadcast[Roads]:
+    def broadcast(self, urls: Iterable[str]) -> Broadcast[AccessByAuthority]:
         """Broadcasts the information that tasks need to reach some URLs. A broadcast is not part of a job's plan. Spark
         broadcasts its own Hadoop settings in the same way."""
-        return self._context.broadcast(Roads({top_of(url): self.road(url) for url in urls}))
+        return self._context.broadcast(AccessByAuthority({authority_of(url): self.access(url) for url in urls}))
 
     @property
     def token(self) -> str:
         return self._token
 
-    def _made(self, scheme: str, authority: str) -> Road:
+    def _access_of(self, scheme: str, authority: str) -> FileAccess:
         if scheme in ("s3a", "s3", "s3n"):
             return self._s3(authority)
-        return self._hdfs(authority) if scheme == "hdfs" else NoRoad(scheme)
+        return self._hdfs(authority) if scheme == "hdfs" else NoAccess(scheme)
 
     def _setting(self, *names: str) -> str | None:
         with _sentences(names[0]):
             return next((str(found) for name in names if (found := self._java.setting(name))), None)
 
-    def _s3(self, bucket: str) -> S3Road:
+    def _s3(self, bucket: str) -> S3Access:
         def setting(name: str) -> str | None:
             return self._setting(f"fs.s3a.bucket.{bucket}.{name}", f"fs.s3a.{name}")
 
@@ -146,7 +146,7 @@ class SessionFiles:
         if endpoint is not None and "://" not in endpoint:
             plain = setting("connection.ssl.enabled") == "false"
             endpoint = None if endpoint == "s3.amazonaws.com" else f"{'http' if plain else 'https'}://{endpoint}"
-        return S3Road(
+        return S3Access(
             bucket=bucket,
             endpoint=endpoint,
             region=setting("endpoint.region"),
@@ -157,25 +157,25 @@ class SessionFiles:
             anonymous="Anonymous" in (setting("aws.credentials.provider") or ""),
         )
 
-    def _hdfs(self, authority: str) -> HdfsRoad:
+    def _hdfs(self, authority: str) -> HdfsAccess:
         user = str(self._java.user())
         if self._java.isSecure():
             why = (
                 "with Kerberos, tasks can reach HDFS only with Hadoop's own library: set HADOOP_HOME and CLASSPATH on "
                 "the executors"
             )
-            return HdfsRoad(authority, user, why=why)
+            return HdfsAccess(authority, user, why=why)
         address = self._setting("dfs.namenode.http-address")
         nodes = self._setting(f"dfs.ha.namenodes.{authority}")
         if nodes is not None:
             first = nodes.split(",")[0].strip()
             address = self._setting(f"dfs.namenode.http-address.{authority}.{first}")
         if address is None:
-            return HdfsRoad(authority, user, why=_NO_ROAD)
+            return HdfsAccess(authority, user, why=_NO_HDFS_ACCESS)
         host, _, port = address.rpartition(":")
         if host in ("", "0.0.0.0"):  # Hadoop's default, which means the namenode's own host
             host = authority.partition(":")[0]
-        return HdfsRoad(authority, user, (host, int(port)))
+        return HdfsAccess(authority, user, (host, int(port)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TaskFiles, (self._token,)
@@ -278,16 +278,16 @@ class _Finder:
 
 
 @dataclass(frozen=True)
-class _WithRoads:
+class _WithAccess:
     """For ``mapInArrow``: a function whose sources are in a session's file systems. It has the information that a task
     needs to reach the sources."""
 
     function: Task
     token: str
-    roads: Broadcast[Roads]
+    access: Broadcast[AccessByAuthority]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        install(self.token, self.roads.value)
+        install(self.token, self.access.value)
         yield from self.function(batches)
 
 
@@ -299,23 +299,23 @@ def shipped(function: Task, sources: object) -> Task:
     ours = _in_session(sources)
     if not ours:
         return function
-    if (problem := road_problem(ours)) is not None:
+    if (problem := access_problem(ours)) is not None:
         raise Unsupported(problem, file=ours[0].name)
     files: SessionFiles = ours[0].filesystem
-    return _WithRoads(function, files.token, files.broadcast(one.location for one in ours))
+    return _WithAccess(function, files.token, files.broadcast(one.location for one in ours))
 
 
-def road_problem(sources: object) -> str | None:
+def access_problem(sources: object) -> str | None:
     """The reason why tasks cannot open ``sources`` themselves. The result is None if no such reason is known on the
     driver."""
-    problems = (one.filesystem.road(one.location).problem for one in _in_session(sources))
+    problems = (one.filesystem.access(one.location).problem for one in _in_session(sources))
     return next((one for one in problems if one is not None), None)
 
 
-def road_notes(sources: object) -> tuple[str, ...]:
+def access_notes(sources: object) -> tuple[str, ...]:
     """The note for ``why`` about how tasks open ``sources``. The result is empty if Spark's file systems are not
     involved."""
-    shown = dict.fromkeys(one.filesystem.road(one.location).shown for one in _in_session(sources))
+    shown = dict.fromkeys(one.filesystem.access(one.location).shown for one in _in_session(sources))
     return (f"tasks open the files by {', '.join(shown)}",) if shown else ()
 
 

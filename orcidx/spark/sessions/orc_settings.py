@@ -80,7 +80,7 @@ SETTINGS: Mapping[str, Setting] = {
     "spark.sql.legacy.charVarcharAsString": Setting("false", "tasks", "makes Spark treat CHAR as STRING"),
     "spark.sql.preserveCharVarcharTypeInfo": Setting("false", "tasks", "makes Spark keep CHAR as a type"),
 }  # fmt: skip
-_SHUT = {name: one for name, one in SETTINGS.items() if one.effect in ("pruning", "tasks")}
+_RESTRICTING = {name: one for name, one in SETTINGS.items() if one.effect in ("pruning", "tasks")}
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def gates_of(value_of: Callable[[str], str | None]) -> Gates:
     """The features that the settings turn off. ``value_of`` returns the value of a setting, or None if the setting is
     not set."""
     found: dict[str, str] = {}
-    for name, one in _SHUT.items():
+    for name, one in _RESTRICTING.items():
         value = value_of(name)
         if value is not None and value.strip().lower() != one.default:
             found.setdefault(one.effect, f"{name} {one.why}")

@@ -28,7 +28,7 @@ class ScanAnswers(Protocol):
         """Returns the numbers of the relations of a query that may have an index, separated by commas. ``relations``
         has the directories of each relation."""
 
-    def fallen(self, question: str, listing: Callable[[], str]) -> str:
+    def skipped_files(self, question: str, listing: Callable[[], str]) -> str:
         """Returns the numbers of the files that a scan skips, separated by commas. ``listing`` is a function that
         returns the text of the scan's files."""
 
@@ -45,7 +45,7 @@ class _Callback:
         text = text_from_java(question)
         if listing is None:
             return self._answers.indexed(text)
-        return self._answers.fallen(text, lambda: text_from_java(listing.get()))
+        return self._answers.skipped_files(text, lambda: text_from_java(listing.get()))
 
     class Java:
         implements = (_ASKED,)

@@ -20,7 +20,7 @@ from orcidx.extras import installed
 
 __all__ = ["pack"]
 
-THERE_ALREADY = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
+INSTALLED_WITH_SPARK = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
 """Packages that PySpark's own Arrow functions need on every executor. They need not be packed."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _EXTRA = re.compile(r";.*\bextra\b")
@@ -77,7 +77,7 @@ def _closure(names: tuple[str, ...]) -> list[str]:
     while waiting:
         name = waiting.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()
-        if key in found or key in THERE_ALREADY:
+        if key in found or key in INSTALLED_WITH_SPARK:
             continue
         found[key] = None
         try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from orcidx.spark.types.argument_types import JavaObject
 
-__all__ = ["sentence_of", "spark_errors", "told_in_a_sentence", "unknown_column"]
+__all__ = ["raised_as_invalid_query", "sentence_of", "spark_errors", "unknown_column"]
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
@@ -47,7 +47,7 @@ def unknown_column(error: PySparkException) -> str | None:
 
 
 @contextmanager
-def told_in_a_sentence(condition: Column | JavaObject | str, verb: str) -> Iterator[None]:
+def raised_as_invalid_query(condition: Column | JavaObject | str, verb: str) -> Iterator[None]:
     """Raises Spark's errors about a condition as ``InvalidQuery``. ``verb``: what Spark does not do with the condition.
     The text of the condition is fetched only for the message, because fetching it may take a round trip to the JVM."""
     from pyspark.errors import PySparkException

@@ -199,18 +199,18 @@ public class IndexedFilesRule extends Rule {
     public scala.collection.@SEQ@ listFiles(scala.collection.@SEQ@ partitions, scala.collection.@SEQ@ conditions) {
       scala.collection.@SEQ@ found = inner.listFiles(partitions, conditions);
       if (conditions.isEmpty()) return found;
-      String fallen;
+      String skipped;
       try { // if Python fails, all files are read
         String question = items(names(inner.rootPaths().iterator())) + PART + about(files) + PART + json(conditions);
-        fallen = (String) asked.apply(Served.text(question), new Listing(found));
+        skipped = (String) asked.apply(Served.text(question), new Listing(found));
       } catch (RuntimeException error) {
         return found;
       }
-      return fallen == null || fallen.length() == 0 ? found : without(found, fallen);
+      return skipped == null || skipped.length() == 0 ? found : without(found, skipped);
     }
 
-    static scala.collection.@SEQ@ without(scala.collection.@SEQ@ found, String fallen) {
-      java.util.HashSet out = new java.util.HashSet(java.util.Arrays.asList(fallen.split(",")));
+    static scala.collection.@SEQ@ without(scala.collection.@SEQ@ found, String skipped) {
+      java.util.HashSet out = new java.util.HashSet(java.util.Arrays.asList(skipped.split(",")));
       java.util.ArrayList left = new java.util.ArrayList();
       int number = 0;
       for (int i = 0; i < found.size(); i++) {

@@ -13,8 +13,8 @@ import pytest
 
 import orcidx
 from orcidx import CorruptFile, col
-from orcidx.engines import duckdb as duckdb_road
-from orcidx.engines import polars as polars_road
+from orcidx.engines import duckdb as duckdb_adapter
+from orcidx.engines import polars as polars_adapter
 from orcidx.engines import pruning_gain
 from orcidx.engines.pruning_gain import pays
 from orcidx.scanner.scan import Scan
@@ -40,7 +40,7 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def folder(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    root = tmp_path_factory.mktemp("roads")
+    root = tmp_path_factory.mktemp("adapters")
     for part in range(3):
         orcidx.write_table(table.slice(part * ROWS, ROWS), root / f"{part}.orc", row_index_stride=1000)
     return root
@@ -69,9 +69,9 @@ CONDITIONS = [
 
 @pytest.fixture(params=["source", "dataset"])
 def connection(request: pytest.FixtureRequest, folder: Any, table: pa.Table, monkeypatch: Any) -> Any:
-    """``rows`` on the road of DuckDB 2, and as an older one has it; ``expected`` from memory."""
+    """``rows`` through the adapter of DuckDB 2, and as an older DuckDB gets it; ``expected`` from memory."""
     if request.param == "dataset":
-        monkeypatch.setattr(duckdb_road, "_source_class", lambda: None)
+        monkeypatch.setattr(duckdb_adapter, "_source_class", lambda: None)
     connection = duckdb.connect()
     orcidx.register_duckdb(connection, "rows", folder)
     connection.register("expected", table)
@@ -183,14 +183,14 @@ def test_a_condition_pays_where_it_keeps_few_rows_of_a_sample(folder: Any, monke
 
 def test_a_condition_pays_in_a_store(folder: Any) -> None:
     fsspec = pytest.importorskip("fsspec")
-    fsspec.filesystem("memory").pipe("/roads/a.orc", (folder / "0.orc").read_bytes())
-    assert pays(orcidx.scan("memory://roads/a.orc", where=col("text") == "v3"))
+    fsspec.filesystem("memory").pipe("/adapters/a.orc", (folder / "0.orc").read_bytes())
+    assert pays(orcidx.scan("memory://adapters/a.orc", where=col("text") == "v3"))
     connection = duckdb.connect()
-    orcidx.register_duckdb(connection, "rows", "memory://roads/a.orc")
+    orcidx.register_duckdb(connection, "rows", "memory://adapters/a.orc")
     plan = planned(connection, "select * from rows where text = 'v3'")
     assert "Filters" in plan
     assert "~3,000 rows" in planned(connection, "select * from rows")
-    found = orcidx.scan_polars("memory://roads/a.orc").filter(pl.col("text") == "v3").select("id").collect()
+    found = orcidx.scan_polars("memory://adapters/a.orc").filter(pl.col("text") == "v3").select("id").collect()
     assert found.height == connection.sql("select count(*) from rows where text = 'v3'").fetchall()[0][0]
 
 
@@ -200,11 +200,11 @@ def test_a_condition_pays_in_a_store(folder: Any) -> None:
 @pytest.fixture(params=["reader", "reader, all pushed", "none", "none, all pushed"])
 def lazy(request: pytest.FixtureRequest, folder: Any, monkeypatch: Any) -> Any:
     """With the rule of what is pushed, which these files are too small for, and with every condition pushed."""
-    road, _, pushed = request.param.partition(", ")
-    monkeypatch.setenv("ORCIDX_POLARS_READER", road)
+    reader, _, pushed = request.param.partition(", ")
+    monkeypatch.setenv("ORCIDX_POLARS_READER", reader)
     if pushed:
         monkeypatch.setattr(pruning_gain, "LARGE_ROWS", 0)
-        monkeypatch.setattr(polars_road, "MOST_KEPT", 1.0)
+        monkeypatch.setattr(polars_adapter, "MOST_KEPT", 1.0)
     return orcidx.scan_polars(folder)
 
 
@@ -276,7 +276,7 @@ def test_polars_pushes_what_indexes_answer(lazy: Any, monkeypatch: Any) -> None:
     assert lazy.filter((pl.col("id") == 4321) & (pl.col("text") == "v5")).select("x").collect().height == 1
     assert scans[-1].request.where is not None
     assert lazy.filter(pl.col("text") == "v5").select("x").collect().height > 100
-    assert (scans[-1].request.where is not None) is (polars_road.MOST_KEPT == 1.0)
+    assert (scans[-1].request.where is not None) is (polars_adapter.MOST_KEPT == 1.0)
     assert {path[0] for path in scans[-1].request.columns or ()} == {"x", "text"}
     assert lazy.head(10).collect().height == 10
     assert scans[-1].row_limit == 10
@@ -286,7 +286,7 @@ def test_polars_frames(folder: Any) -> None:
     assert orcidx.scan_polars(folder, batch_size=100).select("id").collect().height == 3 * ROWS
     lazy = orcidx.scan_polars(folder)
     assert pickle.loads(pickle.dumps(lazy)).collect().height == 3 * ROWS
-    source = polars_road._Source(orcidx.scan(folder, batch_size=1 << 18))
+    source = polars_adapter._Source(orcidx.scan(folder, batch_size=1 << 18))
     frames = list(source.frames(["id"], (2990, 20), []))
     assert [value for frame in frames for value in frame["id"].to_list()] == list(range(2990, 3010))
 

@@ -19,13 +19,13 @@ from orcidx.errors import StorageError, Unsupported
 from orcidx.extras import installed
 from orcidx.storage.stores import Source, in_filesystem
 
-__all__ = ["HdfsRoad", "NoRoad", "S3Road"]
+__all__ = ["HdfsAccess", "NoAccess", "S3Access"]
 
 _LIBHDFS = ("ARROW_LIBHDFS_DIR", "HADOOP_HOME", "HADOOP_COMMON_HOME")
 
 
 @dataclass(frozen=True)
-class S3Road:
+class S3Access:
     """Reads a bucket. If the settings have no keys, AWS's default chain finds the credentials, as in Hadoop itself."""
 
     bucket: str
@@ -92,7 +92,7 @@ class S3Road:
 
 
 @dataclass(frozen=True)
-class HdfsRoad:
+class HdfsAccess:
     """Reads from a namenode or a nameservice. ``web``: host and port of WebHDFS. None if WebHDFS cannot be used.
     ``why``: the reason why WebHDFS cannot be used. ``user``: the user's name for simple authentication."""
 
@@ -139,7 +139,7 @@ class HdfsRoad:
 
 
 @dataclass(frozen=True)
-class NoRoad:
+class NoAccess:
     """A file system that only Hadoop can read."""
 
     scheme: str
