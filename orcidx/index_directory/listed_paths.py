@@ -12,7 +12,7 @@ from orcidx.index_directory.file_versions import LISTING
 from orcidx.storage import Fingerprint, Source
 from orcidx.storage.stores import store_of
 
-__all__ = ["listing_table", "place_below", "seen_paths"]
+__all__ = ["listing_table", "paths_below_root", "place_below"]
 
 
 def listing_table(root: Source, sources: Iterable[Source]) -> pa.Table:
@@ -55,7 +55,7 @@ def _slashed(location: str, source: Source) -> str:
     return (location.replace(os.sep, "/") if source.kind == "path" else location).strip("/")
 
 
-def seen_paths(sources: Iterable[Source]) -> pa.Array:
+def paths_below_root(sources: Iterable[Source]) -> pa.Array:
     """Paths below the listed directory. Only ``key=value`` folders in these paths are columns, not the folders above
     the directory."""
     found = []

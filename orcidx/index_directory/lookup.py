@@ -227,7 +227,7 @@ def _search(start: Source, asked: dict[tuple[Any, ...], IndexStore | None], leve
 def _candidates(location: str, levels: int | None) -> list[str]:
     """Directories in the order in which they are searched. ``levels`` is the number of levels above ``location`` that
     are searched. More levels are searched only if they are needed to reach the table's directory."""
-    upwards = _upwards(location)[: LEVELS_ABOVE + 1]
+    upwards = _with_parents(location)[: LEVELS_ABOVE + 1]
     plain = [n for n, one in enumerate(upwards) if "=" not in one.rpartition("/")[2]]
     table = plain[0] if plain else 0
     if levels is not None:
@@ -236,7 +236,7 @@ def _candidates(location: str, levels: int | None) -> list[str]:
     return [upwards[table], *upwards[:table], *upwards[table + 1 :]]
 
 
-def _upwards(location: str) -> list[str]:
+def _with_parents(location: str) -> list[str]:
     top = location.index("://") + 3 if "://" in location else 0
     found = [location]
     while (cut := location.rfind("/", top)) > top:

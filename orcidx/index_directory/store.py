@@ -52,7 +52,7 @@ from orcidx.index_directory.file_pruning import FilePlan, KnownFiles, columns_as
 from orcidx.index_directory.file_versions import FRESH, STALE, UNKNOWN, states
 from orcidx.index_directory.index_rows import IndexRows
 from orcidx.index_directory.kept_tails import TAIL_FIELDS, TailPlaces
-from orcidx.index_directory.listed_paths import listing_table, seen_paths
+from orcidx.index_directory.listed_paths import listing_table, paths_below_root
 from orcidx.options import ReadOptions
 from orcidx.paimon.build import columns_of
 from orcidx.predicate import Where, parse
@@ -171,7 +171,7 @@ class IndexStore:
         help too.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
-        seen = None if isinstance(files, pa.Table) else seen_paths(files)
+        seen = None if isinstance(files, pa.Table) else paths_below_root(files)
         predicate = None if where is None else parse(where)
         match = self.match(listing)
         asked = columns_asked_of(predicate, totalled)

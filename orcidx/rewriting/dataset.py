@@ -259,14 +259,14 @@ class _EarlierCall:
             part.rows_seen += taken
             if part.passing.rows == file.rows:
                 if part.passing != file.seen:
-                    raise self.other_rows(f"the rows of {file.path} differ")
+                    raise self.rows_differ(f"the rows of {file.path} differ")
                 part.earlier.pop(0)
                 part.passing = RowsSeen()
         if batch.num_rows and self._is_done:
-            raise self.other_rows("there are more rows than before")
+            raise self.rows_differ("there are more rows than before")
         return batch
 
-    def other_rows(self, what: str) -> InvalidQuery:
+    def rows_differ(self, what: str) -> InvalidQuery:
         return InvalidQuery(
             f"the rows differ from the rows that the job {self._job.name!r} wrote: {what}; "
             "give another name as job= to add them",
@@ -399,11 +399,11 @@ class _Writing:
             if part.writer is not None:
                 self._end(part)
             if part.earlier:
-                raise self._earlier.other_rows(f"the rows of {part.earlier[0].path} are missing")
+                raise self._earlier.rows_differ(f"the rows of {part.earlier[0].path} are missing")
         gone = {one.partition for one in self._job.files} - self._open.keys()
         if gone:
             folder = hive_path(self._names, min(gone, key=str))
-            raise self._earlier.other_rows(f"the rows of {folder or 'the job'} are missing")
+            raise self._earlier.rows_differ(f"the rows of {folder or 'the job'} are missing")
         if not self._job.files and not self._names:
             self._begin(part := self._enter(()))
             self._end(part)

@@ -127,7 +127,7 @@ def plan_rewrite(inputs: Sequence[InputFile], request: RewriteRequest) -> Rewrit
     )
     everywhere = [bloom_columns_of(one.reader, one.stripes) for one in inputs if one.stripes]
     missing = {id for id in blooms if any(id not in here for here in everywhere)}
-    why_anew = _why_anew(inputs, agree, [nodes[id] for id in sorted(missing)])
+    why_anew = _why_new_indexes(inputs, agree, [nodes[id] for id in sorted(missing)])
     everything = why_anew is not None
     if (everything or missing) and not all(has_indexes(one.reader, one.stripes) for one in inputs):
         return encoded(plan, ((why_anew or "bloom filters are added") + ", but a file has no row index",))
@@ -260,7 +260,7 @@ def _why_encode(inputs: Sequence[InputFile], request: RewriteRequest, strides: s
         yield "the file has the draft version 2 of the format"
 
 
-def _why_anew(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) -> str | None:
+def _why_new_indexes(inputs: Sequence[InputFile], agree: bool, missing: Sequence[Any]) -> str | None:
     """The reason why all indexes must be computed again. The result is None if the existing indexes can be kept."""
     first = inputs[0]
     if not agree:

@@ -24,7 +24,7 @@ from orcidx.storage.local import local_source
 from orcidx.storage.ranges import RangeReader
 from orcidx.storage.remote import RemoteReader, ThreadBackend
 from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
-from orcidx.storage.writers import look_then_put, refused, temporary_name, when_dropped
+from orcidx.storage.writers import check_then_put, discard_when_collected, refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -174,7 +174,7 @@ class ArrowStore:
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
         if single_writer:
-            return look_then_put(self, path, data)
+            return check_then_put(self, path, data)
         what = f"pyarrow's {type(self._filesystem).__name__} cannot create an object exclusively"
         raise refused(what, "give the URL with storage_options, or an obstore store, instead")
 
@@ -211,7 +211,7 @@ class ArrowSink:
         self._filesystem, self._path = filesystem, path
         self._place = temporary_name(self._path)
         self._stream = self._filesystem.open_output_stream(self._place, compression=None)
-        self._drop = when_dropped(self, _discard, self._filesystem, self._stream, self._place)
+        self._drop = discard_when_collected(self, _discard, self._filesystem, self._stream, self._place)
 
     def write(self, data: Buffer) -> None:
         with translating(self.name):

@@ -40,7 +40,7 @@ from orcidx.storage.ranges import GapDiscardingBuffer, RangeReader
 from orcidx.storage.remote import Backend, RemoteReader, StoreAnswer, ThreadBackend
 from orcidx.storage.secrets import shown, without_secrets
 from orcidx.storage.stores import Found, Source, Store, Upload, in_filesystem
-from orcidx.storage.writers import look_then_put, prove, refused, temporary_name, when_dropped
+from orcidx.storage.writers import check_then_put, discard_when_collected, prove, refused, temporary_name
 from orcidx.threads.waiting import Mutex
 
 if TYPE_CHECKING:
@@ -246,9 +246,9 @@ class FsspecStore:
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
         if single_writer:
-            return look_then_put(self, path, data)
+            return check_then_put(self, path, data)
         if "memory" in self._names:
-            return _memory_lock.run(look_then_put, self, path, data)  # fsspec before 2024.10 has no mode="create"
+            return _memory_lock.run(check_then_put, self, path, data)  # fsspec before 2024.10 has no mode="create"
         if not self._names.isdisjoint({"s3", "s3a"}) and hasattr(self._filesystem, "call_s3"):
             create = self._put_if_none_match
         elif not self._names.isdisjoint(_CONDITIONAL):
@@ -397,7 +397,9 @@ class FsspecSink:
         self._file: Any = self._filesystem.open(self._place, "wb", **options)
         if self._file is None:
             raise StorageError("open() of the file system returned None instead of a file to write to", file=name)
-        self._drop = when_dropped(self, _discard, self._filesystem, self._file, self._place if self._renames else None)
+        self._drop = discard_when_collected(
+            self, _discard, self._filesystem, self._file, self._place if self._renames else None
+        )
 
     def write(self, data: Buffer) -> None:
         with translating(self.name):

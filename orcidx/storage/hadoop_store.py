@@ -30,7 +30,7 @@ from orcidx.storage.listing import expand_objects
 from orcidx.storage.ranges import RangeReader
 from orcidx.storage.remote import RemoteReader, StoreAnswer, ThreadBackend
 from orcidx.storage.stores import Found, Source, Store, Upload, store_of
-from orcidx.storage.writers import look_then_put, prove, refused, temporary_name
+from orcidx.storage.writers import check_then_put, prove, refused, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -253,7 +253,7 @@ class HadoopStore:
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
         if single_writer:
-            return look_then_put(self, path, data)
+            return check_then_put(self, path, data)
         scheme = scheme_of(path)
         if scheme == "hdfs":
             return self._files.write(path, data, "rename", temporary_name(path))

@@ -23,7 +23,7 @@ from orcidx.storage.ranges import TAKEN_AT_ONCE, GapDiscardingBuffer, RangeReade
 from orcidx.storage.remote import RemoteReader, StoreAnswer
 from orcidx.storage.sources import text_of
 from orcidx.storage.stores import Found, Source, Store, Upload
-from orcidx.storage.writers import look_then_put, prove, refused, when_dropped
+from orcidx.storage.writers import check_then_put, discard_when_collected, prove, refused
 from orcidx.threads.tasks import Task, spawn
 from orcidx.threads.waiting import Channel
 
@@ -140,7 +140,7 @@ class ObstoreStore:
 
     def create(self, path: str, data: bytes, *, single_writer: bool) -> bool:
         if single_writer:
-            return look_then_put(self, path, data)
+            return check_then_put(self, path, data)
         if type(self._store).__name__ not in ("LocalStore", "MemoryStore"):
             bucket = (type(self._store).__name__, self._store.prefix, frozenset(self._store.config.items()))
             prove(bucket, path, self._put_new, self.delete)
@@ -233,7 +233,7 @@ class ObstoreSink:
         self._pending = bytearray()
         self._upload = _Upload()
         self._thread = spawn(partial(self._upload.run, store, path, part_bytes))
-        self._drop = when_dropped(self, _discard, self._upload, self._thread)
+        self._drop = discard_when_collected(self, _discard, self._upload, self._thread)
 
     def write(self, data: Buffer) -> None:
         self._pending += data

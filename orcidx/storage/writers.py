@@ -7,7 +7,7 @@ temporary file. Object stores get one PUT, which is atomic.
 ``create`` is exclusive, or it raises an error. If several threads, processes or machines call ``create`` for one name,
 exactly one of the calls returns True. The module of each store describes how ``create`` is made exclusive. A store that
 cannot guarantee this raises an error. With ``single_writer`` such a store checks for the name and then writes
-(``look_then_put``).
+(``check_then_put``).
 
 Some servers accept a conditional request, but ignore its condition. On such a server every call would return True. So
 orcidx tests the conditional create of a server once for each process and bucket. It creates one hidden name twice, and
@@ -28,7 +28,7 @@ from orcidx.storage.failures import classify
 from orcidx.storage.stores import Store
 from orcidx.threads.tasks import spawn
 
-__all__ = ["is_temporary", "look_then_put", "prove", "refused", "temporary_name", "when_dropped"]
+__all__ = ["check_then_put", "discard_when_collected", "is_temporary", "prove", "refused", "temporary_name"]
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
@@ -51,12 +51,12 @@ def refused(what: str, instead: str = "") -> Unsupported:
     )
 
 
-def when_dropped(sink: object, discard: Callable[..., None], *parts: object) -> weakref.finalize[..., object]:
+def discard_when_collected(sink: object, discard: Callable[..., None], *parts: object) -> weakref.finalize[..., object]:
     """Discards an unfinished write when its sink is garbage-collected or the process ends."""
-    return weakref.finalize(sink, _dropped, discard, parts, os.getpid())
+    return weakref.finalize(sink, _discard_unfinished, discard, parts, os.getpid())
 
 
-def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: int) -> None:
+def _discard_unfinished(discard: Callable[..., None], parts: tuple[object, ...], process: int) -> None:
     if os.getpid() != process:  # in a forked process the upload belongs to the parent
         return
     if asyncio._get_running_loop() is None:
@@ -65,7 +65,7 @@ def _dropped(discard: Callable[..., None], parts: tuple[object, ...], process: i
         spawn(partial(discard, *parts))
 
 
-def look_then_put(store: Store, path: str, data: bytes) -> bool:
+def check_then_put(store: Store, path: str, data: bytes) -> bool:
     """Checks whether the object exists. If it does not exist, writes it. The caller must ensure that no other process
     creates the object. If two calls ran at the same time, both could return True."""
     if store.exists(path):

@@ -281,7 +281,7 @@ def test_indexes_in_a_store_are_asked_side_by_side(
         return told
 
     monkeypatch.setattr(survivors, "side_by_side", at_once)
-    price = survivors._Price(saved=1e-4, once=0.02, slots=slots, remote=True)
+    price = survivors._IndexCost(saved=1e-4, once=0.02, slots=slots, remote=True)
     numbers = iter(range(40))
 
     def question() -> bool:

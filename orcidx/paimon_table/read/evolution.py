@@ -81,9 +81,9 @@ class _Translator:
     def _is_same(self, path: tuple[str, ...]) -> bool:
         found, _ = resolve_column(path, self.schema)
         entry = self.by_name[found[0]]
-        return entry.is_same and not self._is_stored_otherwise(entry.field.type)
+        return entry.is_same and not self._differs_in_file(entry.field.type)
 
-    def _is_stored_otherwise(self, data_type: DataType) -> bool:
+    def _differs_in_file(self, data_type: DataType) -> bool:
         return (self.times_are_numbers and data_type.root == "TIME") or (self.instants_moved and data_type.has_instants)
 
     def _leaf(self, leaf: Leaf) -> Part | None:
@@ -98,7 +98,7 @@ class _Translator:
             file = next((child for child in file.type.fields if child.id == table.id), None)
         if file is None:
             return _of_null(leaf)
-        if self._is_stored_otherwise(table.type) or not _compares_alike(file.type, table.type):
+        if self._differs_in_file(table.type) or not _compares_alike(file.type, table.type):
             return None
         return Leaf((*names, file.name), leaf.op, leaf.literals, leaf.negated)
 

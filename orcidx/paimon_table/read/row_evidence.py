@@ -52,7 +52,10 @@ class RowEvidence:
         source = self.file.embedded_index if self.file.index is None else self.file.index
         if source is None or (self.pushed is None and not self.scan.top):
             return None
-        if not self.scan.table_schema.is_on("file-index.read.enabled", default=True) or self._asks_instants():
+        if (
+            not self.scan.table_schema.is_on("file-index.read.enabled", default=True)
+            or self._compares_shifted_instants()
+        ):
             return None
         types = self.types_in_file
         strict = self.scan.options.strict_index
@@ -70,7 +73,7 @@ class RowEvidence:
         """The types of the file's columns, by their names in the file."""
         return {entry.file_field.name: entry.file_field.type for entry in self.task.mapping if entry.file_field}
 
-    def _asks_instants(self) -> bool:
+    def _compares_shifted_instants(self) -> bool:
         """Whether the scan compares instants that are not the same in the file and in its index. The index was built
         before the writer's JVM shifted the instants."""
         schema = self.scan.table_schema

@@ -166,8 +166,8 @@ def find_survivors(
         seconds = (share * int(sizes.sum()) / SCAN_BYTES + len(sizes) * FILE_SECONDS) / slots
         question = _Question(where, open_questions(known, where, options), types, options)
         once = RELATION_SECONDS if len(sizes) == len(known_of) else 0.0
-        price = _Price(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
-        left, excluded, notes = _ask_file_indexes(known, fresh, plan.kept, question, price)
+        cost = _IndexCost(seconds / max(1, len(sizes)), once, slots, remote=store.root.kind != "path")
+        left, excluded, notes = _ask_file_indexes(known, fresh, plan.kept, question, cost)
     # A catalog may be damaged or have a later version. It may also require a missing permission, or be on a store that
     # cannot be reached.
     except (CorruptFile, Unsupported, OSError) as error:
@@ -296,7 +296,7 @@ class _Question:
 
 
 @dataclass
-class _Price:
+class _IndexCost:
     """The cost of the indexes that were used so far, and the time that they save. ``saved``: seconds saved by a skipped
     file. ``once``: seconds that skipping the first file costs. ``slots``: how many files Spark reads at a time.
     ``remote``: whether each index must be fetched from a remote store."""
@@ -351,7 +351,7 @@ class _Price:
 
 
 def _ask_file_indexes(
-    known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, price: _Price
+    known: KnownFiles, fresh: Bools, kept: npt.NDArray[np.int64], question: _Question, cost: _IndexCost
 ) -> tuple[list[int], int, list[str]]:
     """Evaluates the indexes of files. Returns the files that remain, the number of excluded files, and the reasons why
     no more indexes were used."""
@@ -368,17 +368,17 @@ def _ask_file_indexes(
         return None if stored is None else question.rules_out(stored, number, int(rows[number]))
 
     while rest and not notes:
-        now, rest = rest[: price.concurrent], rest[price.concurrent :]
-        answers = price.ask([partial(answer, number) for number in now])
+        now, rest = rest[: cost.concurrent], rest[cost.concurrent :]
+        answers = cost.ask([partial(answer, number) for number in now])
         ruled_out.update(number for number, out in zip(now, answers, strict=True) if out)
-        if price.asked < FUTILE_INDEXES or not rest:
+        if cost.asked < FUTILE_INDEXES or not rest:
             continue
         if not ruled_out:
-            notes.append(f"the first {price.asked} file indexes excluded no file, so no more indexes were used")
-        elif price.is_too_high(len(rest)):
-            told = f"{price.excluded} of {price.asked} files were excluded by their indexes"
+            notes.append(f"the first {cost.asked} file indexes excluded no file, so no more indexes were used")
+        elif cost.is_too_high(len(rest)):
+            told = f"{cost.excluded} of {cost.asked} files were excluded by their indexes"
             notes.append(f"{told}, but using more indexes would cost too much")
-    if notes and not price.is_worth:
+    if notes and not cost.is_worth:
         ruled_out.clear()
     return [number for number in kept.tolist() if number not in ruled_out], len(ruled_out), notes
 

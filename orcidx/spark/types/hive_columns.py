@@ -21,7 +21,7 @@ __all__ = ["partition_constants", "partition_types"]
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", re.ASCII)
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", re.ASCII)
 
 
 def partition_types(files: Iterable[Source], *, infer: bool = True) -> dict[str, str]:
@@ -55,7 +55,7 @@ def _type_of(text: str) -> str:
         return "double"
     if _DATE.fullmatch(text) and parse_time(text) is not None:
         return "date"
-    if _MOMENT.fullmatch(text) and parse_time(text) is not None:
+    if _TIMESTAMP.fullmatch(text) and parse_time(text) is not None:
         return "timestamp"
     return "string"
 
