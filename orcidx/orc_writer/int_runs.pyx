@@ -38,9 +38,8 @@ cdef extern from *:
     typedef struct {
         int64_t least, greatest;
         uint64_t high, low;             /* sums of the halves of the values; 2**63 is added to each value before */
-        uint64_t bits;                  /* bitwise or of all values, which are zigzag coded if signed */
-        uint64_t steps;                 /* bitwise or of the sizes of all steps; useless if the range overflows */
-        int rises, falls;               /* values never fall, never rise */
+        uint64_t steps;                 /* bitwise or of all steps; useless if the range overflows, as `rises` is */
+        int rises;                      /* values never fall */
         int even;                       /* all steps are equal */
         int equal;                      /* number of steps that are 0 */
     } runs_scan_t;
@@ -55,37 +54,59 @@ cdef extern from *:
 
     RUNS_INLINE uint64_t runs_zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63); }
 
-    RUNS_INLINE void runs_scan(const int64_t* v, int n, runs_scan_t* s, int is_signed) {
-        int64_t least = v[0], greatest = v[0], equal = 0;
-        uint64_t bits = 0, steps = 0, down = 0, up = 0, uneven = 0, high = 0, low = 0;
-        uint64_t first = n > 1 ? (uint64_t)v[1] - (uint64_t)v[0] : 0;
-        int i;
-        for (i = 0; i < n; i++) {
+    /* Two halves at a time, so that a comparison need not wait for the one before. */
+    RUNS_INLINE void runs_extremes(const int64_t* v, int n, runs_scan_t* s) {
+        int64_t least = v[n - 1], greatest = v[n - 1], other_least = v[0], other_greatest = v[0];
+        int half = n / 2, i;
+        for (i = 0; i < half; i++) {
             least = v[i] < least ? v[i] : least;
             greatest = v[i] > greatest ? v[i] : greatest;
-            bits |= is_signed ? runs_zigzag(v[i]) : (uint64_t)v[i];
-            high += ((uint64_t)v[i] ^ (uint64_t)1 << 63) >> 32;
-            low += (uint32_t)v[i];
+            other_least = v[half + i] < other_least ? v[half + i] : other_least;
+            other_greatest = v[half + i] > other_greatest ? v[half + i] : other_greatest;
         }
+        s->least = other_least < least ? other_least : least;
+        s->greatest = other_greatest > greatest ? other_greatest : greatest;
+    }
+
+    RUNS_INLINE void runs_scan(const int64_t* v, int n, runs_scan_t* s) {
+        int64_t equal = 0;
+        uint64_t sum = (uint64_t)v[0], any = 0, all = ~(uint64_t)0, large = (uint64_t)(v[0] ^ v[0] >> 63);
+        uint64_t high, low;
+        int i;
         for (i = 1; i < n; i++) {
             uint64_t d = (uint64_t)v[i] - (uint64_t)v[i - 1];
-            int64_t sign = (int64_t)d >> 63;
-            down |= d;
-            up |= 0 - d;
-            uneven |= d ^ first;
-            steps |= (d ^ (uint64_t)sign) - (uint64_t)sign;
+            large |= (uint64_t)(v[i] ^ v[i] >> 63);
+            sum += (uint64_t)v[i];
+            any |= d;
+            all &= d;
             equal += d == 0;
         }
-        s->least = least;
-        s->greatest = greatest;
+        s->steps = any;
+        s->rises = !(any >> 63);
+        s->even = any == all || n < 2;
+        s->equal = (int)equal;
+        high = ((uint64_t)n << 31) + (uint64_t)((int64_t)sum >> 32);
+        low = (uint32_t)sum;
+        if (large >> 54) {                      /* a value of more than 54 bits: steps and the sum may overflow */
+            high = low = 0;
+            for (i = 0; i < n; i++) {
+                high += ((uint64_t)v[i] ^ (uint64_t)1 << 63) >> 32;
+                low += (uint32_t)v[i];
+            }
+        }
         s->high = high;
         s->low = low;
-        s->bits = bits;
-        s->steps = steps;
-        s->rises = !(down >> 63);
-        s->falls = !(up >> 63);
-        s->even = !uneven;
-        s->equal = (int)equal;
+        s->least = v[0];
+        s->greatest = v[n - 1];
+        if (!s->rises || large >> 54) runs_extremes(v, n, s);
+    }
+
+    /* Sets `steps` to the bitwise or of the sizes of all steps if the values never rise, otherwise to 0. */
+    RUNS_INLINE void runs_fall(const int64_t* v, int n, uint64_t* steps) {
+        uint64_t any = 0;
+        int i;
+        for (i = 1; i < n; i++) any |= (uint64_t)v[i - 1] - (uint64_t)v[i];
+        *steps = any >> 63 ? 0 : any;
     }
 
     RUNS_INLINE void runs_zigzag_all(const int64_t* v, int n, uint64_t* out) {
@@ -102,14 +123,15 @@ cdef extern from *:
     }
 
     #define RUNS_COPIES(SUFFIX, TARGET) \\
-    TARGET static void runs_scan_signed_##SUFFIX(const int64_t* v, int n, runs_scan_t* s) { runs_scan(v, n, s, 1); } \\
-    TARGET static void runs_scan_plain_##SUFFIX(const int64_t* v, int n, runs_scan_t* s) { runs_scan(v, n, s, 0); } \\
+    TARGET static void runs_scan_##SUFFIX(const int64_t* v, int n, runs_scan_t* s) { runs_scan(v, n, s); } \\
+    TARGET static void runs_fall_##SUFFIX(const int64_t* v, int n, uint64_t* out) { runs_fall(v, n, out); } \\
+    TARGET static void runs_steps_##SUFFIX(const int64_t* v, int n, uint64_t* out) { runs_steps(v, n, out); } \\
+    TARGET static void runs_zigzag_all_##SUFFIX(const int64_t* v, int n, uint64_t* out) { \\
+        runs_zigzag_all(v, n, out); } \\
     TARGET static void runs_pack_##SUFFIX(const uint64_t* v, int n, uint8_t* out, int width) { \\
         runs_pack(v, n, out, width); } \\
     TARGET static void runs_pack_signed_##SUFFIX(const int64_t* v, int n, uint8_t* out, int width) { \\
-        uint64_t coded[512]; runs_zigzag_all(v, n, coded); runs_pack(coded, n, out, width); } \\
-    TARGET static void runs_pack_steps_##SUFFIX(const int64_t* v, int n, uint8_t* out, int width) { \\
-        uint64_t coded[512]; runs_steps(v, n, coded); runs_pack(coded, n, out, width); }
+        uint64_t coded[512]; runs_zigzag_all(v, n, coded); runs_pack(coded, n, out, width); }
 
     RUNS_COPIES(portable, )
     #if defined(__x86_64__) && defined(__GNUC__)
@@ -283,15 +305,13 @@ cdef extern from *:
 
     static uint8_t* runs_delta(const int64_t* v, int n, int flags, int width, uint8_t* p) {
         int is_signed = flags & 1;
-        if (flags & 4 && runs_is_odd(width)) {
-            uint64_t steps[512];
-            runs_steps(v + 1, n - 2, steps);
-            width = runs_whole_width(steps, n - 2, width);
-        }
+        uint64_t steps[512];
+        RUNS_CALL(runs_steps, (v + 1, n - 2, steps));
+        if (flags & 4 && runs_is_odd(width)) width = runs_whole_width(steps, n - 2, width);
         p = runs_header(p, 3, runs_code(width), n);
         p = runs_varint(p, runs_coded(v[0], is_signed));
         p = runs_varint(p, runs_zigzag((int64_t)((uint64_t)v[1] - (uint64_t)v[0])));
-        RUNS_CALL(runs_pack_steps, (v + 1, n - 2, p, width));
+        RUNS_CALL(runs_pack, (steps, n - 2, p, width));
         return p + (((n - 2) * width + 7) >> 3);
     }
 
@@ -300,7 +320,7 @@ cdef extern from *:
     static uint8_t* runs_plain(const int64_t* v, int n, int flags, int width, uint8_t* p) {
         if (flags & 4 && runs_is_odd(width)) {
             uint64_t coded[512];
-            if (flags & 1) runs_zigzag_all(v, n, coded);
+            if (flags & 1) RUNS_CALL(runs_zigzag_all, (v, n, coded));
             width = runs_whole_width(flags & 1 ? coded : (const uint64_t*)v, n, width);
         }
         return runs_direct(v, n, flags & 1, width, p);
@@ -313,19 +333,22 @@ cdef extern from *:
         runs_scan_t s;
         runs_patch_t patch;
         int is_signed = flags & 1, width, reach, same;
+        uint64_t steps = 0;
         uint8_t* end;
-        if (is_signed) RUNS_CALL(runs_scan_signed, (v, n, &s));
-        else RUNS_CALL(runs_scan_plain, (v, n, &s));
+        RUNS_CALL(runs_scan, (v, n, &s));
         if (totals) runs_add(totals, &s, n);
-        width = runs_widths[runs_bits(s.bits)];
+        /* The extremes need the most bits. */
+        width = runs_widths[runs_bits(runs_coded(s.least, is_signed) | runs_coded(s.greatest, is_signed))];
         if (flags & 4) width = width == 15 || width == 23 ? width + 1 : width == 30 ? 32 : width;
         if (s.least == s.greatest) return runs_constant(v[0], n, is_signed, p);
         if (n <= 3) return runs_direct(v, n, is_signed, width, p);
         /* If the range overflows, steps and distances have no meaning. */
         if (s.least < 0 && s.greatest > INT64_MAX + s.least) return runs_direct(v, n, is_signed, width, p);
         if (s.even) return runs_even(v[0], v[1] - v[0], n, is_signed, p);
-        if (s.rises || s.falls) {
-            int step = runs_widths[runs_bits(s.steps)];
+        if (s.rises) steps = s.steps;
+        else if (v[0] == s.greatest && v[n - 1] == s.least) RUNS_CALL(runs_fall, (v, n, &steps));
+        if (steps) {
+            int step = runs_widths[runs_bits(steps)];
             if (step < 2) step = 2;             /* width code 0 means that all steps are equal */
             for (same = 1; v[same] == v[0]; same++) {}
             if (same > 1) {                     /* the first step gives the direction, so it is not 0 */

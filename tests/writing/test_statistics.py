@@ -142,6 +142,41 @@ def test_sums_that_overflow_are_left_out():
     assert not typed(entries(pa.array([most, most], pa.decimal128(38, 0)))[0], 6).all(3)
 
 
+def edges_of_the_scan() -> dict[str, np.ndarray]:
+    """Blocks of integers whose sums or steps just fit, or just do not fit, into 64 bits."""
+    ramp, least, greatest = np.arange(512), -(2**63), 2**63 - 1
+    found: dict[str, np.ndarray] = {}
+    for bits in (53, 54, 55, 61, 62):
+        for sign in (1, -1):
+            top = sign * (2**bits - 1)
+            found[f"all {top}, the last one less"] = np.append(np.full(511, top), top - sign)
+            found[f"all {top + sign}, the last one more"] = np.append(np.full(511, top + sign), top)
+            found[f"rising to {top}"] = top - 511 + ramp
+            found[f"falling from {top}"] = top - ramp
+    found["a step that overflows and seems to rise"] = np.array([greatest, least, least + 5])
+    found["a step that overflows and seems to fall"] = np.array([least, greatest, greatest - 5])
+    found["a first step that overflows and seems to rise"] = np.array([greatest, -5, -4])
+    found["a first step that overflows and seems to fall"] = np.array([least, 5, 4])
+    found["falling, and once up"] = np.concatenate([-ramp[:255], [3], -ramp[256:]])
+    found["the least value in the second half"] = np.where(ramp == 400, -7, ramp % 5)
+    found["the greatest value last"] = np.where(ramp == 511, 700, -(ramp % 5))
+    return found
+
+
+@pytest.mark.parametrize("name", edges_of_the_scan())
+def test_integers_at_the_edges_of_the_scan(name: str) -> None:
+    values = edges_of_the_scan()[name]
+    for part in (values, values[1:], values[::-1], values[:2]):
+        inner = typed(entries(pa.array(part))[0], 2)
+        assert (unzigzag(inner.int(1)), unzigzag(inner.int(2))) == (part.min(), part.max())
+        total = sum(part.tolist())
+        if -(2**63) <= total < 2**63:
+            assert unzigzag(inner.int(3)) == total
+        else:
+            assert not inner.all(3)
+        assert orcidx.open(written(pa.table({"a": part}))).scan().to_table()["a"].to_pylist() == part.tolist()
+
+
 def test_decimals_are_plain_and_without_zeros():
     values = [Decimal("12.30"), Decimal("-1.00"), Decimal("0.00")]
     inner = typed(entries(pa.array(values, pa.decimal128(20, 2)))[0], 6)
