@@ -422,7 +422,7 @@ def run(count: int, seed: int, tally: Tally, *, seconds: float = float("inf")) -
             try:
                 made = (make_nested if number % 4 == 3 else make_appended)(rng, folder / "t")
             except orcidx.ValueOutOfRange as error:
-                if "a BSI cannot hold" not in str(error):  # the least of 64 bits: the append is refused
+                if "BSI" not in str(error):  # a BSI cannot store the smallest int64 value, so the append is refused
                     raise
                 tally.tables["refused"] += 1
                 continue
