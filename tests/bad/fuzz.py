@@ -42,6 +42,17 @@ SHARE = {"orc": 0.7, "index": 0.13, "container": 0.08, "deletion-vector": 0.06, 
 
 
 @dataclass(frozen=True)
+class Number:
+    """Names a case of a seed. The same number is another case with a kind than without."""
+
+    number: int
+    kind: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.kind or ''}".rstrip()
+
+
+@dataclass(frozen=True)
 class Case:
     sample: Sample
     mutation: str
@@ -90,13 +101,13 @@ def _peak_megabytes(*, reset: bool = False) -> float:
     return 0.0
 
 
-def samples_of(kind: str | None) -> list[Sample]:
+def samples_of(kind: str | None = None) -> list[Sample]:
     return [sample for sample in corpus() if kind in (None, sample.kind)]
 
 
-def work(seed: int, kind: str | None) -> None:
-    """A worker: a case number a line in, a result a line out."""
-    samples = samples_of(kind)
+def work(seed: int) -> None:
+    """A worker: a line in has a case number and, if it has one, a kind; a result a line out."""
+    corpus()  # is part of what is held before the first case
     if not SANITIZED:
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + (1 << 30),) * 2)
@@ -104,24 +115,25 @@ def work(seed: int, kind: str | None) -> None:
         os.chdir(folder)
         print("ready", flush=True)
         for line in sys.stdin:
-            case = build_case(samples, seed, int(line))
+            number, *kind = line.split()
+            case = build_case(samples_of(*kind), seed, int(number))
             print(f"{case.sample.kind}\t{case.sample.name}\t{case.mutation}\t{run_case(case)}", flush=True)
 
 
 class Worker:
-    def __init__(self, seed: int, kind: str | None) -> None:
-        command = [sys.executable, __file__, "--worker", "--seed", str(seed), *(["--kind", kind] if kind else [])]
+    def __init__(self, seed: int) -> None:
+        command = [sys.executable, __file__, "--worker", "--seed", str(seed)]
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1
         )
-        self.case: int | None = None
+        self.case: Number | None = None
         self.since = time.monotonic()
 
-    def give(self, number: int) -> None:
+    def give(self, case: Number) -> None:
         assert self.process.stdin
-        self.case, self.since = number, time.monotonic()
-        self.process.stdin.write(f"{number}\n")
+        self.case, self.since = case, time.monotonic()
+        self.process.stdin.write(f"{case}\n")
 
     def hung(self) -> bool:
         return self.case is not None and time.monotonic() - self.since > PATIENCE
@@ -138,7 +150,7 @@ class Worker:
         return f"exit {status}\n{words[-4000:]}"
 
 
-def fuzz(seed: int, numbers: Iterator[int], *, workers: int, kind: str | None = None) -> tuple[Counter[str], list[str]]:
+def fuzz(seed: int, cases: Iterator[Number], *, workers: int) -> tuple[Counter[str], list[str]]:
     """Counts of results by kind, and the findings."""
     results: Counter[str] = Counter()
     findings: list[str] = []
@@ -146,7 +158,7 @@ def fuzz(seed: int, numbers: Iterator[int], *, workers: int, kind: str | None = 
     pool: set[Worker] = set()
 
     def start() -> None:
-        worker = Worker(seed, kind)
+        worker = Worker(seed)
         pool.add(worker)
         selector.register(worker.process.stdout or sys.stdin, selectors.EVENT_READ, worker)
 
@@ -174,10 +186,10 @@ def fuzz(seed: int, numbers: Iterator[int], *, workers: int, kind: str | None = 
                 results[f"{kind}: {'finding' if result.startswith('!') else result}"] += 1
                 if result.startswith("!"):
                     findings.append(f"case {worker.case} ({name}, {mutation}): {result[2:]}")
-            if (number := next(numbers, None)) is None:
+            if (case := next(cases, None)) is None:
                 stop(worker)
             else:
-                worker.give(number)
+                worker.give(case)
     return results, findings
 
 
@@ -193,7 +205,7 @@ def main() -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        work(given.seed, given.kind)
+        work(given.seed)
         return 0
     if given.case is not None:
         case = build_case(samples_of(given.kind), given.seed, given.case)
@@ -204,12 +216,12 @@ def main() -> int:
         return 0
     end = time.monotonic() + given.seconds
     began = time.monotonic()
-    numbers = (number for number in range(given.count) if time.monotonic() < end)
-    results, findings = fuzz(given.seed, numbers, workers=given.workers, kind=given.kind)
+    cases = (Number(number, given.kind) for number in range(given.count) if time.monotonic() < end)
+    results, findings = fuzz(given.seed, cases, workers=given.workers)
     for result, count in sorted(results.items()):
         print(f"{count:7d}  {result}")
     for finding in findings:
-        print(f"FINDING seed {given.seed}{f' kind {given.kind}' if given.kind else ''} {finding}")
+        print(f"FINDING seed {given.seed} {finding}")
     done = sum(results.values()) + sum(": crashed: " in text or ": hung: " in text for text in findings)
     print(f"{done} cases in {time.monotonic() - began:.0f} s, seed {given.seed}, {len(findings)} findings")
     return 1 if findings else 0
