@@ -210,6 +210,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     # Workers start in the checkout, whose sources must not stand in for the installed package.
     os.environ["PYTHONSAFEPATH"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_source_tree(), os.environ.get("PYTHONPATH")]))
+    os.environ["SPARK_SUBMIT_OPTS"] = SHORT_LIVED  # for the sessions of processes that tests start, too
     from pyspark.sql import SparkSession
 
     scratch = tmp_path_factory.mktemp("spark")
@@ -222,7 +223,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.local.dir": f"{scratch}/local",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch}/derby {SHORT_LIVED}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch}/derby",
         "spark.jars": os.environ.get("ORCIDX_HADOOP_JARS") or (str(jar) if jar.is_file() else ""),
     }
     if jar.is_file() and jar.name == CONNECTOR_JAR:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -313,16 +309,3 @@ def test_the_largest_integer_of_a_precision(precision: int) -> None:
         rle = IntRle(window, version=2, signed=True)
         with pytest.raises(CorruptFile, match="more digits"):
             read_narrow_short_decimals(rle, np.zeros(61, np.int64), 61, scale=0, precision=precision)
-
-
-@pytest.mark.parametrize("switch", ["ORCIDX_SIMD", "ORCIDX_RUNS"])
-def test_without_a_short_cut(switch: str) -> None:
-    """The code for processors without AVX2 and BMI2, and scales that are always decoded, give the same."""
-    if os.environ.get(switch) == "none":
-        return
-    environment = {**os.environ, switch: "none"}
-    # -P: the checkout must not stand in for an installed package.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", __file__, "-k", "every_size or largest or early"]
-    root = Path(__file__).parent.parent.parent
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -355,15 +350,3 @@ def test_skipping_runs_reads_headers_only() -> None:
     reader.skip(49 * 512)
     assert source.fetches <= 2 * 49
     assert read(reader, 512) == list(range(512))
-
-
-def test_portable_unpacking() -> None:
-    """The code for processors without AVX2, chosen when the module is loaded, reads all vectors and widths too."""
-    root = Path(__file__).parent.parent
-    tests = [f"{root}/vectors/test_run_vectors.py::test_integers", f"{__file__}::test_every_width_at_every_count"]
-    tests += [f"{__file__}::test_runs_{which}" for which in ("in_a_row_at_every_width", "of_version_1_in_a_row")]
-    environment = {**os.environ, "ORCIDX_SIMD": "none"}
-    # -P: the checkout must not stand in for an installed package.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", *tests]
-    done = subprocess.run(command, cwd=root.parent, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]

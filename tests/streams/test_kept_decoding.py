@@ -4,10 +4,7 @@ the same streams in the same words, and goes on at the same place."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -292,16 +289,3 @@ def test_masks_and_sizes_that_do_not_fit() -> None:
         raw.read_kept(out, 8, mask, 2, out[:7])
     with pytest.raises(ValueError, match="64 bits"):
         kept_decimals.read_kept_short_decimals(stream, np.zeros(48, np.uint8), mask, 2, scale=2, precision=19)
-
-
-@pytest.mark.parametrize("switch", ["ORCIDX_SIMD", "ORCIDX_RUNS"])
-def test_without_a_short_cut(switch: str) -> None:
-    """The code for processors without AVX2 and BMI2, and scales that are always decoded, give the same."""
-    if os.environ.get(switch) == "none":
-        return
-    environment = {**os.environ, switch: "none"}
-    # -P: the checkout must not stand in for an installed package.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", __file__, "-k", "what_is_kept"]
-    root = Path(__file__).parent.parent.parent
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]

@@ -7,9 +7,6 @@ Windows, in a process with ``ORCIDX_SIMD=none``. A build with ``ORCIDX_HALVES=1`
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,17 +75,6 @@ def test_rescaled_decimals(rng: np.random.Generator) -> None:
         assert found == wanted, (number, scale, to, precision, rounding)
         seen.add(wanted if isinstance(wanted, type) else (wanted > 0) - (wanted < 0))
     assert seen == {-1, 0, 1, CorruptFile, ValueOutOfRange}
-
-
-def test_the_portable_form() -> None:
-    if os.environ.get("ORCIDX_SIMD") == "none":
-        return
-    # -P: the checkout must not stand in for an installed package.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "-n0", __file__]
-    root = Path(__file__).parent.parent.parent
-    environment = {**os.environ, "ORCIDX_SIMD": "none"}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
 
 
 @pytest.mark.parametrize("per_second", [1, 1000, 1_000_000, 1_000_000_000])
