@@ -56,8 +56,8 @@ class BitSlices:
         return self._among(inside, self.existence, self.count) if inside else BitMap()
 
     def _among(self, numbers: Sequence[int], rows: BitMap, bits: int) -> BitMap:
-        """The rows of ``rows`` whose integer is one of ``numbers``. These integers differ only in their lowest ``bits``
-        bits.
+        """The rows of ``rows`` whose integer is one of ``numbers``. The items of ``numbers`` differ only in their
+        lowest ``bits`` bits.
 
         Each slice splits the integers and the rows by one bit, from the highest bit to the lowest. Integers with the
         same higher bits share these steps. So a slice is used once for each distinct prefix of bits, and not once for

@@ -55,7 +55,7 @@ PAIR = struct.Struct(">ii")  # offset and length
 DEFAULT_BLOCK_SIZE = 16 << 10
 LARGEST_INT = (1 << 31) - 1
 NOT_STORED = -1  # length of a single row in an entry
-_GUESSED_HEAD_BYTES = 8 << 10  # bytes that are read first of a head of unknown size
+_GUESSED_HEAD_BYTES = 8 << 10  # size of the first read, if the size of the head is unknown
 
 _INTEGERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _ROOTS = (*_INTEGERS, "FLOAT", "DOUBLE", "CHAR", "VARCHAR")
@@ -196,8 +196,8 @@ class _Layout1(_Layout):
 
 
 class _Layout2(_Layout):
-    """Version 2. The head has the first key of each block. A block is read when a key may be in it, and is then
-    kept."""
+    """Version 2. The head has the first key of each block. A block is read when a wanted key may be in it. Blocks that
+    were read are kept in memory."""
 
     def __init__(self, body: Body, kind: KeyType, rows: int, at: int, values: int, has_null: int) -> None:
         super().__init__(body, kind, rows)
@@ -444,7 +444,10 @@ class BitmapIndex(BodyIndex):
         contents = self.contents()
         count = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if count != self._rows or len(BitMap.union(contents.nulls, *contents.bitmaps)) != self._rows:
-            raise CorruptFile(f"the bitmaps must have each of the {self._rows} rows once, but have {count} rows")
+            raise CorruptFile(
+                f"each of the {self._rows} rows must be in exactly one bitmap, but the bitmaps have {count} rows in "
+                "all, with duplicate or missing rows"
+            )
 
     def answer(self, question: Question) -> Verdict:
         if isinstance(question, NullTest):

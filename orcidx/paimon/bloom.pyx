@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
-    BLOCK = 256  # values that are hashed before their bits are set: the cache misses of a large filter then overlap
+    BLOCK = 256  # so many values are hashed before their bits are set. The cache misses of a large filter then overlap
 
 cdef extern from *:
     """
@@ -123,7 +123,7 @@ def add_integers(uint8_t[::1] filter_bytes, unsigned int k, const int64_t[::1] v
 
 
 def add_bytes(uint8_t[::1] filter_bytes, unsigned int k, const int64_t[::1] offsets, const uint8_t[::1] data):
-    """Adds ``len(offsets) - 1`` values; value i is ``data[offsets[i]:offsets[i + 1]]``."""
+    """Adds ``len(offsets) - 1`` values. Value i is ``data[offsets[i]:offsets[i + 1]]``."""
     cdef uint64_t hashes[BLOCK]
     cdef uint32_t bits = _bits_of(filter_bytes.shape[0])
     cdef Py_ssize_t at = 0, size = offsets.shape[0] - 1, count, i

@@ -14,8 +14,8 @@ i * h2 in wrapping 32-bit arithmetic. A negative result is complemented. The res
 position of a bit in the filter.
 
 The size is computed as in Java, from the expected number of distinct values (``items``) and the wanted rate of false
-positives (``fpp``). It is -items * ln(fpp) / ln(2)^2 bits. Then 1 to 8 bits are added, so that the filter ends at a
-whole byte.
+positives (``fpp``). The size is -items * ln(fpp) / ln(2)^2 bits. Then 1 to 8 bits are added, so that the filter ends at
+a whole byte.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ KIND = "bloom-filter"
 DEFAULT_ITEMS = 1_000_000
 DEFAULT_FPP = 0.1
 LARGEST_BITS = (1 << 31) - 1
-# fpp is a double, so -ln(fpp) is below 745. So a filter has at most 1550 bits and 1075 hash functions for each item,
-# and up to 8 bits more in all.
+# fpp is a double, so -ln(fpp) is below 745. So a filter has at most 1550 bits and 1075 hash functions for each item. Up
+# to 8 bits are added to the whole filter.
 MOST_FUNCTIONS = 1_100
 
 _REFUSED = ("BOOLEAN", "DECIMAL")

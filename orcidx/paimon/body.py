@@ -18,9 +18,10 @@ from orcidx.paimon.roaring import read_bitmap
 __all__ = ["Body", "IndexSource", "checked_rows", "is_within", "rows_of"]
 
 WHOLE_BELOW = 64 << 10
-"""An index of fewer bytes is read whole, because a round trip costs as much as one or two megabytes (decision 0017)."""
+"""An index of fewer bytes is read whole, because a round trip costs as much as reading one or two megabytes (decision
+0017)."""
 FIRST_READ = 16 << 10
-"""Bytes that are read first of a larger index."""
+"""The number of bytes in the first read of a larger index."""
 
 
 class IndexSource(Protocol):

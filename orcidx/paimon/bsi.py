@@ -1,5 +1,5 @@
-"""BSI: signed integers as bit slices of their absolute values. This module reads, writes, builds and evaluates it.
-Paimon has deprecated the format in favour of the range-bitmap.
+"""A BSI (bit-slice index) stores signed integers as bit slices of their absolute values. This module reads, writes,
+builds and evaluates BSIs. Paimon has deprecated the format in favour of the range-bitmap.
 
     version       u8   1
     rows          i32

@@ -7,7 +7,7 @@ embedded in a manifest.
     columns         i32
     per column:     name UTF, i32 indexes
       per index:    kind UTF, i32 start, i32 length
-    redundant       i32 length (0), and as many bytes, for later versions
+    redundant       i32 length (0), and this number of bytes, for later versions
     payloads        back to back
 
 Integers are big-endian. UTF is Java's ``writeUTF``: a u16 length and modified UTF-8. ``start`` counts from the magic. A

@@ -1,4 +1,5 @@
-"""Paimon's data types. Converts the SQL text or the JSON of a schema file to Arrow.
+"""Paimon's data types. This module parses types from SQL text or from the JSON of a schema file, and converts them to
+Arrow types.
 
 A schema file has scalar types as text ("DECIMAL(10, 2) NOT NULL") and nested types as objects ({"type": "ARRAY",
 "element": ...}, {"type": "MAP", "key": ..., "value": ...}, {"type": "ROW", "fields": [{"id", "name", "type"}]}). Nested

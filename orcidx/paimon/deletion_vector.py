@@ -1,8 +1,8 @@
-"""A deletion vector lists the deleted rows of a data file. This module reads, writes and combines vectors of 32 bits,
-of 64 bits and of Iceberg.
+"""A deletion vector lists the deleted rows of a data file. This module reads, writes and combines 32-bit vectors,
+64-bit vectors and the vectors of Iceberg.
 
 An index file starts with one version byte (1). The entries follow without gaps. A file may have 32-bit and 64-bit
-entries:
+entries. An entry has this layout:
 
     size   i32 big-endian       bytes of magic and bitmap
     magic  4 bytes              32-bit: 1581511376 big-endian; 64-bit: 1681511377 little-endian
@@ -48,8 +48,8 @@ LARGEST_KEY64 = (1 << 31) - 2
 LARGEST_POSITION64 = (LARGEST_KEY64 << 32) | 0x80000000
 LARGEST_SIZE = (1 << 31) - 1
 MOST_KEYS64 = 1 << 22
-"""The most bitmaps that are written for one vector. If most of them are empty, they take 50 MB. Java's reader needs
-some 500 MB for them."""
+"""The maximum number of bitmaps that are written for one vector. If most of these bitmaps are empty, they take 50 MB.
+Java's reader needs some 500 MB for them."""
 _KEY = struct.Struct("<i")
 _COUNT = struct.Struct("<q")
 _SIZE = struct.Struct(">i")

@@ -1,4 +1,5 @@
-"""Files of deletion vectors: index files of Paimon, whose layout ``deletion_vector`` describes, and Puffin files."""
+"""Reads and writes files of deletion vectors. A file is an index file of Paimon or a Puffin file. The module
+``deletion_vector`` describes the layout of index files."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ FILE_VERSION = 1
 
 @dataclass(frozen=True)
 class Range:
-    """The position of a vector, as it is stored in a manifest. ``path`` is the index file. The module's docstring
-    describes ``length``."""
+    """The position of a vector, as it is stored in a manifest. ``path`` is the index file. The docstring of the module
+    ``deletion_vector`` describes ``length``."""
 
     offset: int
     length: int
@@ -53,7 +54,7 @@ def read_deletion_vector(
     source : path, URL, bytes, file object or source
         The index file or the Puffin file, as for ``orcidx.open``.
     offset, length : int
-        The range in bytes that the manifest or the blob gives.
+        The range in bytes that the manifest or the footer gives.
     storage_options : mapping, optional
         Options of the file system of a URL.
     filesystem : object, optional

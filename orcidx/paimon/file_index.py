@@ -29,7 +29,8 @@ __all__ = ["Answer", "FileIndex", "OtherRows", "read_file_index"]
 
 _ORDER = {kind: place for place, kind in enumerate(FORMATS)}
 _READ_AT_ONCE = 1 << 20
-"""A container of at most so many bytes is read by one request, because a round trip costs as much (decision 0017)."""
+"""A container of at most this number of bytes is read by one request, because a second round trip costs as much as
+reading these bytes (decision 0017)."""
 
 
 class OtherRows(CorruptFile):

@@ -25,7 +25,7 @@ __all__ = ["BucketAssigner", "HashIndex", "bucket_of_hash", "key_hash"]
 
 Hashes = npt.NDArray[np.int32]
 
-_MOST_BUCKETS = 32767  # bucket numbers have 16 bits, and the largest number stays unused
+_MOST_BUCKETS = 32767  # a bucket number is an int16, and the largest int16 value stays unused
 
 
 class HashIndex:

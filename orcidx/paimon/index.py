@@ -52,7 +52,8 @@ class Index(ABC):
 
     kind: str
     answered: frozenset[str] = frozenset()
-    """Operators that ``evaluate`` supports, as in Paimon's own reader. All others return ``"remain"``."""
+    """Operators that ``evaluate`` supports, as in Paimon's own reader. For all other operators, ``evaluate`` returns
+    ``"remain"``."""
 
     def __init__(self, data_type: DataType | str) -> None:
         self.data_type = parse_type(data_type) if isinstance(data_type, str) else data_type
@@ -249,7 +250,7 @@ class EmptyIndex(Index):
     """An index without payload. Its column has no value, because the data file has no rows, or because the indexed key
     of a map occurs in no row.
 
-    A condition excludes rows by an EMPTY index only if Paimon's reader would exclude the same rows.
+    An EMPTY index excludes rows for a condition only if Paimon's reader would exclude the same rows.
     """
 
     _SKIPPING = frozenset({Op.EQ, Op.EQ_NULL_SAFE, Op.IN, Op.STARTS_WITH, Op.ENDS_WITH, Op.CONTAINS})

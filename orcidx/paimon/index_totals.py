@@ -38,12 +38,13 @@ from orcidx.paimon.range_bitmap import RangeBitmapIndex
 __all__ = ["MOST_VALUES", "Ends", "IndexTotals", "totals_of"]
 
 MOST_VALUES = 10_000
-"""The most values of a bitmap index that are used. With more values, decoding the column costs less."""
+"""The maximum number of values of a bitmap index that is used for totals. If an index has more values, decoding the
+column costs less."""
 
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _ORDERED = (*_INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DATE", "DECIMAL", "VARCHAR", "CHAR")
-"""Types whose values in an index have the form in which they are read. Times of day and timestamps depend on units and
-zones."""
+"""Types whose values can be computed from the keys of an index alone. Times of day and timestamps are left out, because
+the form of their values also depends on units and zones."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def _text(key: Key, data_type: DataType) -> bytes:
     except UnicodeDecodeError as error:
         raise CorruptFile("the index is damaged: one of its keys is not valid UTF-8") from error
     if data_type.length and length > data_type.length:
-        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # a reader may cut the value
+        raise CorruptFile(f"an index of {data_type} has a key of {length} characters")  # a reader may cut the text
     return key.rstrip(b" ") if data_type.root == "CHAR" else key
 
 
@@ -177,7 +178,10 @@ class _BitmapTotals(IndexTotals):
         self._present = BitMap.union(*contents.bitmaps) if contents.bitmaps else BitMap()
         held = len(contents.nulls) + sum(map(len, contents.bitmaps))
         if held != index.rows or len(self._present | contents.nulls) != index.rows:
-            raise CorruptFile(f"the bitmaps must have each of the {index.rows} rows once, but have {held} rows")
+            raise CorruptFile(
+                f"each of the {index.rows} rows must be in exactly one bitmap, but the bitmaps have {held} rows in "
+                "all, with duplicate or missing rows"
+            )
 
     def present(self) -> BitMap:
         return self._present

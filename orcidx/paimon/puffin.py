@@ -24,8 +24,8 @@ DELETION_VECTOR_TYPE = "deletion-vector-v1"
 _TAIL_BYTES = 12  # payload size, flags, magic
 _LEAST_PAYLOAD = 1 << 20
 _PAYLOAD_PER_BYTE = 8
-"""The most decompressed bytes of an LZ4 footer for each stored byte, or ``_LEAST_PAYLOAD`` if that is more. Names and
-offsets shrink to a third or a quarter."""
+"""The maximum number of decompressed bytes of an LZ4 footer for each stored byte. ``_LEAST_PAYLOAD`` bytes are always
+allowed. LZ4 compresses names and offsets to a third or a quarter of their size."""
 _COMPRESSED_FOOTER = 1
 
 
@@ -61,7 +61,8 @@ def deletion_blobs(data: memoryview) -> list[DeletionBlob]:
                 f"a Puffin blob of {length} bytes does not end before the footer at {start}", offset=offset
             )
         found.append(DeletionBlob(offset, length))
-    if sum(blob.length for blob in found) > start:  # otherwise a few bytes could be read again for each of many blobs
+    # Without this check, many blobs could name the same bytes, and these bytes would be read once for each blob.
+    if sum(blob.length for blob in found) > start:
         raise CorruptFile(
             f"the {len(found)} Puffin blobs overlap, because together they have more than the {start} bytes before "
             "the footer"

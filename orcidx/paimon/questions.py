@@ -73,9 +73,10 @@ _ROOTS = {
     Domain.TIMESTAMP: ("TIMESTAMP", "TIMESTAMP_LTZ"),
 }
 _MOST_SPACES = 64
-"""The most trailing spaces with which a literal of CHAR is looked up. With more, the index is not used."""
+"""The maximum number of trailing spaces with which a CHAR literal is looked up. If a value can have more trailing
+spaces, the index is not used."""
 _NANOS = {"TIME": 1_000_000, "TIMESTAMP": 1_000, "TIMESTAMP_LTZ": 1_000}
-_SAFE_PRECISION = 6  # of a timestamp; above it, the key does not have all digits
+_SAFE_PRECISION = 6  # the key of a timestamp of a higher precision does not have all digits
 _BEYOND_EVERY_KEY = 1 << 140  # above the absolute value of every key
 
 

@@ -1,5 +1,5 @@
-"""Range bitmap: stores the sorted values of a column as codes, and the codes as bit slices. This module reads, writes,
-builds and evaluates it.
+"""A range bitmap stores the sorted values of a column as codes, and the codes as bit slices. This module reads, writes,
+builds and evaluates range bitmaps.
 
     header length  i32   bytes from version to dictionary length
     version        u8    1
@@ -53,9 +53,9 @@ VERSION = 1
 HEAD = struct.Struct(">iBii")  # header length, version, rows, cardinality
 SLICES_HEAD = struct.Struct(">iBBii")  # header length, version, slices, existence length, indexes length
 SLICE = struct.Struct(">ii")  # offset, length
-LENGTH = INT.size  # of a header length, which does not include itself
+LENGTH = INT.size  # size of the field "header length", which is not counted in the header length
 SLICES_WITHOUT_VALUES = 64
-"""The number of bit slices of an index without values, which is also the largest number of any index."""
+"""The number of bit slices of an index without values. No index has more bit slices."""
 DEFAULT_CHUNK_SIZE = 16 << 10
 
 _SMALL = ("BOOLEAN", "TINYINT", "SMALLINT")
@@ -307,9 +307,9 @@ class RangeBitmapIndex(BodyIndex):
         ``RowSelection``, or None for all rows.
 
         If ``strict``, only this column decides the order. Several rows may have the same value as the last of the ``k``
-        rows. Of these rows, those with the highest row numbers are kept. If this value is null, those with the lowest
-        row numbers are kept. Without ``strict``, all of these rows are kept, and the caller compares them by the next
-        column. If the column has no values, all rows of the selection are returned.
+        rows. Of these rows, the rows with the highest row numbers are kept. But if this value is null, the rows with
+        the lowest row numbers are kept. Without ``strict``, all rows with this value are kept, and the caller compares
+        them by the next column. If the column has no values, all rows of the selection are returned.
         """
         if k < 0:
             raise InvalidQuery(f"k must not be negative, but is {k}")

@@ -262,7 +262,7 @@ def _chunk_starts(kind: KeyType, keys: Keys, chunk_size: int) -> list[int]:
     if kind.width:
         return list(range(0, len(keys), 1 + chunk_size // kind.width))
     ends = np.cumsum(kind.stored_sizes(keys))
-    most = chunk_size // INT.size  # the offsets are in their own area
+    most = chunk_size // INT.size  # the offsets of a chunk must also fit into chunk_size bytes
     starts: list[int] = []
     at = 0
     while at < len(keys):

@@ -32,7 +32,7 @@ _SHIFTS = {name: shift for shift, names in _UNITS.items() for name in names}
 
 
 class Builder(Protocol):
-    """Takes the batches of a column one after the other, and makes the column's index."""
+    """Takes the batches of a column in order, and makes the column's index."""
 
     def add(self, column: KeyColumn) -> None:
         """Adds the next rows."""
@@ -101,7 +101,7 @@ class _Collector:
         self._parts = [KeyColumn.concat(self._parts, self._data_type)]  # frees the batches
         return self._build(
             replace(self._parts[0]), **self._options
-        )  # a copy, so the cached values of the column are freed with it
+        )  # the index is built from a copy, so the values that the copy caches are freed with the copy
 
 
 def _collecting(build: Callable[..., Index]) -> Callable[..., Builder]:
@@ -129,8 +129,8 @@ FORMATS: dict[str, Format] = {
         {"items": ("items", _whole), "fpp": ("fpp", _real)},
     ),
 }
-"""The formats in the order in which they are used. Exact formats are first. The bloom filter is read whole, and is then
-often not needed."""
+"""The formats in the order in which they are used. Exact formats are first. The bloom filter is last, because it must
+be read whole, and is often not needed after the exact formats."""
 
 
 def format_of(kind: str) -> Format:

@@ -41,7 +41,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* Values of a bitset container that are set; 1024 words. */
+    /* Counts the bits that are set in a bitset container, which has 1024 words. */
     #define ORCIDX_COUNT(name, attribute, ones) \\
         attribute static int name(const unsigned char* at) { \\
             uint64_t word; \\
@@ -64,7 +64,8 @@ cdef extern from *:
     #define orcidx_count orcidx_count_plain
     #endif
 
-    /* Whether u16 values ascend strictly; without a branch per value, so that several go at once. */
+    /* Whether u16 values ascend strictly. The loop has no branch, so the compiler can compare several values
+       at once. */
     static int orcidx_ascend(const unsigned char* at, int count) {
         int i, bad = 0;
         for (i = 0; i + 1 < count; i++) {
@@ -125,7 +126,7 @@ def portable_end(const unsigned char[::1] data, Py_ssize_t offset=0):
     headers = at
     at += 4 * <Py_ssize_t> containers
     if flags < 0 or containers >= OFFSETS_FROM:
-        at += 4 * <Py_ssize_t> containers  # offsets are only for random access
+        at += 4 * <Py_ssize_t> containers  # skips the offsets, which are only for random access
     if at > end:
         raise _corrupt("cut off in its header", offset)
     for i in range(containers):
@@ -154,17 +155,17 @@ def portable_end(const unsigned char[::1] data, Py_ssize_t offset=0):
 
 
 def read_bitmap(data, Py_ssize_t offset=0):
-    """Reads the bitmap that starts at ``offset`` of ``data`` (a buffer of bytes). Returns it and the position of its
-    end.
+    """Reads the bitmap that starts at ``offset`` of ``data`` (a buffer of bytes). Returns the bitmap and the position
+    of its end.
 
-    Raises ``CorruptFile`` if the bitmap is cut off or invalid. It need not be run-optimised.
+    Raises ``CorruptFile`` if the bitmap is cut off or invalid. The bitmap need not be run-optimised.
     """
     end = portable_end(data, offset)
     return BitMap.deserialize(memoryview(data)[offset:end]), end
 
 
 def write_bitmap(bitmap):
-    """The bytes of a ``pyroaring`` bitmap after run optimisation, in which every Paimon format stores it."""
+    """The bytes of a ``pyroaring`` bitmap after run optimisation. All formats of Paimon store bitmaps in this form."""
     bitmap = BitMap(bitmap)
     bitmap.run_optimize()
     return bitmap.serialize()

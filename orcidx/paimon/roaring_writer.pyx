@@ -1,8 +1,9 @@
 """Kernels that group rows by code and write portable roaring bitmaps directly from row numbers.
 
-The bytes equal those of a bitmap library after run optimisation. A container of 65536 rows becomes runs if they take
-less than an array and than a bitset. Otherwise it becomes an array up to 4096 rows, or else a bitset
-(RoaringFormatSpec; see ``roaring``).
+The bytes are the same as the bytes that a bitmap library writes after run optimisation. A container spans 65536 row
+numbers. It is stored as runs if the runs take fewer bytes than an array and fewer bytes than a bitset. Otherwise it is
+stored as an array if it has at most 4096 rows, and as a bitset if it has more rows (RoaringFormatSpec; see
+``roaring``).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -146,10 +147,11 @@ cdef void _put_runs(uint8_t *at, const uint16_t *low, uint32_t count) noexcept n
 
 
 def write_groups(const uint32_t[::1] rows, const int64_t[::1] starts):
-    """The bytes of one bitmap per group, one after the other, and the size of each bitmap as an int64 array.
+    """Writes one bitmap for each group. Returns the bytes of all bitmaps without gaps, and the size of each bitmap as
+    an int64 array.
 
-    Group i has the rows ``rows[starts[i]:starts[i + 1]]``. Raises ``ValueError`` unless they ascend and are at least
-    one.
+    Group i has the rows ``rows[starts[i]:starts[i + 1]]``. Raises ``ValueError`` if a group has no rows, or if its rows
+    do not ascend.
     """
     cdef Py_ssize_t group, groups = max(starts.shape[0] - 1, 0)
     cdef int64_t i, stop
@@ -231,8 +233,8 @@ def write_slices(const int64_t[::1] numbers, const uint32_t[::1] rows, int count
 
 
 def group_rows(const int32_t[::1] codes, const uint32_t[::1] rows, int groups):
-    """Sorts ``rows`` by their codes, which are below ``groups``, and keeps the order within a code. Also returns the
-    start of each code's rows.
+    """Sorts ``rows`` by their codes. Rows with the same code keep their order. Also returns the position of the first
+    row of each code.
 
     Raises ``ValueError`` for a code outside ``[0, groups)``.
     """

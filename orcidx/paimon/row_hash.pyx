@@ -1,10 +1,10 @@
-"""Murmur3-32 of BinaryRow keys. It is computed from columns, without building the bytes of rows.
+"""Computes the Murmur3-32 hash of BinaryRow keys from columns, without building the bytes of rows.
 
 A BinaryRow is little-endian. It has a null area of ceil((fields + 8) / 64) * 8 bytes (bit i + 8 is set if field i is
 null; the first byte, the row kind, is 0), then 8 bytes per field, then the variable part. Each piece of the variable
 part is padded with zeros to 8 bytes.
 
-    fixed      the value in the low bytes of its 8                      null: 0
+    fixed      the value in the low bytes of the field's 8 bytes        null: 0
     bytes      up to 7: the data, and 0x80 | length in the last byte; longer: offset << 32 | length    null: 0
     timestamp  precision above 3: offset << 32 | nanoseconds of the millisecond; 8 bytes of milliseconds
     decimal    precision above 18: offset << 32 | length; 16 bytes: the unscaled value, big-endian and minimal
@@ -27,7 +27,7 @@ cdef enum:
     _BYTES = 1
     _TIMESTAMP = 2
     _DECIMAL = 3
-    INLINE = 7  # the longest data that is stored in its slot
+    INLINE = 7  # the largest number of bytes that are stored in the field's own 8 bytes
 
 cdef struct Field:
     int kind

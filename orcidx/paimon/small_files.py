@@ -14,9 +14,9 @@ from orcidx.storage.local_file import read_small
 __all__ = ["read_part", "read_whole"]
 
 _LARGEST_FILE = 1 << 31
-"""Bytes of the largest file that is read whole."""
+"""The largest size in bytes of a file that is read whole."""
 _FIRST_REQUEST = 1 << 20
-"""Bytes of the first request. Only a larger file needs a second request."""
+"""The size of the first request in bytes. A second request is needed only for a file that has more bytes."""
 
 
 def read_whole(source: Source) -> memoryview:
@@ -25,7 +25,7 @@ def read_whole(source: Source) -> memoryview:
     if source.kind == "path":
         if (small := read_small(source.location, _FIRST_REQUEST, _FIRST_REQUEST)) is not None:
             return memoryview(small[0])
-        try:  # most calls look for the next snapshot: a missing file is then not opened
+        try:  # most calls check whether the next snapshot exists, so a missing file is found without opening it
             os.stat(source.location)
         except FileNotFoundError:
             raise

@@ -1,4 +1,4 @@
-"""Avro object container files, the format of Paimon's manifests. This module parses the file; ``fastavro`` decodes the
+"""Avro object container files, the format of Paimon's manifests. This module parses the file. ``fastavro`` decodes the
 records.
 
     "Obj\\x01"  metadata map {"avro.schema": JSON, "avro.codec": text}  sync marker 16 bytes
@@ -36,7 +36,7 @@ SYNC_BYTES = 16
 """Bytes of the marker after each block."""
 _LARGEST_BLOCK = 1 << 25  # uncompressed bytes; writers start a new block every 64 KiB
 _PIECE_BYTES = 1 << 18
-"""A block is decompressed in pieces of so many bytes, and decompression stops when the block becomes too large."""
+"""A block is decompressed in pieces of this number of bytes. Decompression stops when the block becomes too large."""
 _LEAST_MEMORY = 64 << 20
 _MEMORY_PER_STORED, _MEMORY_PER_BYTE = 1024, 40
 """Limits of the memory that the values of a file may take: bytes for each byte of the file, and bytes for each
@@ -47,7 +47,7 @@ _DEEPEST_NESTING = 32
 """The largest depth of nested types in a schema."""
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 16 << 10
 """How many parsed schemas are kept, and the largest text of a kept schema in bytes. The schemas of manifests have 1 to
-5 KB of text. A parsed schema takes twenty times as much."""
+5 KB of text. A parsed schema takes twenty times as much memory as its text."""
 _XZ_MEMORY = 1 << 27
 """Bytes of memory that the xz decoder may use."""
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
@@ -200,7 +200,7 @@ def _checked(schema: Any, named: dict[str, tuple[int, int]], depth: int) -> _Che
         if schema not in named:
             raise CorruptFile(f"the Avro type {schema!r:.60} is unknown or contains itself")
         smallest, levels = named[schema]
-        if levels > depth:  # types that refer to each other by name count as nested, like those that contain each other
+        if levels > depth:  # a type that is referred to by its name counts as nested, like a type that is written out
             raise CorruptFile(f"the Avro schema is nested more than {_DEEPEST_NESTING} levels deep")
         return schema, smallest, levels
     if not isinstance(schema, dict):

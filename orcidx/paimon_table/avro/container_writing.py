@@ -21,7 +21,7 @@ from orcidx.paimon_table.avro.container import MAGIC, SYNC_BYTES, parsed_schema,
 __all__ = ["write_avro"]
 
 _BLOCK_BYTES = 64_000
-"""A block ends after so many bytes. Other writers use the same number."""
+"""A block ends when it has at least this number of bytes. Other writers use the same number."""
 
 
 def write_avro(schema_text: bytes, codec: str, records: Iterable[dict[str, Any]]) -> bytes:

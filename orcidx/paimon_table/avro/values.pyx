@@ -5,7 +5,7 @@ nested records the number of objects can double. So ``ValueSizes`` first walks o
 creating objects. The walk ends when the values would take more memory than a limit.
 
     null nothing | boolean a byte | int, long varint | float 4 | double 8 | bytes, string: long length, bytes
-    array, map: blocks of long count (negative: its byte size, a long, follows), items; a count of 0 ends it
+    array, map: blocks of long count, items; after a negative count comes the block's byte size, a long; 0 is the end
     union: long number of the branch, its value | record: its fields, in order
 """
 
@@ -49,8 +49,8 @@ _PRIMITIVES = {
 
 
 def read_metadata(const unsigned char[::1] data, Py_ssize_t at):
-    """The map of texts to bytes at ``at``, with which a file begins, and the position of its end. Raises
-    ``CorruptFile``."""
+    """Reads the metadata map at the beginning of a file, from position ``at``. Returns the map from texts to bytes, and
+    the position of its end. Raises ``CorruptFile``."""
     cdef long long count, _i
     metadata = {}
     while True:
@@ -107,7 +107,7 @@ cdef struct Walk:
 
 
 cdef class ValueSizes:
-    """Walks values of a checked schema, in which no type contains itself. Many threads may use one."""
+    """Walks values of a checked schema, in which no type contains itself. Many threads may use the same object."""
 
     cdef int[::1] kinds
     cdef int[::1] firsts
@@ -223,7 +223,7 @@ cdef int _bytes(Walk *walk) noexcept nogil:
 
 
 cdef bint _long(Walk *walk, long long *value) noexcept nogil:
-    """A zigzag varint of at most ten bytes. False if it is cut off or longer."""
+    """Reads a zigzag varint of at most ten bytes. Returns False if the varint is cut off or longer."""
     cdef unsigned long long raw = 0
     cdef int shift = 0
     cdef unsigned char byte

@@ -1,5 +1,5 @@
-"""Writes index files of deletion vectors. Merges the positions of newly deleted rows with the existing positions, and
-makes the records of the new index manifest.
+"""Writes index files of deletion vectors. The positions of newly deleted rows are merged with the existing positions.
+This module also makes the records of the new index manifest.
 
 In append tables without buckets, every index file with a vector of a changed data file is replaced. The new index file
 also gets the other vectors of the old index file. In tables with buckets, each bucket has one index file with all its
@@ -97,7 +97,7 @@ def _read(state: TableState, entry: IndexEntry, where: Any) -> DeletionVector:
 
 
 class _Writer:
-    """The new index manifest."""
+    """Writes the new index files, and collects the records of the new index manifest."""
 
     def __init__(self, attempt: Attempt, bitmap64: bool) -> None:
         self.attempt = attempt

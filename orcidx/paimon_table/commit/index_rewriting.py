@@ -303,8 +303,8 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
 
 @contextmanager
 def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
-    """Adds names of sidecars to an error. These are sidecars that tasks in other processes have written. They are found
-    by listing."""
+    """Adds names of sidecars to an error. The sidecars were written by tasks in other processes. They are found by
+    listing directories."""
     try:
         yield
     except BaseException as error:

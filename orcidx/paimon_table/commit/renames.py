@@ -1,6 +1,6 @@
 """Handles writers that check whether a snapshot exists, and then rename their own file to the snapshot's name. Such a
-rename replaces a snapshot that was created in between. Paimon's Java writes in this way on a local disk
-(``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``)."""
+rename replaces a snapshot that was created between the check and the rename. Paimon's Java writes in this way on a
+local disk (``RenamingSnapshotCommit``, ``FileIO.tryToWriteAtomic``)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ __all__ = ["AppendPlan", "append_rows", "commit_append", "plan_append", "write_r
 KIND = "APPEND"
 _LARGEST_ROW_ID = (1 << 63) - 1
 _NO_KEY = bytes(12)
-"""A row without fields. Files without a primary key store it as their keys."""
+"""A row without fields. Files of a table without a primary key store this row as their minimum and maximum key."""
 
 
 @dataclass

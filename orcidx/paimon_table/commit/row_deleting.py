@@ -34,7 +34,7 @@ __all__ = ["DeletePlan", "DeleteTask", "commit_delete", "delete_rows", "plan_del
 
 KIND = "OVERWRITE"
 LARGEST_FILE = (1 << 31) - 1
-"""The most rows of a file that can have a deletion vector. Java's readers store positions in an int."""
+"""The maximum number of rows of a file with a deletion vector. Java's readers store positions in an int."""
 
 _AS_READ = ReadOptions()
 Place = tuple[bytes, int, str]

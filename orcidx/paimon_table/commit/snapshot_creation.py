@@ -106,7 +106,7 @@ class SnapshotCreation:
                 await_renames(self.files.source("snapshot").location, [number], deadline)
             there = self._read_back(candidate, failure)
             if there is None and not won:
-                continue  # missing after an error: it is created again with the same bytes and number
+                continue  # the snapshot is missing after an error, so it is created again with the same bytes
             if there is not None and there.get("uuid") == candidate.document["uuid"]:
                 self._check_base(attempt, candidate)
                 return
@@ -122,7 +122,7 @@ class SnapshotCreation:
             raise conflict
         if (
             failure is not None and self.files.root.kind == "path"
-        ):  # on a local disk, a missing snapshot was not created
+        ):  # on a local disk, a missing file proves that the snapshot was not created
             self.in_doubt = False
             take_back(self.folder, attempt.written, failure)
             raise failure

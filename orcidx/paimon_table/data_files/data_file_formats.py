@@ -30,7 +30,7 @@ TIMESTAMP_LTZ"""
 _WRITTEN_TYPES = frozenset(_FLAT.split())
 _FINEST_IN_PARQUET = 6
 _LONGEST_IN_ORC = 65535
-"""The most characters that the type of an ORC text column can declare."""
+"""The maximum number of characters that the type of an ORC text column can declare."""
 
 
 class Encoder(Protocol):
@@ -98,7 +98,7 @@ def _codec(form: str, options: Mapping[str, str]) -> str:
 
 class _NewFile(io.BytesIO):
     name = "a new data file"
-    """For messages."""
+    """The name of the file in error messages."""
 
 
 _UNFILTERED = frozenset({"BOOLEAN", "ARRAY", "MAP", "MULTISET", "ROW"})

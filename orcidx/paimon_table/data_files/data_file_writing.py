@@ -27,8 +27,8 @@ from orcidx.storage.folder import Folder
 __all__ = ["DataFiles", "WrittenFile"]
 
 _MOST_BUFFERED = 256 << 20
-"""The most encoded bytes of all open files. Above this limit the largest open file is finished, even if it is smaller
-than the target size."""
+"""The maximum number of bytes in all open files together. Above this limit the largest open file is finished, even if
+the file is smaller than the target size."""
 
 
 @dataclass(frozen=True)

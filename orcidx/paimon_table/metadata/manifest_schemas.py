@@ -17,8 +17,8 @@ __all__ = ["INDEX_MANIFEST_SCHEMA", "MANIFEST_LIST_SCHEMA", "MANIFEST_SCHEMA", "
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
 _KEPT_RECORDS, _LARGEST_KEPT_SCHEMA = 16, 16 << 10
-"""How many records of schemas are kept with their fields, and the most bytes of a schema's text. A change makes several
-records of the same few schemas."""
+"""How many record types of schemas are kept with their fields, and the largest text of a kept schema in bytes. A change
+makes several records of the same few types."""
 _CODECS = {"zstd": "zstandard", "snappy": "snappy", "deflate": "deflate", "none": "null", "null": "null"}
 
 

@@ -27,7 +27,7 @@ __all__ = [
 
 KEPT_SCHEMAS, LARGEST_KEPT_SCHEMA = 16, 64 << 10
 """How many parsed schemas are kept, and the largest text of a kept schema in bytes. The text of 500 columns has 40 KB.
-A parsed schema takes twenty times as much."""
+A parsed schema takes twenty times as much memory as its text."""
 UNAWARE_BUCKET = -1
 """The value of the option ``bucket`` for an append table without buckets."""
 
@@ -171,7 +171,7 @@ def _parsed_schema(data: bytes) -> TableSchema:
     texts = {str(name): str(value) for name, value in options.items()}
     defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
     unknown = (*(key for key in document if key not in _KEYS), *_unknown_keys(fields))
-    if (version := document.get("version", 1)) not in (1, 2, 3):  # 1 is of Paimon 0.7, 2 of 0.8, 3 of later versions
+    if (version := document.get("version", 1)) not in (1, 2, 3):  # Paimon 0.7 writes 1, 0.8 writes 2, and later 3
         unknown = (f"version {version}", *unknown)
     return TableSchema(
         document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts, defaults, tuple(map(str, unknown))

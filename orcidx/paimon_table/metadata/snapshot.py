@@ -36,7 +36,7 @@ _KINDS: Mapping[str, Any] = {
 _OPTIONAL = frozenset(("indexManifest", "commitKind", "totalRecordCount", "timeMillis"))
 _FILE_NAMES = frozenset(("baseManifestList", "deltaManifestList", "indexManifest"))
 KEPT_SNAPSHOTS, LARGEST_KEPT_SNAPSHOT = 8, 16 << 10
-"""The number of parsed snapshots that are kept, and the most bytes of a snapshot that is kept."""
+"""How many parsed snapshots are kept, and the largest text of a kept snapshot in bytes."""
 LONG_LIMIT = 1 << 63
 """A Java long is at least ``-LONG_LIMIT`` and less than ``LONG_LIMIT``."""
 

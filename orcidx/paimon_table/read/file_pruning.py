@@ -164,7 +164,7 @@ def stats_bounds(stats: RowStats, position: int, data_type: DataType, rows: int)
     low = BinaryRow(stats.minima).value(position, data_type)
     high = BinaryRow(stats.maxima).value(position, data_type)
     if data_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and high is not None and high % _NANOS_PER_MILLI == 0:
-        high += _NANOS_PER_MILLI - 1  # some ORC writers record maxima in whole milliseconds
+        high += _NANOS_PER_MILLI - 1  # some ORC writers cut maxima to whole milliseconds
     if isinstance(low, float) and (low != low or high != high):
         low = high = None  # a NaN may hide the other values
     if low is not None and high is not None and high < low:

@@ -23,7 +23,8 @@ from orcidx.errors import InvalidQuery, Unsupported
 __all__ = ["check_zone", "moves", "put_back"]
 
 _FIRST_RULES = -2_208_988_800
-"""The year 1900 in seconds. Before 1900 Java's ``java.sql.Timestamp`` uses other rules for zones and calendars."""
+"""The beginning of the year 1900, in seconds since 1970. For earlier times, Java's ``java.sql.Timestamp`` uses other
+rules for zones and calendars."""
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 

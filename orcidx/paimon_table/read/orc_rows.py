@@ -64,7 +64,7 @@ class OrcRows(FileRows):
     @contextmanager
     def _numbered(self, numbers: str) -> Iterator[Iterable[pa.RecordBatch]]:
         small = self._small(small_files(self.reading, self.metrics, row_numbers=numbers))
-        if small is not None:  # its rows were all tested
+        if small is not None:  # all rows of a small file are tested when it is read
             yield small.batches
             return
         with self.scan(numbers) as scan:
@@ -103,7 +103,9 @@ class OrcRows(FileRows):
             return None
         skipped = self.metrics.files_skipped
         found = files.take(FileJob(self.file.source))
-        self.metrics.files_skipped = skipped  # for a table, these are the files that its plan skips
+        # For a table, ``files_skipped`` counts only the files that the plan skipped. ``take`` also counts a file in
+        # which no row can match, so this line undoes the count.
+        self.metrics.files_skipped = skipped
         if found is not None:
             self._check_rows(found.stored)
         return found

@@ -62,7 +62,7 @@ def read_parquet(
     """Reads the rows in ``kept``, with the given columns in the given order. Row groups without a row in ``kept`` are
     not read.
 
-    Raises ``CorruptFile`` if the file is damaged, or if it does not have as many rows as ``kept`` was made for.
+    Raises ``CorruptFile`` if the file is damaged, or if its number of rows differs from ``kept.length``.
     """
     with closing(source.open()) as reader:
         try:

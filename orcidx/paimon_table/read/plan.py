@@ -215,8 +215,8 @@ class TablePlan:
 def matching_manifests(
     manifests: Sequence[ManifestInfo], schema: TableSchema, bound: BoundPredicate, *, instants_as_stored: bool = False
 ) -> list[ManifestInfo]:
-    """The manifests with a partition that can match. The other manifests can be left out: the entry that deletes a
-    file has the same partition as the entry that adds it, so no other manifest deletes a file of these manifests.
+    """The manifests with a partition that can match. The other manifests can be left out, because they cannot delete a
+    file of these manifests. The entry that deletes a file has the same partition as the entry that adds the file.
 
     ``instants_as_stored``: whether the scan returns instants as they are stored in the files. If so, partition columns
     that contain instants are not used.

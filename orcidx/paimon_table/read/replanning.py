@@ -24,7 +24,7 @@ from orcidx.pruning.findings import Note
 __all__ = ["Newest", "Unpinned", "on_some_snapshot", "retried_on_newest"]
 
 MOST_PLANS = 4
-"""The largest number of plans of one pass. If snapshots expire faster, the table cannot be read."""
+"""How many times a scan can be planned while it is read. If snapshots expire faster, the table cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def retried_on_newest(scan: S, ask: Callable[[S], T]) -> T:
 def on_some_snapshot(
     scan: S, batches_of: Callable[[S], Iterator[pa.RecordBatch]], notes: list[Note]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """One pass over the scan. If a file is gone before a row was returned, the pass reads the newest snapshot instead.
+    """Reads the batches of the scan. If a file is gone before a row was returned, the newest snapshot is read instead.
     The contents of ``notes`` are replaced by the notes of the scan that is read."""
     for left in reversed(range(MOST_PLANS)):
         given = False
