@@ -33,8 +33,8 @@ __all__ = ["EMBEDDED_BYTES", "INDEXED", "IndexSpec", "index_file"]
 EMBEDDED_BYTES = 500
 """The default of Paimon's option file-index.in-manifest-threshold."""
 _LONGEST_NAME = 200
-"""The maximum number of bytes of a name. It is less than the 255 bytes of file systems, to leave room for the ending of
-an index."""
+"""The maximum number of bytes of a name. File systems allow 255 bytes, but an ending is added to the name of an
+index."""
 _TICK_NANOS, _COARSE_TICK_NANOS = 100_000_000, 2_000_000_000
 """The resolution of modification times in nanoseconds. Two writes to a file within this time may have the same
 modification time, because some file systems store times in whole seconds."""
@@ -79,7 +79,7 @@ class IndexSpec:
         return {"spec": self.spec, "types": dict(self.types), "embedded_bytes": self.embedded_bytes}
 
     def pairs(self) -> list[tuple[str, str]]:
-        """(column, kind) of each index."""
+        """The pair (column, kind) of each index."""
         return [(column, kind) for kind, columns in self.spec.items() for column in columns]
 
 

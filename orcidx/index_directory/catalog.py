@@ -20,8 +20,9 @@ The metadata of the catalog (key ``orcidx.rollup``) has the version of the forma
 the spec, and the column and type of each ``s``. It also has the time of a listing, if the catalog has all files of that
 listing. Low and high are whole numbers (days, nanoseconds, unscaled decimals), doubles, or texts of at most 64 bytes. A
 truncated upper text is increased, so it is still an upper bound. Low and high bound every value, even in files of
-writers with known faults. With the flag ``_ATTAINED`` they are values of the column. With ``_COUNTED`` the count is the
-number of the column's values (see ``orc.stored_totals``). A plan reads only the columns that its predicate names.
+writers with known faults. With the flag ``_ATTAINED``, low and high are values of the column. With the flag
+``_COUNTED``, the count is the number of the column's values (see ``orc.stored_totals``). A plan reads only the columns
+that its predicate names.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ LONGEST_BOUND = 64
 """The maximum number of bytes of a bound. Longer bounds are truncated."""
 _NANOS_PER_SECOND = 1_000_000_000
 _FARTHEST_CLOCK = (1 << 63) - 2 * 86400 * _NANOS_PER_SECOND
-"""Local times beyond this might overflow 64 bits when they are converted to instants."""
+"""Local times beyond this limit might overflow 64 bits when they are converted to instants."""
 _MAY_NULL, _ALL_NULL, _MAY_NAN, _LOW_EXACT, _HIGH_EXACT, _ATTAINED, _COUNTED = 1, 2, 4, 8, 16, 32, 64
 """Bits of the flags of a column in a row of the catalog."""
 
@@ -144,8 +145,8 @@ _VALUES = {"integer": pa.int64(), "double": pa.float64(), "bytes": pa.binary()}
 
 
 def observe(tail: FileTail, columns: Mapping[str, OrcType], wanted: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The statistics (rows of ``OBSERVED``) of top-level columns of a file. The ``wanted`` columns come first, then the
-    first other columns."""
+    """The statistics (rows of ``OBSERVED``) of top-level columns of a file. The columns are those in ``wanted``, and
+    the first ``MOST_COLUMNS`` columns of the file."""
     first = [*wanted, *columns][: MOST_COLUMNS + len(wanted)]
     found = []
     for name, node in columns.items():
@@ -264,8 +265,8 @@ class Catalog:
     """The time when the directory was listed, if the catalog has all files of that listing. None if files may be
     missing."""
     origin: npt.NDArray[np.int64] | None = None
-    """The number of each row in the catalogs, counted from the first to the last catalog, after ``latest`` has chosen
-    rows. None if no row was left out."""
+    """The number that each row has among the rows of all catalogs, counted from the first catalog to the last. It is
+    None if ``latest`` has left out no row."""
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
@@ -281,7 +282,7 @@ class Catalog:
         return Catalog(files.select(FILE_FIELDS.names).cast(FILE_FIELDS), _pivoted(observed), spec, spec_key)
 
     def take(self, rows: npt.NDArray[np.int64] | pa.Array) -> Catalog:
-        """The rows with these numbers; a null number gives a row of nulls."""
+        """The rows with these numbers. A null number gives a row of nulls."""
         statistics = {key: array.take(pa.array(rows)) for key, array in self.statistics.items()}
         return replace(self, files=self.files.take(pa.array(rows)), statistics=statistics, origin=None)
 

@@ -86,7 +86,7 @@ def _has_exactly(listed: pa.Array, content: Catalog, catalogs: Catalogs, *, whol
 def _names_in_use(catalogs: Catalogs) -> tuple[str, ...]:
     try:
         return catalogs.names
-    except CorruptFile:  # a later version wrote this catalog, which adds to the known catalogs or replaces them
+    except CorruptFile:  # a later version of orcidx wrote this catalog, so any catalog may be in use
         return tuple(stored.name for stored in catalogs.written)
 
 

@@ -26,8 +26,8 @@ __all__ = ["Catalogs"]
 READ_AT_ONCE = 32 << 20
 """The number of bytes of one request for a catalog in a store."""
 LONGEST_CHAIN = 1000
-"""The maximum number of catalogs after the last whole one. Writers write a whole catalog long before this number is
-reached."""
+"""The maximum number of catalogs after the last complete catalog. Writers write a complete catalog long before this
+number is reached."""
 Int64s = npt.NDArray[np.int64]
 
 
@@ -37,9 +37,10 @@ class Catalogs:
     def __init__(self, folder: Folder, written: Sequence[Stored]) -> None:
         self.folder = folder
         self.listed_at = time.time()
-        """When the catalogs were listed, which is before any listing of files that they are compared with."""
+        """The time when the catalogs were listed. Files that are compared with the catalogs are listed after this
+        time."""
         self.written = tuple(written)
-        """All catalogs, also those that are no longer in use."""
+        """All catalogs, including the catalogs that are no longer in use."""
         self._files = _FetchedFiles(folder)
         self._loaded: dict[tuple[Any, Any], Catalog] = {}
 
@@ -49,7 +50,7 @@ class Catalogs:
         return Catalogs(folder, in_order(folder.list(CATALOGS)))
 
     def forgotten(self) -> Catalogs:
-        """The same catalogs without their contents, for commits that do not need them."""
+        """The same catalogs without their contents, for commits that do not need the contents."""
         found = Catalogs(self.folder, self.written)
         found.__dict__["in_use"] = ()
         found.listed_at = self.listed_at

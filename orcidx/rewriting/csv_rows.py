@@ -17,11 +17,12 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 
 __all__ = ["open_csv"]
 
-# The texts that pyarrow reads as null by default, without the texts for NaN. They are read as the double NaN.
+# The texts that pyarrow reads as null by default, without the texts for NaN. The texts for NaN are read as the double
+# NaN.
 _NULL_WORDS = ["", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"]
 _BLANK = "[ \\t]*"
 _INTEGER = f"^{_BLANK}(0|-?[1-9][0-9]{{0,17}}){_BLANK}$"
-"""At most 18 digits. A number of 19 digits may not fit in 64 bits."""
+"""The pattern accepts at most 18 digits, because a number of 19 digits may not fit in 64 bits."""
 _DOUBLE = f"^{_BLANK}(-?((0|[1-9][0-9]*)(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|NaN|inf|Inf)){_BLANK}$"
 _BOOLEAN = f"^{_BLANK}(true|True|TRUE|false|False|FALSE){_BLANK}$"
 _MANY_DIGITS = "([0-9].?){16}|[0-9][eE]"
@@ -112,7 +113,7 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
 
 
 def _are_long_integers(texts: pa.Array) -> bool:
-    """Like ``_INTEGER``, but also accepts numbers of 19 digits that fit in 64 bits."""
+    """Whether each text matches ``_INTEGER``, or is a number of 19 digits that fits in 64 bits."""
     pattern = _INTEGER.replace("{0,17}", "{0,18}")
     if not _all_match(texts, pattern):
         return False

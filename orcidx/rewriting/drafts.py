@@ -1,6 +1,6 @@
 """A draft is a file that has no final name yet. It is written, and then read again for verification. Only then does it
-get its name. A local draft has a hidden name beside its target. Other storages show each upload, or charge for it. For
-these, the draft is on the local disk until it is uploaded."""
+get its name. A local draft has a hidden name beside its target. On other storages, each upload is visible or costs
+money. So a draft for such a storage is kept on the local disk until it is uploaded."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Draft:
 
     @property
     def source(self) -> Source:
-        """The finished draft, to be read."""
+        """The finished draft as a source for reading."""
         return describe_source(self.path)
 
     def publish(self) -> None:

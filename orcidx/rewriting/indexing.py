@@ -35,7 +35,7 @@ __all__ = ["Indexer", "bloom_columns_of", "bloom_nodes", "has_indexes", "is_trus
 
 _TIMES = frozenset({TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 _GREGORIAN_START = -141_427
-"""1582-10-15 as days since 1970. Days before it have other numbers in a hybrid calendar."""
+"""1582-10-15 as days since 1970. Days before this date have other numbers in a hybrid calendar."""
 
 
 def bloom_nodes(root: OrcType, names: Sequence[str | int]) -> list[OrcType]:
@@ -196,7 +196,7 @@ class Indexer:
         return [*index, *(s for s in streams if not s.is_index)]
 
     def _joined(self, stripe: StoredStripe, node: OrcType, moved: bytes, fresh: bytes, framing: Framing) -> bytes:
-        """Joins the positions of one row index with the statistics of another."""
+        """Joins the positions of the row index ``moved`` with the statistics of the row index ``fresh``."""
         matrix, _, _ = index_entries(stripe, node, moved, compressed=framing.kind is not CompressionKind.NONE)
         _, _, starts, stops = read_row_index(fresh, max(len(fresh), 1))
         if len(starts) != len(matrix):

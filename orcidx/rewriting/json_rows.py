@@ -23,7 +23,7 @@ from orcidx.rewriting.exact_numbers import is_exact_double
 __all__ = ["open_json"]
 
 _CHUNK_BYTES = 1 << 22
-"""Bytes that are read at once. Parsing takes most of the time, so their number matters little."""
+"""The number of bytes that are read at once. Parsing takes most of the time, so this number matters little."""
 _BATCH_ROWS = 1 << 14
 """The number of rows of a batch."""
 _SUSPECT = re.compile(rb"[0-9][0-9.]{15}|[0-9][eE]")

@@ -24,15 +24,15 @@ __all__ = ["LookupCost", "lookup_cost", "lookup_notes", "size_notes"]
 
 MOST_GROUPS = 20_000
 MOST_COLUMNS = 64
-"""The maximum number of row groups and columns for an estimate. Reading the indexes of more would take too long."""
+"""The maximum numbers of row groups and of columns for an estimate. Reading more indexes would take too long."""
 
 SAMPLED_STRIPES = 8
 """The number of stripes of which the middle row group is measured."""
 
 READS_MORE = 1.1
 TAKES_MORE = 1.02
-"""Factors by which a lookup, or a file, must grow before the growth is reported. Chunks end at other places in every
-file, which changes the bytes of a row group."""
+"""The factors by which the bytes of a lookup, or the size of a file, must grow before the growth is reported. Small
+changes are normal. In every file, chunks end at other positions, and this changes the bytes of a row group."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def _typed(part: TypedPart, with_values: Sequence[Message], everywhere: Sequence
 
 
 def _signed(value: int) -> int:
-    """A zigzag number."""
+    """Decodes a zigzag number."""
     return value >> 1 ^ -(value & 1)
 
 
@@ -204,7 +204,7 @@ def with_bytes_on_disk(message: bytes, size: int) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, int]]:
-    """(number, start, stop) of each field."""
+    """Yields (number, start, stop) for each field of a message."""
     at = 0
     while at < len(message):
         start = at

@@ -163,7 +163,7 @@ def _through_duckdb(
         connection = duckdb.connect(config={"memory_limit": limit, "temp_directory": spill})
         try:
             found = connection.from_arrow(given).query("rows", f'SELECT {chosen} FROM rows ORDER BY {by}, "{_ROW}"')
-            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # older than DuckDB 1.4
+            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch  # for DuckDB before 1.4
             for batch in read(SORT_ROWS):
                 back = zip(batch.columns, kinds, schema.types)
                 columns = [_view(column.cast(crossed), kind) for column, crossed, kind in back]
@@ -214,8 +214,8 @@ def crossing_type(kind: pa.DataType, name: str) -> pa.DataType:
 
 
 def _view(array: Any, kind: pa.DataType) -> Any:
-    """The same buffers under the type ``kind``. Before sorting, ``kind`` is the ``crossing_type`` of the array's type.
-    After sorting, ``kind`` is the original type."""
+    """An array of the type ``kind`` with the same buffers. Before sorting, ``kind`` is the ``crossing_type`` of the
+    array's type. After sorting, ``kind`` is the original type."""
     if array.type == kind:
         return array
     types = pa.types

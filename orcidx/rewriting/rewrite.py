@@ -32,7 +32,8 @@ from orcidx.storage.sources import describe_target
 __all__ = ["Rewritten", "RewrittenFile", "rewrite"]
 
 SORT_MEMORY = 1 << 30
-"""The default of ``sort_memory``: the maximum of bytes that are sorted in memory. More rows are sorted by DuckDB."""
+"""The default of ``sort_memory``: the maximum number of bytes that are sorted in memory. If the rows have more bytes,
+DuckDB sorts them."""
 _NOT_FOR_REWRITE = frozenset({"bloom_filter_columns"})
 
 
@@ -156,7 +157,7 @@ def rewrite(
     dry_run : bool
         Only returns what would be done.
     sort_memory : int
-        Maximum bytes of rows that are sorted in memory. More rows are sorted by DuckDB (``pip install
+        Maximum bytes of rows that are sorted in memory. If the rows have more bytes, DuckDB sorts them (``pip install
         "orcidx[sort]"``).
     progress : bool, optional
         Shows a bar on standard error. None: only if standard error is a terminal.

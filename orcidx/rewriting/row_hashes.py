@@ -25,8 +25,8 @@ _NULL = np.uint64(0x9E3779B97F4A7C15)
 _STEP = np.uint64(0xD1B54A32D192ED03)
 _A, _B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _BYTE = np.uint64(0x100000001B3)
-"""Odd numbers that spread the bits of a word when it is multiplied by them: those of SplitMix64, and the prime of FNV
-for the bytes of texts."""
+"""Odd constants. Multiplying a word by such a constant spreads the bits of the word. The constants are those of
+SplitMix64, and the prime of FNV for the bytes of texts."""
 _MASK_64 = (1 << 64) - 1
 
 

@@ -225,8 +225,8 @@ def raw_positions(offsets: Int64s, within: Int64s | None, starts: Int64s, bounds
 
 
 def stripe_messages(reader: OrcReader, stripe: int) -> list[bytes]:
-    """The ColumnStatistics messages of a stripe by column id. The list is shorter if the file does not have the
-    messages of all columns."""
+    """The ColumnStatistics messages of a stripe by column id. If the file does not have the messages of all columns,
+    the messages of the last columns are missing in the list."""
     bounds, starts, stops = reader.tail.stripe_statistics
     if stripe >= len(bounds) - 1:
         return []

@@ -30,8 +30,8 @@ __all__ = ["verify_patched", "verify_rows", "verify_sources"]
 
 _SAMPLED_STRIPES = 4
 _SAMPLED_VALUES = 5
-"""The number of stripes that are checked, and of values per stripe that are looked up in new bloom filters. A wrong
-filter fails already for few values."""
+"""The number of stripes that are checked, and the number of values per stripe that are looked up in new bloom filters.
+A few values are enough to find a wrong filter."""
 
 
 def _wrong(name: str, what: str) -> StorageError:

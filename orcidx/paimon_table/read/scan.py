@@ -78,8 +78,8 @@ class TableScan(ArrowStream):
     # ------------------------------------------------------------------ rows
 
     def to_batches(self) -> TableBatches:
-        """An iterator over the batches of a new pass. It has ``close()``, and the ``metrics`` and ``notes`` of this
-        pass."""
+        """An iterator over the batches. Each call reads the rows again. The iterator has ``close()``, and its own
+        ``metrics`` and ``notes``."""
         return TableBatches(self)
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
@@ -153,7 +153,7 @@ def rows_left(task: FileTask) -> int:
 
 
 class TableBatches(Batches):
-    """One pass over a table: an iterator of record batches. ``metrics`` and ``notes`` are updated during the pass.
+    """An iterator over the record batches of a table. ``metrics`` and ``notes`` are updated while batches are read.
 
     ``notes``: indexes that could not be used, and why. No row was skipped by such an index.
     """
@@ -185,7 +185,7 @@ def _batches(scan: TableScan, metrics: ScanMetrics, notes: list[Note]) -> Genera
 
 
 def matching_rows(task: FileTask, scan: TableScan) -> Iterator[npt.NDArray[np.int64]]:
-    """The positions, in the file, of the rows for which the scan's predicate is true, including deleted rows. The
-    positions are yielded in arrays, in ascending order."""
+    """Yields the positions of the rows for which the scan's predicate is true, including deleted rows. The positions
+    count from the start of the file. They are yielded in arrays, in ascending order."""
     bare = replace(task, file=replace(task.file, deletion=None))
     return TaskRun(bare, replace(scan, columns=(), row_limit=None, top=()), ScanMetrics(), [], {}).places()

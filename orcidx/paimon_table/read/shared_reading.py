@@ -75,8 +75,8 @@ Shared = dict[tuple[Any, ...], SharedReading]
 def shared_reading(
     scan: ScanFacts, mapping: Sequence[FieldMapping], metrics: ScanMetrics, *, is_orc: bool, instants_moved: bool
 ) -> SharedReading:
-    """The values that files with the same mapping share. ``metrics``: the metrics of the pass. The counts of files that
-    are not opened are added to these metrics."""
+    """The values that files with the same mapping share. ``metrics``: the metrics of the scan. The counts of small
+    files that are read without being opened are added to these metrics."""
     where = FileWhere(None, None)
     if scan.where is not None:
         where = split_where(
@@ -94,7 +94,7 @@ def shared_reading(
     by_name = {entry.field.name: entry for entry in mapping}
     entries = [by_name[name] for name in names]
     schema = table_arrow_schema([entry.field for entry in entries], scan.options)
-    # reading options that depend on the table's types
+    # The table's types determine these reading options, whatever the caller has chosen.
     known: dict[str, Any] = {
         "case_sensitive": True,
         "strings": "string",

@@ -31,7 +31,7 @@ __all__ = ["TaskRun"]
 
 
 class TaskRun:
-    """One file during one pass over the table. ``shared``: values that files of the same schema share in the pass."""
+    """Reads one file for a scan. ``shared``: values that files of the same schema share while the scan is read."""
 
     def __init__(
         self, task: FileTask, scan: ScanFacts, metrics: ScanMetrics, notes: list[Note], shared: Shared
@@ -83,9 +83,9 @@ class TaskRun:
             return replace(found, notes=(*self.notes, *found.notes))
 
     def places(self) -> Iterator[npt.NDArray[np.int64]]:
-        """The positions, in the file, of the rows that the scan returns. The predicate is tested on each of these rows.
-        So a wrong index or wrong statistics can hide a matching row, but cannot add a row that does not match. Like the
-        scan, this method tests the stored values. The values that a scan returns may be coarser."""
+        """Yields the positions in the file of the rows that the scan returns. The predicate is tested on each of these
+        rows. So a wrong index or wrong statistics can hide a matching row, but cannot add a row that does not match.
+        Like the scan, this method tests the stored values. The values that a scan returns may be coarser."""
         reading = self.reading
         with in_planned_file(self.file):
             self._check_format()
