@@ -54,9 +54,9 @@ EXAMINED = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""The result for one file. ``alone`` has the rows that each kind of evidence keeps alone. ``skipped`` has the rows of
-the row groups that each kind ruled out first. For a file that the catalog rules out, only the indexes are examined, and
-the other numbers are null."""
+"""The result for one file. For each kind of evidence, ``alone`` has the number of rows that remain if only this
+evidence is used. ``skipped`` has the number of rows in the row groups that this evidence ruled out first. For a file
+that the catalog rules out, only the indexes are examined, and the other numbers are null."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Question:
 def examine(question: Question, source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row of ``EXAMINED`` for one file. An error is stored in the row and not raised.
 
-    ``row`` has these fields. ``path``: the path of the file. ``kept``: whether the catalog keeps it. ``constants``: the
-    pickled partition values, or None. ``known_rows``, ``index``, ``embedded``, ``indexes`` and ``tail`` are as in the
-    catalog.
+    ``row`` has these fields. ``path``: the path of the file. ``kept``: whether the catalog keeps the file.
+    ``constants``: the pickled partition values, or None. ``known_rows``, ``index``, ``embedded``, ``indexes`` and
+    ``tail`` are as in the catalog.
     """
     found: dict[str, Any] = {**dict.fromkeys(EXAMINED.names), "path": row["path"]}
     found |= {"alone": [], "skipped": [], "notes": []}
@@ -149,7 +149,7 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
     return dict(counts)
 
 
-# ---------------------------------------------------------------------- the whole
+# ---------------------------------------------------------------------- explaining the whole directory
 
 
 @dataclass(frozen=True)

@@ -64,13 +64,14 @@ Bools = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
 MOST_ASKED = 20_000
-"""The maximum number of embedded indexes that a plan evaluates, at about 0.05 ms each. With more files, the tasks
-evaluate them."""
+"""The maximum number of embedded indexes that a plan evaluates. An evaluation takes about 0.05 ms. If there are more
+embedded indexes, the tasks evaluate them."""
 MOST_PARTS = 16
 """The maximum number of leaves below an OR that are each tested by statistics. A test takes some milliseconds for a
 thousand files."""
 FEW_FILES = 10_000
-"""The maximum number of files that count as few. The statistics of one column then take half a megabyte."""
+"""Up to this number of files, converted statistics are kept for the whole predicate. The statistics of one column then
+take half a megabyte."""
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
 _TIMES = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _CHANGING_OPTIONS = {
@@ -99,7 +100,7 @@ class KnownFiles:
 
     @cached_property
     def rows(self) -> Int64s:
-        """The number of rows of each file; -1 if it is not known."""
+        """The number of rows of each file. The number is -1 if it is not known."""
         rows: Int64s = self.catalog.files["rows"].combine_chunks().fill_null(-1).to_numpy()
         return rows
 
@@ -197,7 +198,7 @@ def files_with_index_of(known: KnownFiles, files: Int64s, columns: set[str] | No
 
 
 def _are_among(names: pa.Array, columns: set[str] | None, known: KnownFiles) -> pa.Array:
-    """Which of the names are requested columns."""
+    """A mask of the names that are requested columns."""
     if columns is None:
         return pa.repeat(pa.scalar(True), len(names))
     shown = sorted(name for name in columns if not known.partitions.hides(name))

@@ -1,8 +1,8 @@
 """``IndexStore`` has the indexes of a directory of ORC files. The indexes are in ``_orcidx/`` inside this directory.
 
     _orcidx/rollup/00000007.catalog          the row of every file (see ``catalog``)
-    _orcidx/rollup/00000008.catalog          files that were added or changed since
-    _orcidx/index/<path>.<identity>.index    a file index too large to be embedded in the catalog
+    _orcidx/rollup/00000008.catalog          the rows of files that were added or changed later
+    _orcidx/index/<path>.<identity>.index    a file index that is too large to be embedded in the catalog
     _orcidx/tails/<digest>.tails             the last bytes of files in a store (see ``kept_tails``)
 
 Spark and ``orcidx.scan`` ignore names that begin with "_". A catalog is written as a whole, by the job that gets the
@@ -23,11 +23,11 @@ The store is read as follows. ``path`` is the directory, and the store is None i
         FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
 
 ``index_of`` returns a ``StoredIndex``, or None if the file has no index of a column in ``where``. ``plan.fresh`` says
-which files the catalog has in exactly the listed version, and ``plan.rows`` says how many rows these have (-1 for other
-files). ``plan.reasons(i)`` says which evidence ruled out a file, ``plan.tails`` says where the last bytes of files are
-stored, and ``plan.notes`` says what was stale. No entry is used for a file that is not fresh. Columns are matched by
-name. A plan takes two requests for any number of files: the listing of ``_orcidx/rollup`` and the catalog. Each further
-catalog with a part of the rows takes one more request, and a part above 32 MiB takes several requests.
+which files the catalog has in exactly the listed version. ``plan.rows`` says how many rows these files have, and is -1
+for other files. ``plan.reasons(i)`` says which evidence ruled out a file, ``plan.tails`` says where the last bytes of
+files are stored, and ``plan.notes`` says what was stale. No entry is used for a file that is not fresh. Columns are
+matched by name. A plan takes two requests for any number of files: the listing of ``_orcidx/rollup`` and the catalog.
+Each further catalog with a part of the rows takes one more request, and a part above 32 MiB takes several requests.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class IndexStore:
         ``files`` has the sources of a listing of the directory, or is a table from ``listing_table``. ``schema`` has
         the types of partition columns. A partition column that is not in ``schema`` rules out no file. Without a schema
         the types follow from the values. A predicate that cannot be bound here (an unknown column, a literal that does
-        not fit) rules out no file, and the scan raises the error. ``totalled`` has the columns of totals, whose indexes
-        help too.
+        not fit) rules out no file, and the scan raises the error. ``totalled`` has the columns of totals. The indexes
+        of these columns are also found.
         """
         listing = files if isinstance(files, pa.Table) else listing_table(self.root, files)
         seen = None if isinstance(files, pa.Table) else paths_below_root(files)
@@ -217,10 +217,10 @@ class IndexStore:
 
         ``listed`` has the paths that a listing found after this store was opened. If ``listed`` is given, rows of other
         files are removed. From a very large catalog, these rows are removed only when the catalog is written again for
-        another reason. If another job has added rows in the meantime, these rows are kept. The new rows are added after
-        them, except for files of which the other job has a later version. A damaged catalog is replaced. For
-        ``single_writer`` see ``Folder.create``. Raises ``StorageError`` if another job used another spec, because the
-        two jobs would replace each other's rows again and again.
+        another reason. If another job has added rows in the meantime, the rows of that job are kept. The new rows are
+        added after the rows of that job, except for files of which that job has a later version. A damaged catalog is
+        replaced. For ``single_writer`` see ``Folder.create``. Raises ``StorageError`` if another job used another spec,
+        because the two jobs would replace each other's rows again and again.
         """
         catalogs = commit_rows(self.root, self.catalogs, news, listed=listed, single_writer=single_writer)
         return IndexStore(self.root, catalogs)
