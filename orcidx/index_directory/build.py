@@ -88,7 +88,7 @@ def _digest(value: Any) -> str:
 
 
 def index_name(path: str, source: Source, spec: IndexSpec) -> str:
-    """The name, in ``_orcidx/``, of the index of one version of a file."""
+    """The name of the index of one version of a file. The name is relative to ``_orcidx/``."""
     version = source.listed
     known = None if version is None else [version.size, version.etag or version.mtime]
     directory, slash, name = path.rpartition("/")

@@ -362,8 +362,8 @@ class Catalog:
 
     @staticmethod
     def rows_of(source: CatalogFile, names: Sequence[str], rows: npt.NDArray[np.int64]) -> pa.Table:
-        """The file columns of some rows, whose numbers must be ascending. Raises ``CorruptFile`` for a damaged
-        catalog."""
+        """The file columns of some rows. The numbers of the rows must be ascending. Raises ``CorruptFile`` for a
+        damaged catalog."""
         found = source.read(names, lacking=TAIL_FIELDS, rows=rows)
         try:
             found = found.cast(pa.schema([FILE_FIELDS.field(name) for name in names]))

@@ -122,7 +122,7 @@ class CatalogFiles(Sequence[FileJob]):
 
 @dataclass(frozen=True)
 class CatalogIndexes:
-    """The indexes of the directory; see ``planner.request.FileIndexes``. A copy in another process opens the store
+    """The indexes of the directory (see ``planner.request.FileIndexes``). A copy in another process opens the store
     again."""
 
     root: Source
@@ -161,7 +161,7 @@ class CatalogIndexes:
         if request.match != "name" or not jobs:
             return KnownTotals(tuple(jobs))
         if isinstance(jobs, CatalogFiles) and jobs.has_acid_folders:
-            return KnownTotals(tuple(jobs))  # such files raise an error when they are read
+            return KnownTotals(tuple(jobs))  # files of ACID transactions raise an error when they are read
         plan = self._plan(jobs, request, tuple(columns))
         eligible = None
         if not isinstance(jobs, CatalogFiles):

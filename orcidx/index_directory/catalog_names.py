@@ -14,7 +14,7 @@ _CATALOG = re.compile(r"rollup/(\d{8,18})\.(?:catalog|parquet)")
 
 
 def catalog_name(number: int) -> str:
-    """The name in ``_orcidx/`` of a catalog."""
+    """The name of a catalog in ``_orcidx/``."""
     return f"{CATALOGS}/{number:08}.catalog"
 
 
@@ -24,7 +24,7 @@ def is_of_version_1(name: str) -> bool:
 
 
 def catalog_number(name: str) -> int:
-    """The number in the name of a catalog; 0 for any other name."""
+    """The number in the name of a catalog. The result is 0 for any other name."""
     match = _CATALOG.fullmatch(name)
     number = 0 if match is None else int(match[1])
     return number if name.rpartition(".")[0] == catalog_name(number).rpartition(".")[0] else 0

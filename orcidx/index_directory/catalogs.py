@@ -135,7 +135,7 @@ class Catalogs:
 
     @property
     def nbytes(self) -> int:
-        """The memory, in bytes, of the contents that have been read so far."""
+        """The bytes of memory for the contents that have been read so far."""
         loaded = self._loaded.values()
         tables = sum(one.files.nbytes + sum(array.nbytes for array in one.statistics.values()) for one in loaded)
         return int(tables) + self._files.nbytes

@@ -43,7 +43,7 @@ class Partitions:
     def of(paths: pa.Array, schema: pa.Schema | None = None) -> Partitions:
         """The partitions of paths below the listed directory.
 
-        The types are those of ``schema``. A key that is not in the schema has no type. Without a schema
+        The values have the types in ``schema``. A key that is not in the schema has no type. Without a schema
         ``partition_values`` finds the types. Keys that differ only in case have no type, because the reader may treat
         them as the same column.
         """

@@ -237,9 +237,9 @@ def aggregate(
     pyarrow.Table
         One row for each group, sorted by its key. Without ``by`` there is only one row. Counts are int64. Sums of
         integers are decimal128(38, 0), sums of decimals are decimal128(38, s), and sums of floats are double. Averages
-        are double. Minima, maxima and quantiles have the column's type. A quantile is a value of the column: the
-        smallest value such that at least this share of the values are less than or equal to it. If there are no values,
-        counts are 0 and the other aggregates are null. Sums of floats are exact and rounded once. With
+        are double. Minima, maxima and quantiles have the column's type. A quantile is a value of the column. It is the
+        smallest value v for which at least the given share of the values are less than or equal to v. If there are no
+        values, counts are 0 and the other aggregates are null. Sums of floats are exact and rounded once. With
         ``nan="largest"`` NaN is the largest value. Otherwise minima, maxima and quantiles ignore NaN if there is
         another value. Equal values form one group: -0.0 equals 0.0, and CHAR values are returned without trailing
         spaces. The value of the key ``orcidx`` in the schema's metadata is JSON text. It says how many rows came from
@@ -290,7 +290,7 @@ def _arguments_of_files(files: Sequence[Source], **given: Mapping[Any, Any] | No
 
 @dataclass(frozen=True)
 class DirectoryIndexes:
-    """The indexes in ``_orcidx/`` of the files' directories; see ``planner.request.FileIndexes``.
+    """The indexes in ``_orcidx/`` of the files' directories (see ``planner.request.FileIndexes``).
 
     With ``everywhere``, indexes are also searched beside and above remote files that were named one by one.
     """

@@ -19,7 +19,7 @@ The store is read as follows. ``path`` is the directory, and the store is None i
     store = IndexStore.open(path, storage_options=...)
     sources = list_sources(path, storage_options=...)          # one listing, with each file's version
     plan = store.plan(sources, where, options=options)
-    for i in plan.kept.tolist():                               # positions in ``sources``; the others cannot match
+    for i in plan.kept.tolist():                               # positions in ``sources``; other files cannot match
         FileJob(sources[i], file_index=plan.index_of(i), fingerprint=sources[i].listed)
 
 ``index_of`` returns a ``StoredIndex``, or None if the file has no index of a column in ``where``. ``plan.fresh`` says

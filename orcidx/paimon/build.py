@@ -1,4 +1,4 @@
-"""Builds all indexes of a data file in one pass over its batches."""
+"""Builds all indexes of a data file. The batches of the file are read only once."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ MOST_ROWS = (1 << 31) - 2
 _BLOCK_VALUES = 1 << 20
 """The number of values that are converted at once. They take 8 MiB of working memory."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_SAFE_PRECISION = 6  # timestamps of a higher precision lose digits in their keys; readers take this into account
+# The keys of timestamps of a higher precision lose digits. Readers take this into account.
+_SAFE_PRECISION = 6
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ BINARY, VARBINARY (bloom only)       bytes                               never s
 ==================================== =================================== =====================
 
 Floating numbers have the order of Java's ``Double.compare``: -inf ... -0.0 < 0.0 ... inf < NaN, with a single NaN. To
-get such keys, the IEEE bits are read as signed integers, and all bits of negative numbers except the sign bit are
-flipped. These integers have the same order as the numbers.
+get keys in this order, the IEEE bits are read as signed integers, and all bits of negative numbers except the sign bit
+are flipped. These integers have the same order as the numbers.
 """
 
 from __future__ import annotations

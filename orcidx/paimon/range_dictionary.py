@@ -61,7 +61,7 @@ class Chunk(NamedTuple):
 
 class Dictionary:
     """A dictionary at ``place`` (offset, length) of a body. The chunk headers are read when they are first used. A
-    chunk is read when a wanted value may be in it. Everything that was read is kept."""
+    chunk is read when a wanted value may be in it. Headers and chunks that were read are kept in memory."""
 
     def __init__(self, body: Body, place: tuple[int, int], kind: KeyType, cardinality: int) -> None:
         self._body = body

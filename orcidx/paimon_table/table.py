@@ -321,7 +321,7 @@ class Table:
         only_missing : bool
             Do not rebuild the indexes of files that already have every index.
         dry_run : bool
-            Only return the plan; change nothing.
+            Only return the plan, and change nothing.
         **commit
             Options of ``CommitOptions`` by name.
 
@@ -384,7 +384,7 @@ class Table:
 
     @lists_options(CommitOptions)
     def append(self, data: object, *, dry_run: bool = False, **commit: Unpack[CommitOptionsByName]) -> Changed:
-        """Appends rows as one APPEND snapshot. The table must not have a primary key; it may have buckets.
+        """Appends rows as one APPEND snapshot. The table must not have a primary key. It may have buckets.
 
         The new data files get statistics. They also get the file indexes that the table's options name. This ``Table``
         object is not moved to the new snapshot.

@@ -113,14 +113,14 @@ def write_dataset(
         The directory for the files.
     partition_by : str or sequence of str
         Columns whose values become directories ``column=value``. Values are escaped as in Spark, and null becomes
-        ``__HIVE_DEFAULT_PARTITION__``. The files do not contain these columns; ``orcidx.scan`` restores them and prunes
-        by them.
+        ``__HIVE_DEFAULT_PARTITION__``. The files do not contain these columns. ``orcidx.scan`` restores the columns and
+        prunes files by them.
     max_file_bytes : int
         Size of a file in bytes, at least 64 KiB.
     mode : {"error", "append", "overwrite"}
         What to do if the directory already has ORC files. "error": the call raises an error. "append": the files stay.
-        "overwrite": the old files are deleted after all new files are written. In between, a reader may see both the
-        old and the new files.
+        "overwrite": the old files are deleted after all new files are written. In the meantime, a reader may see both
+        the old and the new files.
     job : str, optional
         A name for the call. If a call is killed, the same call with the same rows completes the directory. If the job
         is already done, the rows are only compared. Without a name, each call writes all its rows, and deletes its
@@ -150,8 +150,8 @@ def write_dataset(
     ------
     InvalidQuery
         For a partition column that does not exist, whose type cannot be a directory name, or that has an empty string.
-        For existing files if ``mode`` is "error". For rows that differ from the rows of the job. Other errors are those
-        of ``write_table``.
+        For existing files if ``mode`` is "error". For rows that differ from the rows of the job. Other errors are the
+        same as in ``write_table``.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from orcidx.storage.writers import temporary_name
 __all__ = ["Draft", "exists"]
 
 _PIECE_BYTES = 8 << 20
-"""Number of bytes that are copied at once, which is one part of an upload."""
+"""The number of bytes that are copied at once. One part of an upload has this size."""
 
 
 class Draft:

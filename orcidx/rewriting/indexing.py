@@ -65,7 +65,7 @@ def is_trusted(node: OrcType, reader: OrcReader) -> bool:
     encoding = ColumnEncoding(EncodingKind.DIRECT, 0, 1)
     if distrust_bloom(StreamKind.BLOOM_FILTER_UTF8, node, encoding, facts, ReadOptions()) is not None:
         return False
-    if facts.hybrid_calendar and node.kind in _TIMES:  # days before 1582 have other keys in such files
+    if facts.hybrid_calendar and node.kind in _TIMES:  # in a hybrid calendar, days before 1582 have other keys
         return False
     # Older versions of Java ORC stored other keys in the bloom filters of dates and timestamps (ORC-101, ORC-135).
     return facts.writer != WriterKind.JAVA or facts.writer_version >= 6 or node.kind not in _TIMES

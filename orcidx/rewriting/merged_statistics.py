@@ -97,7 +97,7 @@ def _texts(parts: Sequence[Message]) -> bytes | None:
             if any(mark in text for mark in _REPLACED):
                 return None
             found.append((text, exact))
-        # If two bounds are equal, the exact one is kept, because readers treat truncated bounds as exclusive.
+        # If two bounds are equal, the exact bound is kept, because readers treat truncated bounds as exclusive.
         best = max(found, key=lambda b: b) if is_upper else min(found, key=lambda b: (b[0], not b[1]))
         sides.append((best, whole, cut))
     message = b"".join(blob(whole if best[1] else cut, best[0]) for best, whole, cut in sides)

@@ -1,8 +1,8 @@
 """Sorts rows with pyarrow in memory, or with DuckDB if the rows do not fit in the memory for sorting.
 
 In both directions NaN comes after the numbers, and nulls come last. Equal rows keep their order. DuckDB gets dates and
-times as integers, so it returns all values bit for bit. Unions cannot be given to DuckDB in such a form, so they raise
-an error."""
+times as integers, so it returns all values bit for bit. There is no form in which DuckDB returns unions bit for bit, so
+unions raise an error."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["patch_files", "stripe_digest"]
 
 _PIECE_BYTES = 8 << 20
-"""Number of bytes that are copied at once, which is one part of an upload."""
+"""The number of bytes that are copied at once. One part of an upload has this size."""
 
 
 def patch_files(

@@ -93,7 +93,7 @@ class Rewritten:
 
     @property
     def bytes_after(self) -> int | None:
-        """Bytes of the files that were written; None in a dry run."""
+        """Bytes of the files that were written. The value is None in a dry run."""
         return None if self.dry_run else sum(one.bytes_after or 0 for one in self.files)
 
     def to_dict(self) -> dict[str, Any]:

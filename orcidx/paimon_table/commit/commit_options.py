@@ -1,4 +1,4 @@
-"""``CommitOptions``: the user of a commit, how often the commit is tried, and what the caller guarantees."""
+"""``CommitOptions``: the user of a commit, how many times the commit is tried, and what the caller guarantees."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class CommitOptions:
     since: int | None = None
     """The newest snapshot before the first call with this ``commit_user`` and ``identifier`` (0: there was none)."""
     retries: int | None = None
-    """How often a commit is tried again after another writer was faster. None: the table's ``commit.max-retries``, by
-    default 10."""
+    """How many times a commit is tried again after another writer was faster. None: the table's
+    ``commit.max-retries``, by default 10."""
     timeout: float | None = None
     """Seconds after which no further try starts. None: the table's ``commit.timeout``, by default no limit."""
     lock: AbstractContextManager[Any] | None = None

@@ -72,7 +72,7 @@ def _vectors_of(state: TableState) -> dict[Place, tuple[IndexEntry, Any]]:
     for entry in state.index_entries:
         for name, where in entry.deletion_ranges if entry.index_type == DELETION_VECTORS else ():
             place = (entry.partition, entry.bucket, name)
-            if place in found:  # if only one of them were used, rows that the other vector deletes would come back
+            if place in found:  # if only one vector were used, rows that the other vector deletes would come back
                 raise CorruptFile(f"{name} has two deletion vectors: in {found[place][0].name} and {entry.name}")
             found[place] = (entry, where)
     return found

@@ -1,9 +1,9 @@
 """``Table.rewrite_file_index``: builds file indexes for existing data files and commits them as COMPACT.
 
-Tasks build the indexes. ``Table.rewrite_file_index`` runs them one after the other, and Spark runs them on several
-machines. Then one commit gives every file its new entry. The entry names the same data file, with an index in the
-manifest or in a sidecar. The sidecar's name is computed from its content, so no file is ever overwritten. Files that a
-compaction or another rewrite has replaced in the meantime are left out, and the rest is committed.
+Tasks build the indexes. ``Table.rewrite_file_index`` runs the tasks one after the other, and Spark runs the tasks on
+several machines. Then one commit gives every file its new entry. The entry names the same data file, with an index in
+the manifest or in a sidecar. The sidecar's name is computed from its content, so no file is ever overwritten. Files
+that a compaction or another rewrite has replaced in the meantime are left out, and the other files are committed.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
         if left and isinstance(error, (CommitConflict, CommitUncertain)):
             error.left_behind = (*error.left_behind, *left)
         elif left:
-            error.add_note(f"left behind, and no snapshot names them unless another job uses them: {', '.join(left)}")
+            error.add_note(f"sidecars left behind (no snapshot names them, unless another job uses them): {', '.join(left)}")
         raise
 
 
@@ -313,7 +313,7 @@ def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
         except (OrcidxError, OSError):
             left = ["the sidecars cannot be listed, because the storage fails"]
         if left:
-            error.add_note(f"left behind, and no snapshot names them unless another job uses them: {', '.join(left)}")
+            error.add_note(f"sidecars left behind (no snapshot names them, unless another job uses them): {', '.join(left)}")
         raise
 
 
@@ -372,7 +372,7 @@ def _place(identity: tuple[Any, ...]) -> tuple[bytes, int, str]:
 
 
 def _record(attempt: Attempt, old: dict[str, Any], index: BuiltIndex) -> tuple[dict[str, Any], NewFile | None]:
-    """The file's new record, with either an embedded index or a sidecar. Other extra files stay the same.
+    """The file's new record, with either an embedded index or a sidecar. The other extra files of the data file stay.
 
     An identity that a manifest deletes can never be added again. If the new record would have such an identity, or the
     same identity as the old record, the index gets a new name.

@@ -236,8 +236,8 @@ def _update_plan(
 
 
 def without_gone(found: Iterable[tuple[Place, DeletionVector | None]]) -> dict[Place, DeletionVector]:
-    """The rows that were found, by file. Files that a compaction and an expiry have deleted are left out. If there are
-    such files, the commit plans the delete again."""
+    """The rows that were found, by file. Files that a compaction and an expiry have deleted are left out. If a file is
+    left out, the commit plans the delete again."""
     return {place: vector for place, vector in found if vector is not None}
 
 

@@ -27,13 +27,13 @@ __all__ = ["Attempt", "ChangeName", "SnapshotCreation", "document_of"]
 T = TypeVar("T", CommitConflict, CommitUncertain)
 
 _MOST_CREATES = 3
-"""How often the creation of a snapshot is tried if the snapshot is missing after an error."""
+"""How many times the creation of a snapshot is tried if the snapshot is missing after an error."""
 
 
 @dataclass
 class Attempt:
     """One try of a commit: the state of the table, and the files that were written for this try so far. ``written``:
-    the paths, within the table, of the files that are deleted if the try fails."""
+    the files that are deleted if the try fails, as paths within the table."""
 
     state: TableState
     folder: Folder

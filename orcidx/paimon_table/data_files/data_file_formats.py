@@ -1,7 +1,8 @@
 """Encodes rows of a table in data files. The project's own writer makes ORC files, and pyarrow makes Parquet files.
 
-ORC types, ids and options are those of Paimon's Java. CHAR is padded, times of day are milliseconds, every type has
-``paimon.id``, and the table's ``orc.*`` options are used. Parquet files have the types and field ids of Paimon's Java.
+ORC types, ids and options are the same as in Paimon's Java. CHAR is padded, times of day are milliseconds, every type
+has ``paimon.id``, and the table's ``orc.*`` options are used. Parquet files have the types and field ids of Paimon's
+Java.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _READ_AT_ONCE = 8
 """How many files of metadata are read at the same time."""
 _HINT_READS = 3
-"""How often the reading of a hint file is tried. Another process may overwrite the file in the meantime."""
+"""The maximum number of times that a hint file is read. Another process may overwrite the file in the meantime."""
 _MOST_PROBES = 100_000
 """The largest number of snapshots or schemas that are tried one by one, beginning with a known number."""
 

@@ -1,7 +1,7 @@
 """The Avro schemas of manifests, for tables that have no manifest yet. The module also fills new records with the
 fields that a schema requires.
 
-The schemas are those of Paimon 1.4. Every release of Paimon finds the fields by their names."""
+The schemas are the same as in Paimon 1.4. Every release of Paimon finds the fields by their names."""
 
 from __future__ import annotations
 

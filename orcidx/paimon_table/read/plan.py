@@ -257,7 +257,7 @@ def plan_files(
 ) -> TablePlan:
     """Plans a scan that reads ``files`` as rows of ``schema``. ``schema_of`` returns a file's schema by its number.
 
-    ``jvm_zone``: the zone of the JVMs that wrote the ORC files, if it is known; see ``jvm_instants``.
+    ``jvm_zone``: the zone of the JVMs that wrote the ORC files, if it is known (see ``jvm_instants``).
 
     Raises ``Unsupported`` with the reason if rows must be merged before they can be filtered.
     """
@@ -281,7 +281,8 @@ def files_in_partitions(
     schema_of: Callable[[int], TableSchema],
     bound: BoundPredicate,
 ) -> tuple[list[TableFile], list[SkippedFile]]:
-    """Splits files by a predicate over the partition keys: the files of matching partitions, and the others."""
+    """Splits files by a predicate over the partition keys. Returns the files of matching partitions, and the other
+    files."""
     plan = _Planner(
         schema, schema_of, list(files), "UTC"
     )  # the zone does not matter: no value in the files is compared

@@ -39,9 +39,9 @@ class TableScan(ArrowStream):
     """The rows of a table as record batches. ``Table.scan`` returns this object. A scan holds no open file, and can be
     iterated many times.
 
-    ``plan`` says which files are read, and why the others are skipped. ``top`` is a sort order. If it is given, the
-    scan returns the first ``limit`` rows in this order. ``unpinned``: the data for planning the scan again when files
-    are gone. It is set only if the scan is not bound to a snapshot.
+    ``plan`` says which files are read, and why the other files are skipped. ``top`` is a sort order. If ``top`` is
+    given, the scan returns the first ``limit`` rows in this order. ``unpinned``: the data for planning the scan again
+    when files are gone. It is set only if the scan is not bound to a snapshot.
     """
 
     plan: TablePlan
