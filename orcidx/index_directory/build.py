@@ -40,8 +40,8 @@ _TICK_NANOS, _COARSE_TICK_NANOS = 100_000_000, 2_000_000_000
 modification time, because some file systems store times in whole seconds."""
 
 INDEXED = FILE_FIELDS.append(pa.field("statistics", OBSERVED)).append(pa.field("is_final", pa.bool_()))
-"""The row of the catalog for a file. ``is_final`` says that a second run would give the same result, or the same
-error."""
+"""The schema of the row that ``index_file`` returns. ``is_final`` says that a second run would give the same result, or
+the same error."""
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,8 @@ __all__ = [
 
 VERSION = 2
 STATISTICS_OPTIONS = ReadOptions()
-"""The options with which the statistics were read. A scan with options that read values differently cannot use these
-bounds."""
+"""The options with which the statistics were read. A scan with options that read values differently cannot use the
+statistics."""
 MOST_COLUMNS = 32
 """The maximum number of columns of a file that have statistics in a catalog. With this number 100,000 files are planned
 within a second."""

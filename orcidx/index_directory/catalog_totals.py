@@ -55,7 +55,7 @@ def known_units(
 
 
 def _alike(codes: Int64s, keys: list[Int64s], taken: Bools) -> Iterator[Int64s]:
-    """The included files in groups. The files of a group have the same partition and the same type of each column."""
+    """Groups the included files. The files of a group have the same partition and the same type of each column."""
     files = np.flatnonzero(taken)
     number = codes[files]
     for key in keys:

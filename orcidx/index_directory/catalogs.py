@@ -116,7 +116,7 @@ class Catalogs:
         return self.read(files=LISTING.names, columns=())
 
     def names_in(self, catalogs: Iterable[Stored]) -> set[str]:
-        """The index files and tails that these catalogs name. A damaged catalog names none."""
+        """The index files and tails that these catalogs name. A damaged catalog that is not in use is left out."""
         found: set[str] = set()
         for stored in catalogs:
             try:

@@ -154,9 +154,9 @@ def _skipped(explanation: Explanation) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Alone:
-    """The effect of one kind of evidence alone. ``files`` is the number of files that have it. ``skipped_files`` is the
-    number of files that it rules out completely. ``kept_rows`` is the number of rows that would remain in all files
-    together."""
+    """The effect of one kind of evidence alone. ``files`` is the number of files that have this evidence.
+    ``skipped_files`` is the number of files that this evidence rules out completely. ``kept_rows`` is the number of
+    rows that would remain in all files together."""
 
     name: str
     files: int

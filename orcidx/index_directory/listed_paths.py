@@ -1,4 +1,4 @@
-"""Listed files by their paths below a directory, in the form that the catalog uses."""
+"""Makes tables of listed files. The files have their paths below a directory, in the form that the catalog uses."""
 
 from __future__ import annotations
 

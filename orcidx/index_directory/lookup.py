@@ -34,14 +34,14 @@ from orcidx.threads.tasks import side_by_side
 __all__ = ["ListingPlan", "index_of_file", "plan_listing", "store_above", "stores_of"]
 
 LEVELS_ABOVE = 8
-"""The number of directories above a place that are searched. In remote storage each takes one listing."""
+"""The number of directories above a place that are searched. In remote storage each directory takes one listing."""
 _LISTED_AT_ONCE = 8
 """The number of directories that are listed at the same time."""
 
 
 @dataclass(frozen=True)
 class ListingPlan:
-    """The result of indexes for a listing.
+    """The results that indexes give for a listing of files.
 
     ``kept`` has the positions of the files that may contain a matching row, in order. ``indexes`` has the file indexes
     of some of these files. ``reasons`` says why each of the other files contains no matching row. ``covered`` is the

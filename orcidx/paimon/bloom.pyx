@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
-    BLOCK = 256  # so many values are hashed before their bits are set. The cache misses of a large filter then overlap
+    # The number of values that are hashed before their bits are set. The cache misses of a large filter then overlap.
+    BLOCK = 256
 
 cdef extern from *:
     """

@@ -105,7 +105,7 @@ def filter_size(items: int, fpp: float) -> tuple[int, int]:
 
 
 class BloomFilterBuilder:
-    """Builds a filter from the batches of a column. The builder's memory does not grow."""
+    """Builds a filter from the batches of a column. Its size is fixed, so adding values takes no more memory."""
 
     def __init__(self, data_type: DataType, *, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
         check_type(data_type)

@@ -122,8 +122,8 @@ def _stored_slices(existence: BitMap, slices: Sequence[bytes]) -> list[bytes]:
 
 
 def build(column: KeyColumn, *, chunk_size: int | None = None) -> RangeBitmapIndex:
-    """Builds the index of a column. ``chunk_size`` is as in ``write``. If it is 0, every value has a chunk of its
-    own."""
+    """Builds the index of a column. ``chunk_size`` is as in ``write``. If the chunk size is 0, every value has a chunk
+    of its own."""
     data_type = column.key_type.data_type
     check_type(data_type)
     if chunk_size is not None and chunk_size < 0:

@@ -39,7 +39,8 @@ __all__ = ["Dictionary", "write_dictionary"]
 
 VERSION = 1
 HEAD = struct.Struct(">iBiii")  # header length, version, chunks, offsets length, chunks length
-CHUNK = struct.Struct(">iiiii")  # code, keys offset, values, then offsets length and keys length, or keys length, width
+# Code, keys offset, values. Then offsets length and keys length for text, or keys length and key width for fixed width.
+CHUNK = struct.Struct(">iiiii")
 LENGTH = INT.size
 LARGEST_INT = (1 << 31) - 1
 
@@ -249,7 +250,7 @@ def write_dictionary(kind: KeyType, keys: Keys, chunk_size: int) -> bytes:
 
 
 def _key_area(kind: KeyType, keys: Keys, start: int, stop: int) -> tuple[bytes, bytes]:
-    """The keys of a chunk. For text, the offsets come first."""
+    """The stored keys of a chunk, and for text their offsets. In the file the offsets come before the keys."""
     if isinstance(keys, np.ndarray):
         return kind.encode(keys[start:stop]).tobytes(), b""
     stored = [INT.pack(len(key)) + key for key in keys[start:stop]]

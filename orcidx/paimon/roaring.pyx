@@ -64,8 +64,8 @@ cdef extern from *:
     #define orcidx_count orcidx_count_plain
     #endif
 
-    /* Whether u16 values ascend strictly. The loop has no branch, so the compiler can compare several values
-       at once. */
+    /* Whether u16 values ascend strictly. The loop has no branch for a value, so several values are
+       compared at once. */
     static int orcidx_ascend(const unsigned char* at, int count) {
         int i, bad = 0;
         for (i = 0; i + 1 < count; i++) {

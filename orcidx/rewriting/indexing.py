@@ -1,4 +1,5 @@
-"""Makes indexes for data that stays unchanged. It adds bloom filters, or computes all statistics and filters again.
+"""Makes indexes for data that stays unchanged. Bloom filters are added, or all statistics and filters are computed
+again.
 
 The columns are decoded and given to the column writers of the ORC writer. From the output of these writers, only the
 statistics and filters of row groups are used. Positions come from the row index of the file."""

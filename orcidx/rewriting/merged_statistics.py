@@ -23,7 +23,7 @@ __all__ = ["has_counts", "merge_statistics", "with_bytes_on_disk"]
 COUNT, HAS_NULL, ON_DISK = 1, 10, 11
 LARGEST_SUM = 10**38
 _REPLACED = ("\ufffd".encode(), "\ufffe".encode())
-"""The text that ORC Java writes in place of a bound that cannot be decoded. Such bounds cannot be compared."""
+"""The texts that ORC Java writes in place of a bound that cannot be decoded. Such bounds cannot be compared."""
 
 
 def has_counts(message: bytes) -> bool:
@@ -32,7 +32,7 @@ def has_counts(message: bytes) -> bool:
 
 
 def merge_statistics(kind: TypeKind, messages: Sequence[bytes]) -> bytes:
-    """One message for all rows. All ``messages`` must have counts."""
+    """Merges messages into one message for all rows. All ``messages`` must have counts."""
     parsed = [Message(one, "ColumnStatistics") for one in messages]
     parts = [uint(COUNT, sum(one.uint(COUNT) for one in parsed))]
     part = PARTS.get(kind, TypedPart.NOTHING)

@@ -176,7 +176,8 @@ def encoded(plan: RewritePlan, reasons: Iterable[str]) -> RewritePlan:
 
 def unions_without_nulls(inputs: Sequence[InputFile], request: RewriteRequest) -> tuple[str, ...]:
     """Returns a note for each union if its statistics do not say whether it has nulls. Raises ``Unsupported`` for a
-    union that has nulls. Arrow has no nulls of unions, so encoding would turn them into nulls of the first variant."""
+    union that has nulls. Arrow has no nulls of unions, so encoding would turn these nulls into nulls of the first
+    variant."""
     names: dict[str, None] = {}
     for one in inputs:
         for node in one.reader.root.walk():

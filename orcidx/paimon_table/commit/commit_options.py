@@ -34,7 +34,8 @@ class CommitOptions:
     """With ``commit_user`` and ``identifier``, a change happens only once: a second call with both values returns the
     first commit. If snapshots have expired, ``since`` must say from which snapshot on the commit is searched."""
     since: int | None = None
-    """The newest snapshot before the first call with this ``commit_user`` and ``identifier`` (0: there was none)."""
+    """The newest snapshot before the first call with this ``commit_user`` and ``identifier``. 0 means that there was no
+    snapshot."""
     retries: int | None = None
     """How many times a commit is tried again after another writer was faster. None: the table's
     ``commit.max-retries``, by default 10."""

@@ -1,4 +1,4 @@
-"""The commit: creates the next snapshot on top of the newest one, completely or not at all.
+"""Commits a change. The next snapshot is created on top of the newest snapshot, completely or not at all.
 
 First all files that the snapshot names are written and read back. Then the snapshot is created (``snapshot_creation``).
 If another writer creates the next snapshot first, the commit is tried again on top of that snapshot.

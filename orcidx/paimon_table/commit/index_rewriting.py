@@ -60,8 +60,8 @@ _BATCH_ROWS = 65536
 @dataclass(frozen=True)
 class BuiltIndex:
     """The index of one data file. ``container``: the bytes that are embedded in the manifest. ``sidecar``: the name of
-    the file that was written instead. Only one of ``container`` and ``sidecar`` is set. ``size``: the size of the index
-    in bytes."""
+    the sidecar file, if the index is not embedded. Only one of ``container`` and ``sidecar`` is set. ``size``: the size
+    of the index in bytes."""
 
     identity: tuple[Any, ...]
     container: bytes | None = field(repr=False)
@@ -297,7 +297,7 @@ def _naming_sidecars(plan: IndexRewritePlan, built: Sequence[BuiltIndex | None])
         if left and isinstance(error, (CommitConflict, CommitUncertain)):
             error.left_behind = (*error.left_behind, *left)
         elif left:
-            error.add_note(f"sidecars left behind (no snapshot names them, unless another job uses them): {', '.join(left)}")
+            error.add_note(f"files left behind; no snapshot names them unless another job uses them: {', '.join(left)}")
         raise
 
 
@@ -313,7 +313,7 @@ def naming_task_sidecars(plan: IndexRewritePlan) -> Iterator[None]:
         except (OrcidxError, OSError):
             left = ["the sidecars cannot be listed, because the storage fails"]
         if left:
-            error.add_note(f"sidecars left behind (no snapshot names them, unless another job uses them): {', '.join(left)}")
+            error.add_note(f"files left behind; no snapshot names them unless another job uses them: {', '.join(left)}")
         raise
 
 

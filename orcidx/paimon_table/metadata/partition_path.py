@@ -66,7 +66,10 @@ def _why(data_type: DataType) -> str:
         return "Java before 19 writes 2E23 as 1.9999999999999998E23; write such rows with Paimon's Java"
     if data_type.root == "TIMESTAMP_LTZ":
         return "the JVM writes the time of its own zone; write such rows with Paimon's Java"
-    return "with partition.legacy-name Java uses Object.toString, whose text differs in each call"
+    return (
+        "with partition.legacy-name Java uses Object.toString: its text differs in each call, so no reader can find the "
+        "directory by the value"
+    )
 
 
 def _part(data_type: DataType, value: Any, default_name: str, legacy: bool) -> str:

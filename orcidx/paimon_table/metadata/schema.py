@@ -171,7 +171,8 @@ def _parsed_schema(data: bytes) -> TableSchema:
     texts = {str(name): str(value) for name, value in options.items()}
     defaults = {str(one["name"]): str(one["defaultValue"]) for one in fields if one.get("defaultValue") is not None}
     unknown = (*(key for key in document if key not in _KEYS), *_unknown_keys(fields))
-    if (version := document.get("version", 1)) not in (1, 2, 3):  # Paimon 0.7 writes 1, 0.8 writes 2, and later 3
+    # Paimon 0.7 writes version 1, Paimon 0.8 writes version 2, and later versions of Paimon write version 3.
+    if (version := document.get("version", 1)) not in (1, 2, 3):
         unknown = (f"version {version}", *unknown)
     return TableSchema(
         document["id"], parsed, keys["partitionKeys"], keys["primaryKeys"], texts, defaults, tuple(map(str, unknown))

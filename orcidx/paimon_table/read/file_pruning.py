@@ -123,8 +123,8 @@ def _compared(data_type: DataType, low: Any, high: Any) -> tuple[Any, Any]:
     they are padded.
 
     A value without its trailing blanks is never larger than the padded value, so the maximum stays valid. The minimum
-    is cut at its first byte that is less than a blank. Otherwise it would not be a bound: "a" sorts before "a\\x01",
-    but "a " sorts after it.
+    is cut at its first byte that is less than a blank. Otherwise the minimum would not be a bound: "a" sorts before
+    "a\\x01", but "a " sorts after "a\\x01".
     """
     if data_type.root != "CHAR" or low is None or high is None:
         return low, high

@@ -1,4 +1,4 @@
-"""``FileRows``: the rows of one data file of a table, whatever its format."""
+"""``FileRows``: the rows of one data file of a table, in any supported format."""
 
 from __future__ import annotations
 

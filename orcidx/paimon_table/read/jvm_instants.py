@@ -30,7 +30,7 @@ _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 _LINKS_TO_UTC = ("UTC", "UCT", "Universal", "Zulu", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich")
 _NAMES_OF_UTC = frozenset(["Z", *_LINKS_TO_UTC, *(f"Etc/{name}" for name in _LINKS_TO_UTC)])
-"""Names of UTC in the tz database (its files ``etcetera`` and ``backward``), and the letter of ISO 8601."""
+"""Names of UTC in the tz database (its files ``etcetera`` and ``backward``), and the letter Z of ISO 8601."""
 
 
 def check_zone(zone: str | None) -> str | None:

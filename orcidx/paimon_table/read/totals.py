@@ -32,7 +32,7 @@ from orcidx.scanner.unit_totals import add_decoded
 __all__ = ["aggregate_scan"]
 
 _KNOWN_PARTITIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE", "VARCHAR")
-"""Types whose values in the BinaryRow of a partition have the form in which ``value_forms`` compares them."""
+"""Types of partition columns whose values in a BinaryRow already have the form that ``value_forms`` compares."""
 
 
 def aggregate_scan(scan: TableScan, aggregates: Mapping[str, str], by: str | Sequence[str] | None) -> pa.Table:
@@ -89,7 +89,7 @@ class _TableTotals:
         self.origins.rows["metadata"] += rows
 
     def _constants(self, task: FileTask) -> dict[str, pa.Scalar]:
-        """The partition columns among the columns of the totals, each with its only value in the file."""
+        """The columns of the totals that are partition columns, each with its only value in the file."""
         known = dict(zip((field.name for field in self.scan.table_schema.partition_fields), task.file.partition_values))
         found = {}
         for name, path in self.plan.paths.items():
