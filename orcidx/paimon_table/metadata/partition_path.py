@@ -67,8 +67,8 @@ def _why(data_type: DataType) -> str:
     if data_type.root == "TIMESTAMP_LTZ":
         return "the JVM writes the time of its own zone; write such rows with Paimon's Java"
     return (
-        "with partition.legacy-name Java uses Object.toString: its text differs in each call, so no reader can find the "
-        "directory by the value"
+        "with partition.legacy-name Java uses Object.toString: its text differs in each call, so no reader can find "
+        "the directory by the value"
     )
 
 
