@@ -20,7 +20,9 @@ from orcidx.errors import (
     ValueOutOfRange,
 )
 
-TYPE_CHECKING = False  # importing typing takes longer than all other imports here; type checkers treat it as True
+# Type checkers treat TYPE_CHECKING as True. It is not imported from typing, because importing typing takes longer than
+# all other imports of this module together.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

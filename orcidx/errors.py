@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in orcidx/__init__
+TYPE_CHECKING = False  # not imported from typing; orcidx/__init__.py gives the reason
 if TYPE_CHECKING:
     from typing import Any
 

@@ -25,7 +25,8 @@ EXTRAS = {
     "pandas": ("pandas", "frames of pandas need"),
     "pyspark": ("spark", "orcidx.spark needs"),
 }
-"""Package: (extra, beginning of the message that says which feature needs the package)."""
+"""The keys are packages. Each value has the extra that installs the package, and the beginning of the message that says
+which feature needs the package."""
 
 
 def installed(package: str) -> bool:

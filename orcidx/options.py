@@ -37,7 +37,8 @@ class ValueOptions:
     """Arrow type of STRING, CHAR and VARCHAR columns. With "dictionary", a column becomes an Arrow dictionary if every
     stripe stores it with a dictionary. Other columns become strings."""
     timestamp_unit: Literal["s", "ms", "us", "ns"] = "ns"
-    """Arrow unit of timestamps. A value that does not fit raises ``ValueOutOfRange``. Finer digits are floored."""
+    """Arrow unit of timestamps. A value that does not fit raises ``ValueOutOfRange``. A value with digits finer than
+    the unit is floored."""
     timestamp_ntz: bool = True
     """Read a bigint that Spark marked as timestamp_ntz (type attribute) as a timestamp. False returns the number of
     microseconds."""
@@ -56,9 +57,9 @@ class ValueOptions:
     decimal_rounding: Literal["error", "truncate", "half_up"] = "error"
     """What to do with a stored decimal that has non-zero digits beyond the scale of its type. Only programs that fill
     ORC Java's vectors themselves write such values. "error" raises ``ValueOutOfRange``. "truncate" truncates, like ORC
-    C++ and pyarrow. "half_up" rounds, like ORC Java and Spark. Bloom filters of decimals have the digits before
-    rounding. So with "truncate" and "half_up" they are used only for files of Spark, which rounds before it writes. For
-    a DECIMAL of precision 0, "error" truncates."""
+    C++ and pyarrow. "half_up" rounds, like ORC Java and Spark. Bloom filters of decimals contain the values before
+    rounding. So with "truncate" and "half_up" these filters are used only for files of Spark, which rounds before it
+    writes. For a DECIMAL of precision 0, "error" truncates."""
     decimal_zero_precision: tuple[int, int] = (38, 6)
     """Precision and scale of a DECIMAL of precision 0, which Hive 0.11 and 0.12 wrote. The default is that of ORC C++
     and pyarrow. If values have more digits, use a larger scale; Hive itself used (38, 18)."""
@@ -107,9 +108,9 @@ class RequestOptions:
     """Largest number of bytes that are fetched ahead and not yet decoded, over all streams of a scan. If the needed
     data of a remote stripe fits, it is fetched in few requests. Otherwise it is fetched in pieces."""
     ahead_bytes: int = 64 << 20
-    """Largest number of bytes of batches that threads decode, and of chunks that they decompress, while the caller uses
-    a batch. With 0, threads only decode the columns of one batch in parallel. Nothing of a later batch is decoded
-    before the second batch is requested."""
+    """Largest number of bytes that threads prepare while the caller uses a batch. These are the bytes of decoded
+    batches and of decompressed chunks. With 0, threads only decode the columns of one batch in parallel. Nothing of a
+    later batch is decoded before the second batch is requested."""
     merge_gap: int | None = None
     """Ranges with a gap of less than this many bytes are fetched together. Larger gaps are never fetched if a number is
     given, so a scan makes more requests and reads fewer bytes. None means 8 KiB for local files and 1 MiB for remote
@@ -133,8 +134,9 @@ class LimitOptions:
     metadata_bytes: int = 32 << 20
     """Largest number of decompressed bytes of each of these parts: the footer, the statistics of the stripes, the
     footer of a stripe, its row indexes, and the bloom filters of a column. The limit is at least 16 times the stored
-    bytes. It also limits the letters of the names of all columns, each with the names of the structs around it. Beyond
-    the limit, ``Unsupported`` is raised, and an index counts as damaged."""
+    bytes. It also limits the total number of characters in the names of all columns. The name of a column includes the
+    names of the structs that contain it. Beyond the limit, ``Unsupported`` is raised, and an index counts as
+    damaged."""
     metadata_items: int = 250_000
     """Largest number of items in a message of metadata (streams, encodings, statistics, key-value pairs), in the
     footers of the stripes that a scan reads, and in the row indexes of a stripe. The limit is at least one for each 4
@@ -228,7 +230,7 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
         asked = (id(self), *options, *map(id, options.values()))
         known = _CHANGED.pop(asked, None)
         if known is not None:
-            _CHANGED[asked] = known  # the last one, so results that are used together are kept together
+            _CHANGED[asked] = known  # the last entry of the dict, because the first entries are dropped first
             return known[2]
         if unknown := [name for name in sorted(options) if name not in self.__dict__]:
             raise unknown_keyword(unknown[0], _NAMES, READING)
@@ -254,8 +256,8 @@ def _is_precision(value: Any) -> bool:
 
 _CHANGED: dict[tuple[Any, ...], tuple[ReadOptions, OptionsByName, ReadOptions]] = {}
 """Recent results of ``override``. The keys are identities of the arguments, because 1 and True are equal. The values
-have the arguments, so their identities stay valid. A caller that reads many small files passes the same options each
-time. Checking them again takes as long as decoding a column of such a file."""
+hold references to the arguments, so the identities stay valid. A caller that reads many small files passes the same
+options each time. Checking the options again takes as long as decoding a column of such a file."""
 MOST_CHANGED = 32
 """Largest number of kept results, for callers that change options repeatedly."""
 _IMMUTABLE = frozenset({bool, int, str, type(None)})

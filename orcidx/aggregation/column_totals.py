@@ -21,7 +21,7 @@ from orcidx.errors import ValueOutOfRange
 __all__ = ["ColumnTotals", "Wanted", "wanted_of"]
 
 SUM_LIMIT = 10**LARGEST_PRECISION
-"""The least absolute sum that has more digits than a decimal."""
+"""The smallest absolute value of a sum that has too many digits for a decimal."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ColumnTotals:
             self.maximum = maximum
 
     def add_repeated(self, value: pa.Scalar, rows: int) -> None:
-        """Adds a value that many rows have."""
+        """Adds one value for ``rows`` rows, which all have this value."""
         if not value.is_valid or not rows:
             return
         self.count += rows
@@ -134,7 +134,8 @@ class ColumnTotals:
             self.ranks.merge(other.ranks)
 
     def result(self, aggregate: Aggregate, *, nan: Literal["ieee", "largest"]) -> object:
-        """The value of an aggregate, in the form of ``value_forms`` or of its result type. None means SQL's NULL.
+        """The value of an aggregate. Minima, maxima and quantiles have the form of ``value_forms``. Sums of decimals
+        are unscaled integers. None means SQL's NULL.
 
         Raises ``ValueOutOfRange`` for a sum of more than 38 digits.
         """

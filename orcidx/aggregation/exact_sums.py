@@ -19,10 +19,10 @@ __all__ = ["FloatSum", "integer_parts", "integer_sum", "integer_sums", "numbers_
 Int64s = npt.NDArray[np.int64]
 
 _UNIT_EXPONENT = 1126
-"""A double is m * 2**e with 53 bits of m, and e is at least -1126, for the smallest subnormal."""
+"""A double is m * 2**e, where m has 53 bits. The smallest e is -1126. The smallest subnormal double has this e."""
 
 _LOW_BITS = 27
-"""Bits of the lower part of a mantissa. ``bincount`` adds in doubles, in which sums of 2**26 such parts are exact."""
+"""Bits of the lower part of a mantissa. ``bincount`` adds doubles. A sum of 2**26 such parts is exact in a double."""
 
 _MOST_AT_ONCE = 1 << 24
 """Largest number of values that are added at once. Sums of fewer than 2**26 values are exact."""
@@ -36,7 +36,7 @@ class FloatSum:
     has_nan: bool = False
     has_positive: bool = False
     has_negative: bool = False
-    """Whether +inf and -inf were among the values."""
+    """``has_positive`` and ``has_negative`` say whether +inf and -inf were among the values."""
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
         """Adds values that are not null."""

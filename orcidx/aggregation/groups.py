@@ -67,7 +67,7 @@ class GroupTotals:
             for name, column in theirs.columns.items():
                 group.columns[name].merge(column)
 
-    # ------------------------------------------------------------------ rows
+    # ------------------------------------------------------------------ adding rows
 
     def add(self, rows: int, keys: Sequence[pa.Array], values: Mapping[str, pa.Array]) -> None:
         """Adds rows. ``keys``: the columns of the key. ``values``: the aggregated columns by name."""
@@ -122,7 +122,7 @@ class GroupTotals:
 
 
 def _decimals(values: Sequence[int | None], kind: pa.DataType) -> pa.Array:
-    """Unscaled values as decimals."""
+    """Converts unscaled values to an array of decimals."""
     words = b"".join((value or 0).to_bytes(16, "little", signed=True) for value in values)
     valid = None
     if None in values:

@@ -1,5 +1,6 @@
-"""Canonical forms of values, for comparing and grouping. Equal values of a column have the same Python value. -0.0
-becomes 0.0. All NaN values become one value. Dates and timestamps become integers. Text becomes its UTF-8 bytes."""
+"""Canonical forms of values, for comparing and grouping. The form of a value is a Python value. Equal values of a
+column have equal forms. -0.0 becomes 0.0. All NaN values become one value. Dates and timestamps become integers. Text
+becomes its UTF-8 bytes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcData
     Returns
     -------
     OrcDataset
-        A ``pyarrow.dataset.Dataset`` that accepts columns and filters. ``last_metrics`` shows what the last pass read.
+        A ``pyarrow.dataset.Dataset`` that accepts columns and filters. ``last_metrics`` shows what the last query read.
 
     Examples
     --------
@@ -61,12 +61,12 @@ def dataset(sources: Sources, **scan_options: Unpack[FilesArguments]) -> OrcData
 
 
 class _Scans:
-    """The base of a dataset and its fragments. It has the rows of a scan, and pushes columns and filters into the
-    scan."""
+    """The base class of a dataset and its fragments. It returns the rows of a scan, and pushes columns and filters into
+    the scan."""
 
     _scan: Scan
     last_metrics: ScanMetrics | None
-    """The metrics of the last started pass."""
+    """The metrics of the iteration over rows that was started last."""
 
     def _start(self, scan: Scan) -> None:
         if scan.row_limit is not None:

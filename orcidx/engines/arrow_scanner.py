@@ -1,4 +1,4 @@
-"""``OrcScanner`` is a ``pyarrow.dataset.Scanner`` for one pass over rows. It reads only the requested columns and rows.
+"""``OrcScanner`` is a ``pyarrow.dataset.Scanner`` of the rows of a scan. It reads only the requested columns and rows.
 
 ``Scanner.from_batches`` reads ahead on a thread of Arrow. If Python makes the batches, this thread needs the
 interpreter's lock. If a script ends before all batches were read, the thread still waits for the lock, and the process
@@ -74,11 +74,11 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         """The schema of the rows."""
         return self._projected
 
-    # ------------------------------------------------------------------ rows
+    # ------------------------------------------------------------------ the rows of the result
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches. Each batch is read when it is requested. Closing or dropping the iterator ends
-        the pass."""
+        the reading."""
         return self._finished(self._scan)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -149,7 +149,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
             "scan_batches is not supported by an orcidx dataset; use to_batches(), or to_batches() of each fragment"
         )
 
-    # ------------------------------------------------------------------ one pass
+    # ------------------------------------------------------------------ filtering and projecting the batches of a scan
 
     def _finished(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
         """Yields the batches of a scan, filtered and projected."""
@@ -182,6 +182,6 @@ def _projected(schema: pa.Schema, columns: Columns, filter: pc.Expression | None
 
 
 def _computed(batch: pa.RecordBatch, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
-    """The columns that pyarrow computes from a batch by the expressions."""
+    """Yields batches with the columns that pyarrow computes from a batch. ``columns`` has the expressions by name."""
     whole = ds.InMemoryDataset(pa.Table.from_batches([batch]))
     yield from whole.scanner(columns=dict(columns), use_threads=False).to_table().to_batches()

@@ -28,10 +28,10 @@ SAMPLED_FILES = 8
 
 SAMPLED_STRIPES = 2
 SAMPLED_ROWS = 16_384
-"""The number of rows of each sampled stripe for which the condition is evaluated."""
+"""The number of rows in each sampled stripe on which the condition is evaluated."""
 
 LARGE_ROWS = 500_000
-"""The minimum number of remaining rows for a sample. A sample takes one to three milliseconds."""
+"""A sample is read only if at least this many rows remain. Reading a sample takes one to three milliseconds."""
 
 
 def is_local(scan: Scan) -> bool:

@@ -1,1 +1,1 @@
-"""Fetching of bytes: makes the requests of a scan, prefetches ranges, and divides the byte budget."""
+"""Fetches bytes. This package makes the requests of a scan, prefetches ranges, and divides the byte budget."""

@@ -3,7 +3,9 @@ ahead of time.
 
 A step generator yields a ``Fetch``, and the function that runs it sends the buffers back. Every other value that the
 generator yields is a result. The generator itself never waits. So the same code for planning and decoding works in all
-three ways."""
+three ways.
+
+A *turn* is one part of the work of a scan, usually the work for one stripe. Turns run one after the other."""
 
 from __future__ import annotations
 
@@ -100,13 +102,13 @@ def run_value(steps: Generator[Any, Any, T], source: RangeSource) -> T:
         answer = None if item is PENDING else source.read_ranges(item.ranges, **item.limit)
 
 
-# ---------------------------------------------------------------------- in turn
+# ---------------------------------------------------------------------- running turns in order
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A unit of work, with a step generator that runs after the generators of earlier turns. ``start`` creates the
-    generator. ``source`` is the file that the generator reads. A turn without ``source`` makes no requests.
+    """One part of the work of a scan. Its step generator runs after the generators of earlier turns. ``start`` creates
+    the generator. ``source`` is the file that the generator reads. A turn without ``source`` makes no requests.
 
     ``finish`` is called after all results were taken. If a turn needs neither reads nor waits, ``at_once`` returns its
     results, which is faster than running the generator. For any other turn ``at_once`` returns None."""
@@ -185,7 +187,7 @@ class _Running:
                 if self.coming.exception() is not None:
                     return
                 self._answer()
-        except Exception as error:  # an error while indexes are decoded; earlier rows are returned first
+        except Exception as error:  # indexes could not be decoded; the rows of earlier turns are returned first
             self._failed = error
 
     def _answer(self) -> None:
@@ -240,7 +242,7 @@ class _Running:
 
 
 class _Lookahead:
-    """The current turn and the next one."""
+    """Takes the turns in order. Starts the requests of the next turn while the current turn runs."""
 
     def __init__(self, turns: Turns, stage: StartStage) -> None:
         self._turns = turns
@@ -263,7 +265,7 @@ class _Lookahead:
                 return
             try:
                 turn = self._turns.take(wait=False)
-            except Exception as error:  # an error while the next file is opened; earlier rows are returned first
+            except Exception as error:  # the next file could not be opened; earlier rows are returned first
                 self._failed = error
                 return
             if turn is None:
@@ -292,7 +294,7 @@ def run_in_turn(turns: Turns, *, stage: StartStage = _no_stage) -> Generator[Any
                     if current.results:
                         yield from current.take_results()
             else:
-                current.poll()  # the current turn makes its requests before the next one
+                current.poll()  # the current turn makes its requests before the next turn does
                 lookahead.look_ahead()
                 yield from current.take_results()
                 while current.step():
@@ -341,6 +343,6 @@ async def off_loop(call: Callable[[], T]) -> T:
                 await arrival(task)
         raise
     finally:
-        if not task.cancel():  # the call runs: an interrupt is raised only after the call has ended
+        if not task.cancel():  # the call still runs, so an interrupt is raised only after the call has ended
             task.wait()
     return task.result()

@@ -25,7 +25,7 @@ class PrefetchedRange:
     data: memoryview
 
     def find(self, offset: int, length: int) -> memoryview | None:
-        """The bytes of a range of the file. None if a part of the range is not in memory."""
+        """The bytes of a range of the file. The result is None if a part of the range is not in memory."""
         start = offset - self.offset
         if start < 0 or start + length > len(self.data):
             return None

@@ -1,5 +1,5 @@
-"""Chooses which bloom filters of a stripe are read. A filter must be trusted, and must be able to decide an undecided
-leaf. Its size must be small compared with the data that it may save."""
+"""Chooses which bloom filters of a stripe are read. A filter must be trusted, and must be able to decide a leaf of the
+predicate that earlier evidence left undecided. Its size must be small compared with the data that it may save."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ __all__ = ["LOCAL_PIECE", "DataFetches", "piece_bytes"]
 
 JOINED_BYTES = 1 << 20
 """At most this many bytes of other columns are fetched from a remote file together with the predicate's columns,
-instead of by a separate request..."""
+instead of by a separate request."""
 JOINED_OVER_READ_BYTES = 4 << 20
-"""...if at most this many bytes lie between them."""
+"""The other columns are fetched together with the predicate's columns only if at most this many bytes between the
+ranges are also read."""
 
 SMALLEST_PIECE = 64 << 10
 LARGEST_PIECE = 1 << 19
@@ -27,10 +28,10 @@ fetched completely."""
 
 LOCAL_PIECE = 1 << 18
 LOCAL_BYTES = 1 << 20
-"""The same for local files. Pieces may be larger than the first number only as long as the pieces of all columns
-together stay below the second number. Memory in the processor's cache saves more time than fewer reads. If a column is
-read alone, its pieces may have the second number of bytes, because threads share the chunks of one piece
-(docs/decisions/0060)."""
+"""The maximum number of bytes of one stream of a local file that are read at a time. A piece may have more than
+``LOCAL_PIECE`` bytes only if the pieces of all columns together have at most ``LOCAL_BYTES`` bytes. Small pieces stay
+in the processor's cache, which saves more time than fewer reads. If a column is read alone, its pieces may have
+``LOCAL_BYTES`` bytes, because threads share the chunks of one piece (docs/decisions/0060)."""
 
 Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 

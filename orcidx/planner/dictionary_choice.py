@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 
 DICTIONARY_SHARE = 0.1
 LARGEST_DICTIONARY = 1 << 20
-"""The limits on a dictionary that is read only to rule out a stripe: its bytes, and its share of the data (decision
+"""The limits on a dictionary that is read only to rule out a stripe: its share of the data, and its bytes (decision
 0113)."""
 
 

@@ -71,7 +71,7 @@ class StripeRequests:
         decision = yield from self._counted(stripe, steps, pruner)
         return decision
 
-    # ------------------------------------------------------------------ ahead
+    # ------------------------------------------------------------------ reading footers and indexes ahead
 
     def _fetch_ahead(self, stripe: int, alive: Sequence[int]) -> Steps:
         """Reads the footers of the next stripes that are not ruled out, in one request. Small indexes of these stripes
@@ -136,7 +136,7 @@ class StripeRequests:
         except (CorruptFile, Unsupported):
             self._indexes.pop(stripe, None)
 
-    # ------------------------------------------------------------------ what is left to ask
+    # ------------------------------------------------------------------ the remaining requests of pruning
 
     def _counted(self, stripe: int, steps: Generator[Fetch, Any, StripeDecision], pruner: FilePruner) -> Steps:
         """Runs the steps of pruning a stripe, with one request for each step. Bloom filters that may be needed are

@@ -53,7 +53,7 @@ def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: Meani
 
 
 class IndexEvidence:
-    """One kind of index of a file."""
+    """Evidence from the indexes of one kind, such as bitmap indexes, of a file."""
 
     def __init__(self, index: FileIndex, kind: str, rows: int) -> None:
         self.name = f"Paimon {kind} index"
@@ -102,7 +102,7 @@ class IndexEvidence:
 
 def index_evidence(index: Any, root: OrcType, rows: int, *, strict: bool = False) -> tuple[IndexEvidence, ...]:
     """Evidence from a file index: a ``FileIndex``, a ``StoredIndex`` of this file, or the bytes or path of an index.
-    For bytes and paths, the types are those of the file's own columns.
+    For bytes and paths, the types of the file's own columns are used.
 
     If the index is given as bytes or a path, its timestamp columns are not used. The keys of such columns depend on the
     precision, which only the table's schema has. To use these columns, open the index with ``paimon.read_file_index``

@@ -66,9 +66,9 @@ def asked_name(given: object, usual: str, what: str) -> str | None:
 
 
 def asked_columns(columns: object, *, case_sensitive: bool = True) -> tuple[str | tuple[str, ...], ...] | None:
-    """Checks and returns columns. A column may be given by name or dotted path, or several columns by a sequence of
-    names. None means all columns. Raises ``InvalidQuery`` for other values, and for a column that is named twice. Two
-    columns with the same name could not be distinguished."""
+    """Checks and returns columns. Each item of ``columns`` is a name, a dotted path, or a path as a sequence of names.
+    None means all columns. Raises ``InvalidQuery`` for other values, and for a column that is named twice. Two columns
+    with the same name could not be distinguished."""
     if columns is None:
         return None
     if isinstance(columns, str):

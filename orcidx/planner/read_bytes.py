@@ -51,7 +51,7 @@ def data_planned(
 
 
 def _data_streams(reader: OrcReader, stripe: int, columns: Iterable[int]) -> Iterator[tuple[int, StreamKind, int]]:
-    """Column, kind and length of each existing data stream of these columns."""
+    """Yields the column, the kind and the length of each existing data stream of these columns."""
     extents = reader.extents(stripe)
     for column in columns:
         for kind in DATA_KINDS:

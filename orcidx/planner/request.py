@@ -37,7 +37,8 @@ __all__ = [
 ]
 
 BATCHES_A_TURN = 64
-"""The number of batches of small files that are read together for a table, which needs all of them."""
+"""If all rows go into one table, this many batches of small files are read in one turn (``fetching.drive.Turn``). The
+table needs all of them anyway."""
 
 TABLE_BATCHES = 4
 """For a table, a stripe of few rows may take the bytes of this many batches at once, because the table keeps all of

@@ -153,9 +153,9 @@ def _as_scalar(value: Any, field: pa.Field) -> pa.Scalar:
 def choose_fields(
     wanted: pa.Schema, columns: Columns | None, *, case_sensitive: bool = True
 ) -> list[tuple[int, pa.Field]]:
-    """The pair (position in ``wanted``, field) for each of ``columns``. Structs have only the requested fields. At
-    every level, fields are in the order in which they are first named. Raises ``InvalidQuery`` for an unknown column,
-    with the nearest name."""
+    """Returns a pair (position in ``wanted``, field) for each of ``columns``. Structs have only the requested fields.
+    At every level, fields are in the order in which they are first named. Raises ``InvalidQuery`` for an unknown
+    column. The message has the nearest name."""
     if columns is None:
         return list(enumerate(wanted))
     asked: dict[str, Any] = {}
@@ -290,7 +290,8 @@ def _units(kind: pa.DataType) -> list[Any]:
 
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _EXACT_BITS = {32: 16, 64: 32}
-"""For floats of each width in bits: the widest integer type, in bits, whose values all fit."""
+"""The keys are widths of float types in bits. Each value is the width of the widest integer type whose values the float
+type can all represent exactly."""
 
 
 def _widens(have: pa.DataType, want: pa.DataType) -> bool:

@@ -65,12 +65,12 @@ class StripeDecision:
 
     @property
     def rows_before(self) -> int:
-        """Rows of the stripe."""
+        """The number of rows of the stripe."""
         return self.rows.may.length
 
     @property
     def rows_after(self) -> int:
-        """Rows that may match."""
+        """The number of rows that may match."""
         return self.rows.may.count
 
     def reasons(self, row_group: int) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class FilePruner:
         """Removes and returns the streams that were fetched while the stripe was pruned."""
         return self._dictionaries.take(stripe)
 
-    # ------------------------------------------------------------------ the file
+    # ------------------------------------------------------------------ evidence on the whole file
 
     @cached_property
     def outcome(self) -> Outcome | None:
@@ -176,7 +176,7 @@ class FilePruner:
         alive = left.any_in(self.columns.reader.stripe_bounds)
         return [stripe for stripe, kept in enumerate(alive.tolist()) if kept]
 
-    # ------------------------------------------------------------------ a stripe
+    # ------------------------------------------------------------------ evidence on one stripe
 
     def decide(self, stripe: int) -> Generator[Fetch, Any, StripeDecision]:
         """Prunes one stripe. Its footer must be in memory, unless the file's own evidence rules the stripe out."""

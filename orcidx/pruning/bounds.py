@@ -157,7 +157,7 @@ _COMPARISONS = (*_EQUALITIES, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN)
 def numbers_rule_out(leaf: BoundLeaf, low: int, high: int) -> bool:
     """Whether no value from ``low`` to ``high`` can satisfy a leaf that is not negated.
 
-    False for operators that are not comparisons.
+    The result is False for operators that are not comparisons.
     """
 
     def can(op: Op, literal: int) -> bool:

@@ -45,8 +45,9 @@ _COARSE_TO_FINE = (
 
 
 def last_evaluated(reasons: Sequence[Reason]) -> Reason:
-    """Returns the reason whose evidence was evaluated last. ``reasons`` ruled out all rows only together, for example
-    as the branches of an OR. Some rows remained until the last evidence was evaluated."""
+    """Returns the reason whose evidence was evaluated last. ``reasons`` has one reason that ruled out all rows, or
+    several reasons that ruled out all rows only together, for example as the branches of an OR. Some rows remained
+    until the last evidence was evaluated."""
     last = reasons[0]
     if len(reasons) > 1:
         latest = _fineness(last.source)

@@ -205,7 +205,7 @@ def add_files(
 
 
 def _asked(request: ScanRequest, plan: AggregatePlan) -> ScanRequest:
-    """Returns the request. Its columns are replaced by the columns of the plan."""
+    """Returns the request with the columns of the plan in place of its own columns."""
     return replace(request, columns=tuple(dict.fromkeys(plan.paths.values())), row_numbers=None)
 
 
@@ -347,7 +347,7 @@ class _FileTotals:
         found: RowIndex | None = run_value(indexes.of_leaves(), self.file.storage)
         return found
 
-    # ------------------------------------------------------------------ rows
+    # ------------------------------------------------------------------ decoding rows
 
     def decode(self, decision: StripeDecision) -> None:
         count_groups(self.scan, decision)

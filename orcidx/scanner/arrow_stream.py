@@ -1,4 +1,5 @@
-"""The common interface of all scans: the rows as Arrow batches. Every pass starts at the first row.
+"""The common interface of all scans: the rows as Arrow batches. A *pass* is one iteration over the rows of a scan.
+Every pass starts at the first row.
 
 ``ArrowStream`` is the base class of scans of files and of tables. ``Batches`` is one pass over a scan.
 """
@@ -41,7 +42,7 @@ class Batches:
         return batch
 
     def close(self) -> None:
-        """Ends the pass and closes its files."""
+        """Ends the iteration and closes its files."""
         self._batches.close()
 
     def __enter__(self) -> Self:
@@ -65,7 +66,8 @@ class ArrowStream(Narrowing):
 
     @abstractmethod
     def to_batches(self) -> Batches:
-        """An iterator over the batches. It has the method ``close()``. Its ``metrics`` count this pass only.
+        """An iterator over the batches. It has the method ``close()``. Its ``metrics`` count only the work of this
+        iterator.
 
         Returns
         -------
@@ -80,7 +82,7 @@ class ArrowStream(Narrowing):
         """An asynchronous iterator over the batches, which does not block the event loop."""
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """A reader of the batches of one pass.
+        """A reader of the batches. Every call returns a new reader, which starts at the first row.
 
         Returns
         -------

@@ -16,7 +16,7 @@ from orcidx.threads.tasks import Pool
 from orcidx.threads.waiting cimport Waiters, forks
 
 CHUNKS = 64
-"""Bytes that a thread decompresses before a fork can interrupt it: a few milliseconds of work."""
+"""The number of chunks that a thread decompresses before it lets a fork begin. This is a few milliseconds of work."""
 
 AWAY_SECONDS = 3e-4
 """Other threads take the caller's tasks only if the caller is away for at least this many seconds. A thread of the pool
@@ -92,11 +92,11 @@ cdef class Chains:
     """Chains of tasks. The tasks of one chain run one after the other. Tasks of different chains run in parallel.
 
     ``weights``: the weight of each chain. Tasks of heavy chains start first, because the caller waits for the task that
-    ends last. Threads of the pool take tasks that can start, and those of older rounds first. In ``finish`` the caller
+    ends last. Threads of the pool take tasks that can start, first the tasks of older rounds. In ``finish`` the caller
     also runs tasks until its round is done. No task waits for another task. After an error a chain runs no further
     tasks.
 
-    ``chunks``: the next chunks in the streams of the chains. Threads of the pool decompress these before they start a
+    ``chunks``: the next chunks in the streams of the chains. Threads of the pool decompress chunks before they start a
     task. If there are chunks, or only one chain, the caller itself runs the tasks of its round. Other threads then
     start tasks of later rounds only if the caller spends at least ``AWAY_SECONDS`` between two rounds, because handing
     over a short task takes longer than running it.
@@ -136,7 +136,8 @@ cdef class Chains:
         return self.inside or self.away >= <double> AWAY_SECONDS or not self.caller_first()
 
     def start_early(self):
-        """Must be called before the caller requests a round that it does not start itself."""
+        """Wakes threads of the pool for tasks that can start, before the caller requests their round. Does nothing if
+        the caller itself runs the tasks of its round."""
         if not self.caller_first():
             self.start()
 
@@ -198,7 +199,7 @@ cdef class Chains:
                         break
                 if place >= 0:
                     if self.caller_first():
-                        self.start()    # for the other chains of the round
+                        self.start()    # other threads run the other chains of the round
                     self.run(one, place, True)
                 elif self.asked:
                     self.asked = False
@@ -210,7 +211,7 @@ cdef class Chains:
         finally:
             self.inside = False
         self.caller_leaves()
-        self.start()  # tasks that became ready after this thread's last task
+        self.start()  # for tasks that could only start after this thread's last task
 
     def close(self):
         """Drops all tasks that have not started, and returns when no task is running. Chains that failed can be used

@@ -35,16 +35,16 @@ __all__ = ["DecodeAhead"]
 
 RESERVE_FACTOR = 2
 LEAST_RESERVED_BYTES = 1 << 18
-"""The least number of bytes that are reserved for a span. Otherwise the reservation is ``RESERVE_FACTOR`` times the
-expected bytes. Small spans get more, because the sizes of few rows vary more. If a span takes more than its
-reservation, it is read in order, and no further span of its stripe is decoded ahead."""
+"""A span reserves ``RESERVE_FACTOR`` times its expected bytes, but at least ``LEAST_RESERVED_BYTES``. Small spans get
+more, because the sizes of few rows vary more. If a span takes more than its reservation, it is read in order, and no
+further span of its stripe is decoded ahead."""
 
 FEW_VALUES = 1 << 16
-"""A last span with fewer values than this takes less than a millisecond and is left to the caller."""
+"""If the last span has fewer values than this, the caller decodes it, because this takes less than a millisecond."""
 
 CHUNK_BYTES = 4 << 20
-"""How much of the memory for decoding ahead the threads without a column may use for chunks. For texts 2 MiB are 2 %
-slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
+"""The largest part of the memory for decoding ahead that threads without a column may use for chunks. For texts, 2 MiB
+are 2 % slower, 1 MiB is 15 % slower, and 8 MiB are no faster (decision 0060)."""
 
 Columns = Sequence[ColumnCursor]
 
@@ -89,7 +89,7 @@ class DecodeAhead:
         """
         if not self._goes_on:
             self._goes_on = True
-            for cursor in columns:  # no thread reads them now
+            for cursor in columns:  # no thread reads these columns now
                 cursor.go_on()
         ahead = [(span.start, span.start + span.rows) for span in self._spans if span.columns is columns]
         if len(ahead) != len(self._spans) or ahead != list(spans)[: len(ahead)]:
@@ -118,8 +118,8 @@ class DecodeAhead:
             self._chains.start_early()
 
     def decompress(self, columns: Columns, *, whole: bool) -> None:
-        """Lets threads that have no column to decode decompress the next chunks. ``whole``: whether all rows of the
-        stripe will be read."""
+        """Lets threads without a column decompress the next chunks. ``whole``: whether all rows of the stripe will be
+        read."""
         if self._threads <= len(self._numbers):
             return
         memory = min(CHUNK_BYTES, self._most // 4)
@@ -177,7 +177,7 @@ class DecodeAhead:
         for place, span in enumerate(self._behind):
             if kept is not None and span.kept is kept:
                 return self._behind.pop(place)
-        if any(span.columns is columns for span in self._behind):  # one half of a span that turned out too large
+        if any(span.columns is columns for span in self._behind):  # the caller reads half of a span that was too large
             self.drop()
         if kept is None and self._spans and self._spans[0].columns is columns:
             span = self._spans[0]

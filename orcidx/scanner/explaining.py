@@ -186,8 +186,8 @@ def _explain_stripe(
         total = data_without_evidence(reader, number, columns)
         kept = data_planned(reader, number, columns, index=decision.index, kept=decision.kept)
     rows = decision.rows
-    # Either no index was needed, or none could be read. The rows of the stripe are still divided by the row index
-    # stride.
+    # If the stripe has only one range of rows, no index was needed, or none could be read. The explanation then divides
+    # the stripe into row groups by the row index stride.
     count, bounds = len(rows.bounds) - 1, rows.bounds
     if count < 2:
         count = max(count, group_count(rows.may.length, scan.reader.tail.facts.row_index_stride))

@@ -432,7 +432,7 @@ def make_scan(
     if not isinstance(schema, pa.Schema | None):
         raise InvalidQuery(f"schema is {schema!r:.100}, of type {type(schema).__name__}: give a pyarrow.Schema")
     if where is not None and is_polars(where):
-        options = options.override(nan="largest")  # the expression itself says how NaN compares
+        options = options.override(nan="largest")  # in Polars, NaN is greater than all other values
     request = ScanRequest(
         columns=None if columns is None else asked_columns(columns, case_sensitive=options.case_sensitive),
         where=None if where is None else parse(where),

@@ -71,7 +71,7 @@ def open_job(job: FileJob, request: ScanRequest, metrics: ScanMetrics) -> OpenFi
         if request.options.strings == "dictionary":
             run_value(scan.prepare(), storage)
         return OpenFile(storage, scan)
-    except FileNotFoundError as error:  # in an object store the first read raises it
+    except FileNotFoundError as error:  # an object store raises this error at the first read
         storage.close()
         raise gone(job.source.name) from error
     except BaseException:
@@ -125,7 +125,7 @@ def _constants(job: FileJob, request: ScanRequest) -> Mapping[str, Any]:
 
 
 def _bound(request: ScanRequest) -> BoundPredicate | None:
-    """The predicate, bound to the wanted schema. The constant columns have their types in this schema."""
+    """The predicate, bound to the wanted schema. This schema has the types of the constant columns."""
     if request.where is None or request.schema is None:
         return None
     schema = request.predicate_schema
@@ -141,7 +141,7 @@ class _JobsLeft:
         self.rest = jobs
 
     def take(self) -> FileJob | None:
-        """The next file; None at the end."""
+        """Returns the job of the next file. Returns None after the last file."""
         job, self.put_back = self.put_back, None
         return next(self.rest, None) if job is None else job
 

@@ -35,7 +35,7 @@ class FileShortcuts:
 
     @property
     def nrows(self) -> int:
-        """``num_rows``, under pyarrow's name."""
+        """The same number as ``num_rows``. ``nrows`` is pyarrow's name."""
         return self.num_rows
 
     @property
@@ -45,7 +45,7 @@ class FileShortcuts:
 
     @property
     def metadata(self) -> Mapping[str, bytes]:
-        """``user_metadata``, under pyarrow's name."""
+        """The same as ``user_metadata``. ``metadata`` is pyarrow's name."""
         return self.user_metadata
 
     def head(self, n: int = 5, columns: Columns = None) -> pa.Table:
@@ -147,7 +147,7 @@ class FileShortcuts:
     if not TYPE_CHECKING:  # hidden from type checkers, so they can find misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # the property exists but failed: raises its own error
+            if hasattr(type(self), name):  # the property exists, but raised an error: raise the same error again
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"an {type(self).__name__}", name, FILE)
 

@@ -35,7 +35,7 @@ from orcidx.scanner.file_scan import FileScan
 __all__ = ["IndexedFile", "IndexedGroups", "UnitColumn", "is_char", "unit_column"]
 
 MOST_GROUPS = 10_000
-"""The most combinations of values of ``by`` that are examined in a file."""
+"""The most combinations of values of the columns in ``by`` that are examined in a file."""
 
 _KINDS = ("bsi", "range-bitmap", "bitmap")
 _TEXTS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
@@ -167,7 +167,7 @@ class IndexedFile:
             if found is None:
                 continue
             ends = wanted.minimum or wanted.maximum
-            floats = kind == "bitmap" and found.has_groups  # a value at a time
+            floats = kind == "bitmap" and found.has_groups  # each value is added as often as it occurs
             if (not wanted.sum or found.adds_up or floats) and (not (ends or wanted.order) or found.has_ends):
                 self._kinds.add(kind)
                 return found

@@ -22,17 +22,18 @@ __all__ = ["KeptRows", "kept_array", "taken_array"]
 ENABLED = True
 
 MOST_RUNS = 8
-"""If the survivors of a span form at most this many runs, the other columns skip and read run by run. With more runs
-they read all rows and filter them. Limits from 1 to 32 take equally long. 128 takes twice as long if survivors are
-scattered (decision 0113)."""
+"""If the kept rows of a span form at most this many runs, the columns that the predicate does not use are read run by
+run, and the rows between the runs are skipped. With more runs, all rows of these columns are read and then filtered.
+Limits from 1 to 32 take equally long. A limit of 128 takes twice as long if the kept rows are scattered (decision
+0113)."""
 
 MERGED_SHARE = 0.9
-"""If at least this share of the rows is kept, strings are copied in runs. Below it, finding the ends of runs takes
-longer. Values of a fixed width are then also moved inside the memory into which they were decoded, because little of
-this memory is wasted."""
+"""If at least this share of the rows is kept, strings are copied in runs. With a smaller share, copying in runs takes
+longer, because the ends of the runs must be found. If at least this share is kept, values of a fixed width are also
+moved inside the memory into which they were decoded, because little of this memory is wasted."""
 
 WIDTHS = (1, 2, 4, 8, 16)
-"""Widths in bytes of the values that the passes can move."""
+"""Widths in bytes of the values that the compiled passes can move."""
 
 SPARE_BYTES = 32
 """Unused bytes after copied strings. See ``kept_values``."""

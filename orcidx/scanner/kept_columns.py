@@ -12,7 +12,7 @@ from orcidx.scanner.survivors import picked
 __all__ = ["KeptColumn", "array_bytes", "read_kept"]
 
 KeptColumn = tuple[pa.Array, int]
-"""The kept rows of a column, and the bytes of all rows from which they were selected."""
+"""The kept rows of a column, and the number of bytes of all rows from which the kept rows were selected."""
 
 
 def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
@@ -29,8 +29,8 @@ def read_kept(reader: ColumnReader, kept: KeptRows) -> KeptColumn:
 
 
 def array_bytes(array: pa.Array) -> int:
-    """The number of bytes of the rows. Several batches share a dictionary. So the entries of a dictionary array are
-    counted as one entry of average size for each row."""
+    """The number of bytes of the rows. Several batches share a dictionary. So a dictionary is not counted as a whole.
+    Instead, each row counts as one entry of average size."""
     if not isinstance(array, pa.DictionaryArray):
         return int(array.nbytes)
     entries = array.dictionary

@@ -58,7 +58,7 @@ cdef extern from *:
         return k;
     }
 
-    /* The first row from i on that is kept. If `flip` is all ones, the first row that is not kept. */
+    /* Returns the first kept row from i on. If `flip` is all ones, returns the first row that is not kept. */
     static inline int64_t orcidx_next(const uint8_t* mask, int64_t i, int64_t rows, uint64_t flip) {
         for (; i + 32 <= rows; i += 32)
             if ((orcidx_eight(mask + i) ^ flip) | (orcidx_eight(mask + i + 8) ^ flip) |
@@ -114,8 +114,8 @@ cdef extern from *:
     ORCIDX_TAKE(orcidx_take8, uint64_t)
     ORCIDX_TAKE(orcidx_take16, orcidx_pair)
 
-    /* Writes where kept strings begin, and where they end when they lie together. Both arrays have room for one more
-       entry. */
+    /* Writes the start of each kept string, and the offset of its end after the kept strings were copied together. Both
+       arrays have room for one more entry. */
     #define ORCIDX_PLACES(NAME, T) \\
     static void NAME(const void* from, const uint8_t* mask, int64_t rows, void* to, void* ends) { \\
         const T* offsets = (const T*)from; \\
@@ -134,7 +134,8 @@ cdef extern from *:
     ORCIDX_PLACES(orcidx_places4, int32_t)
     ORCIDX_PLACES(orcidx_places8, int64_t)
 
-    /* The length of all strings, or -1 if their lengths differ. It compares in blocks, to end early. */
+    /* Returns the length that all strings have, or -1 if their lengths differ. The lengths are compared in blocks, so
+       that the function can end early. */
     #define ORCIDX_LENGTH(NAME, T, U) \\
     static int64_t NAME(const void* of, int64_t rows) { \\
         const T* offsets = (const T*)of; \\
@@ -173,7 +174,7 @@ cdef extern from *:
 
 cdef enum:
     SHORT_BYTES = 16  # the longest string that is copied in one move
-    SPARE_BYTES = 32  # unused bytes after the copies, so that short strings are copied in one or two moves
+    SPARE_BYTES = 32  # unused bytes after the copied strings, because a move of a short string may write more bytes
 
 ctypedef fused offset_t:
     int32_t
@@ -181,7 +182,8 @@ ctypedef fused offset_t:
 
 
 def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
-    """The numbers of the rows that a mask keeps, as many as ``out`` can hold."""
+    """Writes the numbers of the rows that a mask keeps into ``out``. ``out`` must have exactly one entry for each of
+    these rows."""
     cdef int64_t rows = mask.shape[0], room = out.shape[0], found = 0
     if rows > 2147483647:
         raise ValueError("more rows than 32 bits can number")
@@ -193,8 +195,8 @@ def keep_rows(const uint8_t[::1] mask not None, int32_t[::1] out not None):
 
 
 def runs_of(const uint8_t[::1] mask not None, int64_t[:, ::1] out not None):
-    """The runs (start, stop) of rows that a mask keeps, as many as ``out`` can hold. Returns the number of runs, at
-    most one more than ``out`` can hold, and the row after the last kept row."""
+    """Writes the runs (start, stop) of rows that a mask keeps into ``out``, as many runs as ``out`` can hold. Returns
+    the number of runs, at most one more than ``out`` can hold, and the row after the last kept row."""
     cdef int64_t rows = mask.shape[0], room = out.shape[0], found = 0, stop = 0
     if room < 1 or out.shape[1] != 2:
         raise ValueError("out must have room for at least one run of two numbers")
@@ -236,8 +238,8 @@ def take_fixed(const uint8_t[::1] values not None, int width, const int32_t[::1]
 
 def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count,
                uint8_t[::1] out not None):
-    """Copies the values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes. ``out`` must have room for
-    one value more."""
+    """Copies the values of the ``count`` rows that ``mask`` keeps. A value has ``width`` bytes. ``out`` must have room
+    for ``count + 1`` values."""
     cdef int64_t rows = mask.shape[0]
     cdef const void* source
     cdef void* target
@@ -254,8 +256,8 @@ def keep_fixed(const uint8_t[::1] values not None, int width, const uint8_t[::1]
 
 
 def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask not None, int64_t count):
-    """Moves the values of the ``count`` rows that ``mask`` keeps, each of ``width`` bytes, to the front of
-    ``values``."""
+    """Moves the values of the ``count`` rows that ``mask`` keeps to the front of ``values``. A value has ``width``
+    bytes."""
     cdef int64_t rows = mask.shape[0]
     cdef void* of
     if width not in (1, 2, 4, 8, 16):
@@ -282,8 +284,8 @@ def keep_here(uint8_t[::1] values not None, int width, const uint8_t[::1] mask n
 def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask not None, int64_t count,
                  offset_t[::1] starts not None, offset_t[::1] places not None):
     """Writes the start of each of the ``count`` kept strings into ``starts``. Writes into ``places`` the offsets that
-    the strings have after they were copied together. Both arrays must have room for one more entry. Returns the bytes
-    of the strings."""
+    the strings have after they were copied together. Both arrays must have room for one more entry. Returns the number
+    of bytes of the kept strings."""
     cdef int64_t rows = mask.shape[0]
     if offsets.shape[0] != rows + 1 or count < 0 or starts.shape[0] <= count or places.shape[0] <= count + 1:
         raise ValueError("there must be one offset more than rows, and room for one entry more than are kept")
@@ -299,7 +301,7 @@ def keep_offsets(const offset_t[::1] offsets not None, const uint8_t[::1] mask n
 
 
 def equal_length(const offset_t[::1] offsets not None):
-    """The length of all strings, or -1 if their lengths differ. There must be at least one string."""
+    """Returns the length that all strings have, or -1 if their lengths differ. There must be at least one string."""
     cdef int64_t rows = offsets.shape[0] - 1, length = -1
     if rows < 1:
         raise ValueError("there must be the offsets of at least one string")
@@ -309,7 +311,7 @@ def equal_length(const offset_t[::1] offsets not None):
 
 
 def fill_offsets(offset_t[::1] out not None, int64_t length):
-    """Writes offsets, from 0, of strings that all have this length."""
+    """Writes the offsets of strings that all have this length. The first offset is 0."""
     cdef int64_t i, count = out.shape[0]
     cdef int64_t most = <int64_t> ((<uint64_t> 1 << (8 * sizeof(offset_t) - 1)) - 1)
     if length < 0 or length > most // max(count - 1, <int64_t> 1):
@@ -321,8 +323,8 @@ def fill_offsets(offset_t[::1] out not None, int64_t length):
 
 def keep_bytes(const uint8_t[::1] data not None, const offset_t[::1] starts not None,
                const offset_t[::1] places not None, int64_t count, bint merged, uint8_t[::1] out not None):
-    """Copies the bytes of ``count`` strings. ``out`` must have ``SPARE_BYTES`` bytes more. ``merged``: many of the
-    strings are adjacent."""
+    """Copies the bytes of ``count`` strings. ``out`` must have ``SPARE_BYTES`` more bytes than the strings. ``merged``:
+    whether many of the strings are adjacent in ``data``."""
     cdef int64_t k = 0, last, size, begin, to, length = data.shape[0], room = out.shape[0]
     cdef bint fits = True
     if count < 0 or starts.shape[0] < count or places.shape[0] <= count or places[0] != 0:

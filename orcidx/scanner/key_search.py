@@ -85,7 +85,7 @@ class KeyAnswers:
 
 
 class AskedForKeys(ABC):
-    """Methods of an open file. They search the file for keys."""
+    """Methods of an open file that search the file for keys."""
 
     source: Source
     options: ReadOptions
@@ -370,7 +370,7 @@ class _Search:
     def _ask_stripe(self, stripe: int, wanted: Bools) -> Steps:
         """Searches the statistics and indexes of a stripe for the wanted keys."""
         reader, node = self._scan.reader, self._statistics.node
-        # The writer's time zone is known only now, so the leaf is bound again.
+        # The writer's time zone is known only now. It gives tighter bounds, so the stripe's statistics are used again.
         if self._options.row_index and node.kind is TypeKind.TIMESTAMP:
             column = self._statistics.of_stripe(stripe)
             if column is not None:

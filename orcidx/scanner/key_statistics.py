@@ -39,8 +39,8 @@ class KeyStatistics:
         self.notes.append(Note(source, kind, text, self._leaf.column, stripe))
 
     def of_file(self) -> StatisticsColumn | None:
-        """The statistics of the file. None if they are damaged. The other methods also return None for damaged
-        statistics."""
+        """The statistics of the file. The result is None if the statistics are damaged. The other methods also return
+        None for damaged statistics."""
         return self._known(
             "file statistics", lambda: self.columns.bounded(self.node, file_statistics(self._tail, self.node))
         )

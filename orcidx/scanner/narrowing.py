@@ -17,7 +17,7 @@ __all__ = ["Narrowing", "RequestNarrowing"]
 
 
 class Narrowing(ABC):
-    """Methods of a frozen scan with the field ``row_limit``. The methods that make another scan read nothing."""
+    """Methods of a frozen scan with the field ``row_limit``. Methods that return another scan do not read data."""
 
     row_limit: int | None
 
@@ -40,7 +40,7 @@ class Narrowing(ABC):
         """
 
     def count(self) -> int:
-        """``count_rows()``, under Spark's name.
+        """The same number as ``count_rows()``. ``count`` is Spark's name.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class Narrowing(ABC):
     if not TYPE_CHECKING:  # hidden from type checkers, so they can find misspelt names
 
         def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):  # the property exists but failed: raises its own error
+            if hasattr(type(self), name):  # the property exists, but raised an error: raise the same error again
                 return object.__getattribute__(self, name)
             raise missing_attribute(f"a {type(self).__name__}", name, SCAN)
 

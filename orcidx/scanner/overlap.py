@@ -23,7 +23,7 @@ __all__ = ["GroupRanges"]
 
 MOST_COLUMNS = 64
 MOST_GROUPS = 20_000
-"""The most row groups of all files whose ranges are shown, and the most columns."""
+"""The most columns whose ranges are collected, and the most row groups of all files together."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""``Scan``: the rows of one or many ORC files, for one or many passes.
+"""``Scan``: the rows of one or many ORC files.
 
 A ``Scan`` only describes what to read. It has no open file, may be iterated any number of times, and can be pickled.
 Each iteration opens the files in order, prunes their stripes by all indexes, and reads the remaining rows. See
@@ -59,18 +59,19 @@ __all__ = ["Batches", "Scan", "Split"]
 T = TypeVar("T")
 
 SPLIT_BYTES = 128 << 20
-"""The default bytes of a split, equal to Spark's default (spark.sql.files.maxPartitionBytes)."""
+"""The default number of bytes of a split. It is equal to Spark's default (spark.sql.files.maxPartitionBytes)."""
 
 _LONGEST_SHOWN = 150
 """The most characters of a value in the repr of a scan."""
 
 TABLE_ROWS = 1 << 20
-"""Rows that are decoded at once for a table, because the chunks of a table need not be small. Half as many take up to
-20 % longer. Twice as many make strings and lists slow, because Arrow's pool is too small to reuse their buffers."""
+"""The number of rows that are decoded at once for a table. The chunks of a table need not be small. With half as many
+rows, reading takes up to 20 % longer. With twice as many rows, strings and lists are slow, because Arrow's pool is too
+small to reuse their buffers."""
 
 COUNTED_ROWS = 1 << 18
-"""Rows that are decoded at once for counting. Their values are dropped after the condition was tested, so the memory of
-few rows is used again and again, and stays in the cache."""
+"""The number of rows that are decoded at once for counting. Their values are dropped after the condition was tested. So
+the same small memory is used for all rows, and stays in the cache."""
 
 LARGE_CHUNK = 1 << 15
 """A batch of at least this many rows becomes a chunk of a table and is not joined with others. With a condition,
@@ -147,7 +148,7 @@ class Scan(RequestNarrowing, ArrowStream):
 
     @property
     def _limited(self) -> ScanRequest:
-        """The request for every file in a pass that ends after ``limit`` rows."""
+        """The request for every file. It has the limit of the scan, if there is one."""
         return self.resolved if self.row_limit is None else replace(self.resolved, limit=self.row_limit)
 
     @property
@@ -210,7 +211,8 @@ class Scan(RequestNarrowing, ArrowStream):
         return jobs
 
     def to_batches(self) -> Batches:
-        """An iterator over the batches. It has the method ``close()``. Its ``metrics`` count this pass only.
+        """An iterator over the batches. It has the method ``close()``. Its ``metrics`` count only the work of this
+        iterator.
 
         Returns
         -------
@@ -233,7 +235,7 @@ class Scan(RequestNarrowing, ArrowStream):
     def _batches(
         self, request: ScanRequest, metrics: ScanMetrics, *, first: int | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
-        """One pass. ``request``: the request of this scan, with the options of the pass."""
+        """Yields the batches. ``request``: the request of this scan, with the options of this iteration."""
         if self.row_limit == 0:
             return
         options = request.options
@@ -247,7 +249,7 @@ class Scan(RequestNarrowing, ArrowStream):
         size, most = options.batch_size, options.batch_bytes
         join = partial(join_batches, batch_size=size, batch_bytes=most, first=first, large=large)
         small = None
-        if len(self.jobs) == 1 and self.indexes is None:  # this avoids the queue, the turns and joining
+        if len(self.jobs) == 1 and self.indexes is None:  # one small file needs no ``FileQueue`` and no ``StripeTurns``
             small = SmallFiles(request, metrics, tails_alone=False)
             found = small.take(self.jobs[0])
             if found is not None:
@@ -441,9 +443,9 @@ class Scan(RequestNarrowing, ArrowStream):
                 files, depths = explain_files(
                     scan.jobs, scan.resolved, limit=scan.row_limit, indexes=scan.indexes, order=order
                 )
-                columns = tuple(scan.schema.names)  # after the files were read, so their tails are counted
+                columns = tuple(scan.schema.names)  # found after the reads of the tails, so these reads are counted
                 break
-            except FileGone as error:  # the first file determines the columns
+            except FileGone as error:  # the first file, which determines the columns, is gone: try the next file
                 gone.append(gone_file(error))
                 scan = replace(self, jobs=tuple(self.jobs)[len(gone) :])
                 if not scan.jobs:

@@ -4,8 +4,8 @@ holds the other columns.
 
 After the predicate has been evaluated for a span, threads start to decode the other columns of the matching rows.
 Meanwhile the caller decodes and filters the predicate's columns of the next span. So the batches of a span are returned
-one span later. The batches, and the rows that are returned before an error, must not depend on the number of threads.
-So the order is the same with only one thread.
+after the next span was filtered. The batches, and the rows that are returned before an error, must not depend on the
+number of threads. So the order is the same with only one thread.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class SpanBehind:
     waiting: Survivors | None = None
 
     def after(self, found: Survivors) -> Iterator[pa.RecordBatch]:
-        """Yields the batches of the previous span. If the other columns of ``found`` can be read in one pass, threads
+        """Yields the batches of the previous span. If the other columns of ``found`` can be read with one read, threads
         start to decode them before the first batch is yielded. Otherwise the batches of ``found`` are also yielded."""
         before = list(self.rest())
         if found.others is None and found.reach is not None:

@@ -19,12 +19,12 @@ from orcidx.pruning.selection import RowSelection
 __all__ = ["FIRST_ROWS", "SpanPlan"]
 
 FIRST_ROWS = 4096
-"""Rows of the first read of a stripe whose row width is not known yet. This number limits memory. It does not change
-the time (decision 0113)."""
+"""The number of rows of the first read of a stripe, if the width of its rows is not known yet. This number limits
+memory. It does not change the time (decision 0113)."""
 
 GROWTH_FACTOR = 8
-"""The factor by which reads may grow until it is decided whether the other columns are read in parallel. Only few
-threads work on these reads."""
+"""The factor by which reads may grow until it is decided whether the columns that the predicate does not use are read
+in parallel. Only few threads work on these first reads."""
 
 SPANS_AHEAD = 8
 """The most spans that are fixed before the current span is read. With more spans, the plan would react too late to
@@ -61,7 +61,7 @@ class SpanPlan:
         return list(self._planned)
 
     def take(self) -> Span:
-        """The next span. It is read now."""
+        """Returns the next span, which the caller reads now."""
         self.taken += 1
         self._before.popleft()
         return self._planned.popleft()

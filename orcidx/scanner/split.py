@@ -219,7 +219,7 @@ def _row_range(values: Any) -> tuple[int, int]:
 
 
 def _given(value: Any, kind: type, name: str, *, optional: bool = False) -> Any:
-    """The value, if it has its type."""
+    """Returns the value if it has the type ``kind``. Raises ``InvalidQuery`` for any other value."""
     if (value is None and optional) or type(value) is kind:
         return value
     raise InvalidQuery(f"this is not the JSON of a split: {name} is {value!r:.100}, not a {kind.__name__}")

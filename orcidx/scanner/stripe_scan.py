@@ -1,4 +1,5 @@
-"""Single stripes of a scan: their decisions with their rows, and counts of rows without the rows."""
+"""Single stripes of a scan. ``StripeScan`` has the decision on a stripe and reads its rows. ``count_file`` counts the
+rows of a file without returning them."""
 
 from __future__ import annotations
 

@@ -20,13 +20,14 @@ __all__ = ["Survivors", "as_batch", "groups_of", "picked"]
 Bools = npt.NDArray[np.bool_]
 
 ROWS_PER_TAKEN = 16
-"""If at most one row in this many is kept, rows are taken by number. This does not read the other rows."""
+"""Rows are taken by number if fewer than one in ``ROWS_PER_TAKEN`` rows is kept. Taking by number does not read the
+other rows."""
 
 LONG_RUNS = 16
-"""With at least this many rows in a run of survivors, pyarrow's filter is faster than taking rows by number. The times
-for 262,144 random rows of int64 with 2, 14, 50 and 98 % kept: a filter took 0.4, 2.1, 9.6 and 1.1 ns a row; ``take``
-took 0.1, 0.6, 1.3 and 2.2 ns a row. Finding the numbers took another 1.1 to 1.4 ns a row, once for all columns
-(decision 0148)."""
+"""If the runs of kept rows have at least this many rows on average, pyarrow's filter is faster than taking rows by
+number. The times for 262,144 random rows of int64 with 2, 14, 50 and 98 % kept: a filter took 0.4, 2.1, 9.6 and 1.1 ns
+a row; ``take`` took 0.1, 0.6, 1.3 and 2.2 ns a row. Finding the numbers took another 1.1 to 1.4 ns a row, once for all
+columns (decision 0148)."""
 
 
 @dataclass
@@ -44,8 +45,8 @@ class Survivors:
 
     @cached_property
     def reach(self) -> tuple[int, KeptRows] | None:
-        """The first kept row, and the ``KeptRows`` of the range from the first to the last kept row. None if all rows
-        are kept. Also None if the other columns are read separately for each run of kept rows."""
+        """The first kept row, and the ``KeptRows`` of the range from the first to the last kept row. The result is None
+        if all rows are kept, and also if the other columns are read separately for each run of kept rows."""
         if self.kept is None:
             return None
         first, last = self.kept.reach
@@ -87,7 +88,8 @@ def picked(arrays: Sequence[pa.Array | None], kept: KeptRows, *, owned: bool = F
 
 
 def _by_pyarrow(kept: KeptRows) -> Callable[[pa.Array], pa.Array]:
-    """Filters with pyarrow. This is used if few rows of an array are kept, and for types without a compiled pass."""
+    """Returns a function that filters an array with pyarrow. It is used if few rows of an array are kept, and for types
+    that the compiled code does not support."""
     rows, mask = kept.numbers, kept.mask
     if LONG_RUNS * (1 + int(np.count_nonzero(np.diff(rows) > 1))) > kept.count:
         chosen = pa.array(rows)

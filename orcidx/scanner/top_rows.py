@@ -28,7 +28,7 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
     """Makes the keys from ``[("score", "desc", "last"), ...]``. The direction (default "asc") and the place of nulls
     (default "last") may be left out.
 
-    Raises ``InvalidQuery``.
+    Raises ``InvalidQuery`` for any other value.
     """
     if isinstance(top, str):
         raise InvalidQuery(f"top must be a list: give [{top!r}]")
@@ -91,7 +91,7 @@ class FirstRows:
 
     def last(self) -> dict[str, pa.Scalar] | None:
         """The values of the ``k``-th row, by column. A row that sorts after the ``k``-th row cannot be among the first
-        ``k`` rows. None if fewer than ``k`` rows were added."""
+        ``k`` rows. The result is None if fewer than ``k`` rows were added."""
         table = self.table()
         if table.num_rows < self._k:
             return None

@@ -43,7 +43,7 @@ from orcidx.scanner.top_rows import FirstRows, SortKey, sorts
 __all__ = ["TopPass", "bound_condition", "resolved_order", "top_note"]
 
 Rank = tuple[int, Any]
-"""The rank of a unit: its class (0 comes first), and within class 1 its best value."""
+"""The rank of a stripe or row group: its class (class 0 comes first) and, in class 1, its best value."""
 
 
 def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
@@ -200,9 +200,9 @@ class _FoundRows:
 
 
 class TopPass:
-    """One pass over files for the first ``k`` rows of a request in an order. If rows are equal, the rows that come
-    earlier in the files are kept, even if they were read later. So the result does not depend on the order in which the
-    data is read."""
+    """Reads files to find the first ``k`` rows of a request in an order. If rows are equal, the rows that come earlier
+    in the files are kept, even if they were read later. So the result does not depend on the order in which the data is
+    read."""
 
     def __init__(
         self, jobs: Iterable[FileJob], request: ScanRequest, order: Sequence[SortKey], k: int, metrics: ScanMetrics
@@ -270,7 +270,7 @@ class TopPass:
         return [(0, None)] * count
 
     def _node(self, scan: FileScan) -> OrcType | None:
-        """The column of the first sort key in a file. None if the file does not have this column."""
+        """The column of the first sort key in a file. The result is None if the file does not have this column."""
         name = self._order[0].column
         sources = scan.columns.schema_plan.fields
         return next((one.column for one in sources if one.field.name == name), None)
@@ -345,7 +345,8 @@ class TopPass:
 
     def _groups(self, file: OpenFile, decision: StripeDecision, stripe: _Stripe) -> list[tuple[int, int]]:
         """The remaining row groups of a stripe. Each is a range (start, stop) of rows of the file. Row groups that may
-        have the best values come first. Empty if the row index does not have the column of the first key."""
+        have the best values come first. The list is empty if the row index does not have the column of the first
+        key."""
         node = self._node(file.scan)
         if node is None or not self._options.row_index:
             return []

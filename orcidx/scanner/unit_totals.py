@@ -67,7 +67,7 @@ class AggregatePlan:
         return {name: wanted_of([one for one in self.aggregates if one.column == name]) for name in self.totalled}
 
     def totals(self) -> GroupTotals:
-        """Totals without any rows."""
+        """Makes totals to which no rows have been added yet."""
         columns = {name: self.types[name] for name in self.totalled}
         return GroupTotals(self.aggregates, {name: self.types[name] for name in self.by}, columns)
 
@@ -95,8 +95,8 @@ class UnitTotals:
 
     @cached_property
     def key(self) -> tuple[Any, ...] | None:
-        """The group key, if all rows of the file have the same group key. None if a column of the group key is not a
-        constant."""
+        """The group key, if all rows of the file have the same group key. It is None if a column of the group key is
+        not a constant."""
         constants = [self.columns[name].constant for name in self.plan.by]
         known = tuple(form_of(value) for value in constants if value is not None)
         return known if len(known) == len(constants) else None

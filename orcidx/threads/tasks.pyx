@@ -137,8 +137,8 @@ cdef class Pool:
         return len(self.queue) + self.threads - len(self.idle.seats)
 
     def submit(self, call):
-        """The call as a ``Task``. The call runs in a thread of the pool. If no thread can be started, it runs in the
-        caller's thread."""
+        """Returns the call as a ``Task``. The call runs in a thread of the pool. If no thread can be started, the call
+        runs in the caller's thread."""
         task = Task(call)
         self.take(task)
         return task
@@ -177,9 +177,9 @@ cdef class Pool:
         return True
 
     def run_all(self, tasks):
-        """Runs calls in parallel, the last call in the caller's thread. If several calls fail, the error of the first
-        one is raised. An interrupt is raised only after all calls have ended, because the calls use the caller's
-        objects."""
+        """Runs calls in parallel. The last call runs in the caller's thread. If several calls fail, the error of the
+        first of these calls is raised. An interrupt is raised only after all calls have ended, because the calls use
+        the caller's objects."""
         cdef list calls = list(tasks)
         cdef Py_ssize_t last = len(calls) - 1
         cdef list running = [self.submit(call) for call in calls[:max(last, 0)]]
@@ -232,8 +232,9 @@ atexit.register(_end)
 
 
 cdef class Once:
-    """A thread that is started at the first call, and again in a forked child. ``serve`` gets a task, and ends the task
-    with the result for all callers. After that, ``serve`` may continue to run."""
+    """A thread that is started at the first call of ``get``, and again in a forked child. The thread runs ``serve``.
+    ``serve`` gets a task, and ends the task with the result for all callers. After that, ``serve`` may continue to
+    run."""
 
     cdef object serve
     cdef Task ready
@@ -258,8 +259,8 @@ cdef int begin(call, tuple arguments) except -1:
 
 
 def spawn(call):
-    """The call as a ``Task`` in a new thread. If no thread can be started, the call runs in the caller's thread. At its
-    end, the interpreter does not wait for the call."""
+    """Runs a call in a new thread, and returns the call as a ``Task``. If no thread can be started, the call runs in
+    the caller's thread. When the interpreter ends, it does not wait for the call."""
     task = Task(call)
     try:
         begin(task.run, ())
@@ -286,9 +287,9 @@ cdef class _Share:
 
 
 def side_by_side(call, items, int threads):
-    """``[call(item) for item in items]``, in at most ``threads`` threads. The first error in the order of the items is
-    raised. After an error no further calls are started, and running calls are completed first. After an interrupt the
-    running calls are not waited for."""
+    """Returns ``[call(item) for item in items]``. The calls run in at most ``threads`` threads. The first error in the
+    order of the items is raised. After an error no further calls are started, and running calls are completed first.
+    After an interrupt, this function does not wait for the running calls."""
     cdef list tasks = [Task(partial(call, item)) for item in items]
     cdef object left = deque(tasks), share = _Share(left)
     cdef Task task

@@ -156,8 +156,9 @@ cdef class Mutex:
             self.waiters.call()
 
     def run(self, call, *arguments):
-        """The result of a call. No other call runs at the same time. If ``run`` is used inside a call of the same
-        thread, for example in the handler of a signal, it would wait for itself. Then it raises ``RuntimeError``."""
+        """Runs a call and returns its result. No other call runs at the same time. Inside a call of the same thread,
+        for example in the handler of a signal, ``run`` would wait for itself. In this case it raises
+        ``RuntimeError``."""
         while self.is_held():
             if self.holder == PyThread_get_thread_ident():
                 raise RuntimeError(
