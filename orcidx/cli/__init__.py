@@ -72,7 +72,7 @@ class _LazyGroup(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except OSError as error:  # click would exit with code 1 at once; if there is no pipe, this is an ordinary error
+        except OSError as error:  # click itself would exit with code 1 if the pipe was closed
             if error.errno == errno.EPIPE:
                 raise _PipeClosed from None
             raise
@@ -143,7 +143,7 @@ def _run(args: list[str] | None, *, debug: bool) -> int:
 
 
 def _in_flags(message: str) -> str:
-    """The message of an error with the options of the command line in place of Python's keywords."""
+    """Replaces Python's keywords in the message of an error by the options of the command line."""
     return re.sub(r"\b(overwrite|merge|everything)=True\b", r"--\1", message)
 
 

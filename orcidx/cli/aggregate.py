@@ -75,7 +75,7 @@ def aggregate(
     fresh: Literal["listing", "catalog"],
     explain: bool,
 ) -> None:
-    """Compute totals of the rows of SOURCES. Rows are not read where statistics prove the result.
+    """Compute totals of the rows of SOURCES. Rows are not read if statistics prove the result.
 
     The totals are count, sum, min, max, avg, and quantile_disc(price, 0.5).
     """

@@ -75,7 +75,7 @@ html_option = click.option(
 
 
 def query_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a command that reads rows, or plans to read them: output, columns, condition, storage."""
+    """Adds the options of a command that reads rows, or plans to read rows: output, columns, condition, storage."""
     for option in (storage_option, where_option, columns_option, as_json):
         command = option(command)
     return command
@@ -164,8 +164,8 @@ def _one_directory(sources: Sequence[str]) -> str:
 
 
 class FilesDone:
-    """Processes files one by one. An error in one file does not stop the others. The first error is raised after all
-    files are processed, and later errors are printed at once."""
+    """Processes files one by one. After an error in one file, the next files are still processed. The first error is
+    raised after all files are processed. Later errors are printed at once."""
 
     def __init__(self) -> None:
         self._first: OrcidxError | OSError | None = None
@@ -190,7 +190,7 @@ class FilesDone:
 
 
 def each_file(files: Sequence[Source], show: Callable[[OrcFile], None]) -> None:
-    """Opens each file in turn, and calls ``show`` with it."""
+    """Opens the files one by one, and calls ``show`` with each file."""
     from orcidx.cli.progress import tracked
     from orcidx.scanner.file import OrcFile
 

@@ -107,7 +107,11 @@ def _shown(value: bytes) -> str:
 @columns_option
 @storage_option
 @click.option(
-    "--level", type=click.Choice(["file", "stripe", "row_group"]), default="file", show_default=True, help="Of what."
+    "--level",
+    type=click.Choice(["file", "stripe", "row_group"]),
+    default="file",
+    show_default=True,
+    help="The parts whose statistics are shown.",
 )
 def stats(
     sources: tuple[str, ...], as_json: bool, columns: str | None, storage_options: tuple[str, ...], level: str
@@ -120,7 +124,7 @@ def stats(
 
     def show(file: OrcFile) -> None:
         names = parse_columns(columns)
-        for name in names or ():  # raises an error for an unknown column, which names the nearest column
+        for name in names or ():  # for an unknown column, this raises an error that names the nearest column
             file.statistics(name)
         stored = [row for row in file.statistics_table(level).to_pylist() if names is None or row["column"] in names]
         if level != "file":

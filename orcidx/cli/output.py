@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["FileTables", "plain", "print_explanation", "print_json", "print_table", "python_values", "text"]
 
 _MIDDLE_WIDTH = 40
-"""The number of characters of a cell that count when columns compete for width. Longer cells are folded."""
+"""The most characters of a cell that count when the columns that fit side by side are chosen. Longer cells are
+folded."""
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:

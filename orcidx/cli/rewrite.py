@@ -18,7 +18,7 @@ _CODECS = click.Choice(["uncompressed", "zlib", "snappy", "lz4", "zstd"], case_s
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-class _Size(click.ParamType):  # type: ignore[type-arg]  # click before 8.2 has none
+class _Size(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 the class has no type argument
     """A size: ``64MiB``, ``64M`` or a number of bytes."""
 
     name = "size"

@@ -17,8 +17,8 @@ from orcidx.cli.output import plain, python_values
 __all__ = ["json_lines", "tab_lines"]
 
 SLICE_ROWS = 16_384
-"""The number of rows that are written at once. It is small enough for the processor's cache, and for texts of less than
-2 GiB."""
+"""The number of rows that are written at once. It is so small that the data stays in the processor's cache, and that
+the texts of these rows have less than 2 GiB."""
 
 _ESCAPED = '["\\\\\\x00-\\x1f]'
 _TAB_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))

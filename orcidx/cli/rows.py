@@ -41,7 +41,7 @@ def print_rows(names: list[str], batches: Iterator[Any], *, as_json: bool, table
         rows = (row for batch in batches for row in zip(*map(python_values, batch.columns)))
         print_table(names, rows, elide=True)
         return
-    first = next(batches, None)  # errors are raised before anything is printed
+    first = next(batches, None)  # read now, so that errors are raised before anything is printed
     if not as_json:
         click.echo("\t".join(names))
     if first is None:

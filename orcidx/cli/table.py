@@ -117,7 +117,7 @@ _jvm_zone = click.option(
 
 
 def _query_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a command that reads rows, or plans to read them."""
+    """Adds the options of a command that reads rows, or plans to read rows."""
     options = (snapshot_option, as_json, columns_option, where_option, limit_option, top_option)
     for option in reversed((click.argument("path"), *options, _jvm_zone, storage_option, external_option)):
         command = option(command)
@@ -147,7 +147,7 @@ def scan(path: str, as_json: bool, **query: Any) -> None:
 @external_option
 @explain_option
 def aggregate(path: str, as_json: bool, explain: bool, **query: Any) -> None:
-    """Compute totals of the rows of the table at PATH. Metadata and statistics are used where they prove the result."""
+    """Compute totals of the rows of the table at PATH. Metadata and statistics are used if they prove the result."""
     opened = _opened(path, query)
     select, by = parse_select(query["select"]), parse_columns(query["by"])
     result = opened.aggregate(select, query["where"], by, jvm_zone=query["jvm_zone"])

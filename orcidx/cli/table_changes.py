@@ -45,7 +45,7 @@ _OPTIONS = (
 
 
 def commit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every change has."""
+    """Adds the options that every change has."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -86,7 +86,7 @@ def _progress_bar() -> Iterator[Callable[[int, int], None]]:
 
 
 def _spec(columns: tuple[str, ...]) -> dict[str, dict[str, dict[str, Any]]] | None:
-    """Parses ``bitmap:city,zip`` into a spec."""
+    """Parses texts such as ``bitmap:city,zip`` into kinds of indexes with their columns."""
     spec: dict[str, dict[str, dict[str, Any]]] = {}
     for given in columns:
         kind, colon, names = given.partition(":")
@@ -172,7 +172,7 @@ def append(
 
     def change(
         *, progress: Any, **named: Any
-    ) -> Any:  # ``progress`` counts existing files, but an append makes new files
+    ) -> Any:  # ``progress`` is not used: it counts existing files, but an append makes new files
         return opened.append(pa.RecordBatchReader.from_batches(rows.schema, with_bar()), **named)
 
     _shown(change, given, as_json=as_json)

@@ -30,7 +30,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the funnel, such as files or row groups. It has the counts ``before`` and ``after`` pruning."""
+    """One step of the funnel: the number of files, stripes, row groups, rows or bytes ``before`` and ``after``
+    pruning."""
 
     name: str
     before: int
@@ -129,8 +130,8 @@ class Explanation:
     columns: tuple[str, ...]
     files: tuple[FileExplanation, ...]
     overlap: tuple[ColumnDepth, ...] = ()
-    """How much the ranges of row groups overlap, for the columns of the predicate. Without a predicate, for all columns
-    that are read."""
+    """How much the ranges of row groups overlap, for the columns of the predicate. Without a predicate, this field has
+    all columns that are read."""
 
     @property
     def funnel(self) -> tuple[Stage, ...]:

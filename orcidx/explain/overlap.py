@@ -20,9 +20,9 @@ __all__ = ["ColumnDepth", "overlap_depth"]
 @dataclass(frozen=True)
 class ColumnDepth:
     """How much the row groups overlap in one column. ``average`` and ``greatest`` are the average and the greatest
-    depth. ``row_groups`` is the number of row groups, without those that contain only nulls. ``unbounded`` is the
-    number of row groups without a known range. They count as overlapping all others. ``unread`` is the number of
-    further row groups that were not examined."""
+    depth. ``row_groups`` is the number of row groups, without the row groups that contain only nulls. ``unbounded`` is
+    the number of row groups without a known range. These row groups count as overlapping all other row groups.
+    ``unread`` is the number of further row groups that were not examined."""
 
     column: str
     row_groups: int
@@ -35,7 +35,8 @@ class ColumnDepth:
 def overlap_depth(
     column: str, least: Sequence[Any], greatest: Sequence[Any], unbounded: int = 0, *, unread: int = 0
 ) -> ColumnDepth:
-    """``least`` and ``greatest`` are the bounds of each row group as comparable values."""
+    """Computes the overlap depth of the row groups of a column. ``least`` and ``greatest`` are the bounds of each row
+    group as comparable values."""
     if not least:
         return ColumnDepth(column, unbounded, float(unbounded), unbounded, unbounded, unread)
     rank = {edge: number for number, edge in enumerate(sorted({*least, *greatest}))}

@@ -1,5 +1,5 @@
-"""A self-contained page about a query. It has a light and a dark mode, and fits a telephone as well as a wide
-screen."""
+"""Makes a self-contained HTML page about a query. The page has a light and a dark mode, and fits a telephone as well as
+a wide screen."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ EVIDENCE = {
     "selection": ("x", "not requested"),
     "predicate": ("n", "the condition itself"),
 }
-"""Kinds of evidence by a part of their name. Each has the class of its colour, and its name in the legend."""
+"""The kinds of evidence. Each key is a part of the names of such evidence. Each value has the CSS class of the colour,
+and the name in the legend."""
 _OTHER = ("o", "other evidence")
 _ORDER = [*EVIDENCE.values(), _OTHER]
 """The kinds of evidence from coarse to fine."""
@@ -39,7 +40,7 @@ MOST_ROWS = 40
 MOST_TILES = 40
 MOST_BUCKETS = 240
 """The maximum number of cells, rows, tiles and buckets of a picture, because the picture must fit on a page. If there
-are more, they are joined."""
+are more row groups or columns, one mark of the picture shows several of them."""
 
 Group = RowGroupExplanation
 
@@ -230,8 +231,8 @@ def _worst(row: Sequence[float], side: float) -> float:
 
 @dataclass(frozen=True)
 class RangeBand:
-    """The ranges of one column's row groups, as (low, high) from 0 to 1 among the values of the column. ``order`` is a
-    text about the order of the column, such as "ascending"."""
+    """The ranges of one column's row groups, as pairs (low, high). 0 stands for the smallest bound of the column, and 1
+    for the largest bound. ``order`` is a text about the order of the column, such as "ascending"."""
 
     name: str
     order: str

@@ -50,8 +50,8 @@ _MAP_LINES = 10
 """The number of characters of a line, and the number of lines, of a map in a text."""
 _SHOWN_LINES = 12
 _SHOWN_STRETCHES = 5
-"""The maximum number of lines of a list, and of ranges of numbers, in a text. The text gives the number of the
-others."""
+"""The maximum number of lines of a list, and the maximum number of ranges of numbers, in a text. The text says how many
+lines are left out."""
 _NUMBER = re.compile(r"\d[\d,]*")
 
 
@@ -92,9 +92,9 @@ whether rows are proved. Row groups with equal results are shown in one line."""
 
 
 def _group_results(stripe: StripeExplanation) -> list[_GroupResult]:
-    """Returns the result of each row group. A result says whether it is kept, by which evidence it was skipped, and
-    whether some of its rows surely match. There may be tens of thousands of row groups, so the results are computed
-    only once. The letter and colour are computed once for all row groups with the same reasons."""
+    """Returns the result of each row group. A result says whether the row group is kept, by which evidence it was
+    skipped, and whether some of its rows surely match. There may be tens of thousands of row groups, so the results are
+    computed only once. The letter and colour are computed once for all row groups with the same reasons."""
     looks: dict[tuple[tuple[str, str], ...], tuple[str, str]] = {}
     results = []
     for group in stripe.row_groups:
@@ -364,7 +364,8 @@ def _file_html(file: FileExplanation) -> str:
 
 
 def _stripes_html(alike: Sequence[_Stripe]) -> str:
-    """The HTML of one stripe, or of several stripes that are shown together. The reader of the page can unfold it."""
+    """The HTML of one stripe, or of several stripes that are shown together. It is a section that the reader of the
+    page can unfold."""
     if len(alike) == 1:
         return _stripe_html(alike[0][0])
     summary, stripes = _stripe_lines(alike)[0], [stripe for stripe, _ in alike]
@@ -381,7 +382,7 @@ def _stripe_html(stripe: StripeExplanation) -> str:
 
 def details_html(explanation: Explanation) -> str:
     """The HTML of every stripe, with the reasons why its row groups are skipped or kept. The reader of the page can
-    unfold it. If there are very many stripes, only the first stripes are shown."""
+    unfold each stripe. If there are very many stripes, only the first stripes are shown."""
     parts = []
     left = _DETAILED_STRIPES
     for files in folded(explanation.files):

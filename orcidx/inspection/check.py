@@ -39,8 +39,8 @@ from orcidx.storage import Source
 __all__ = ["FileCheck", "Problem", "check_file"]
 
 STRIPES_AT_ONCE = 100
-"""The number of stripes whose statistics are compared together. Comparing them one by one took half of the time of
-small stripes."""
+"""The number of stripes whose statistics are compared together. Comparing small stripes one by one took half of the
+time of their check."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -255,13 +255,13 @@ class _Check:
             return True
         try:
             group.row = start
-            group.rewind()  # makes the read seek by the row index, even if the group is already at this row
+            group.rewind()  # the read then starts with a seek by the row index, even if the group is at this row
             found = pa.concat_arrays(list(_pieces(group, stop - start)))
         except (CorruptFile, Unsupported, ValueOutOfRange):
             return False
         return bool(found.equals(expected)) or found.to_pylist().__repr__() == expected.to_pylist().__repr__()
 
-    # ------------------------------------------------------------------ what is compared
+    # ------------------------------------------------------------------ comparing statistics and lengths
 
     def _levels(self, stripe: int, node: OrcType, groups: list[Measured], index: RowIndex) -> None:
         """Compares the statistics of row groups. Also combines the measured values of row groups for the statistics of

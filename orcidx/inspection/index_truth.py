@@ -141,8 +141,8 @@ class StripeTruth:
     def measure(
         self, node: OrcType, group: int, pieces: Iterable[pa.Array], measured: dict[int, list[Measured]]
     ) -> pa.Array | None:
-        """Adds the values of a row group of a column and its children to ``measured``. Returns the measures, or None if
-        there are no values."""
+        """Measures the values of a row group of a column and its children, and adds the measures to ``measured``.
+        Returns the values of the column as one array, or None if ``pieces`` is empty."""
         arrays, found = [], dict[int, Measured]()
         for piece in pieces:
             arrays.append(piece)
@@ -166,7 +166,7 @@ class StripeTruth:
             self.problems.append(("bloom filter", text, group, node.dotted))
 
     def _missing(self, node: OrcType, distinct: pa.Array, filters: BloomFilters) -> Any:
-        """Indexes of the values that the filter does not contain."""
+        """Returns the positions of the values that the filter does not contain."""
         hashes = _usual_hashes(node, distinct)
         places = list(range(len(distinct)))
         if hashes is not None:
@@ -176,7 +176,8 @@ class StripeTruth:
     def _missing_literals(
         self, node: OrcType, distinct: pa.Array, filters: BloomFilters, places: Sequence[int]
     ) -> list[int]:
-        """The values for which the filter contains none of the keys that a reader would look up."""
+        """Returns the positions of the values for which the filter contains none of the keys that a reader would look
+        up."""
         if node.kind is TypeKind.DATE:
             distinct = distinct.cast(pa.int32())
         missing = []

@@ -1,6 +1,6 @@
 """The streams of a stripe: their positions, their encodings, and their runs. Only the headers of the runs are read, and
 no value is decoded. The notation is the notation of the specification (ORC v1, "Run Length Encoding"). If a stream ends
-in the middle of a run, its earlier runs are reported, with ``damage``."""
+in the middle of a run, its earlier runs are reported, and ``damage`` describes the problem."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ Held = tuple[int, memoryview]
 """An offset in the file, and the bytes that begin there."""
 
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-"""Bits of a value by their five-bit code. The code 0 means 1 bit, except in a delta run, where it means 0 bits."""
+"""The number of bits of a value, by the five-bit code of this number. The code 0 means 1 bit, except in a delta run. In
+a delta run it means 0 bits."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ class StreamReport:
 def stripe_streams(
     reader: OrcReader, stripe: int, columns: frozenset[int] | None = None, *, held: Held | None = None
 ) -> Iterator[StreamReport]:
-    """The streams of a stripe in the order of the file, for the given column ids or (None) for all columns. Only
-    streams that consist of runs are read and decompressed. ``held`` has bytes of the stripe that were read before and
-    are used again."""
+    """Yields the streams of a stripe in the order of the file. ``columns`` has the ids of the columns whose streams are
+    yielded. None means all columns. Only streams that consist of runs are read and decompressed. ``held`` has bytes of
+    the stripe that were read before and are used again."""
     footer = reader.footer(stripe)
     nodes = {node.id: node for node in reader.root.walk()}
     placed = sorted(reader.extents(stripe).items(), key=lambda item: item[1])

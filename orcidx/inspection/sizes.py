@@ -92,7 +92,7 @@ class FileSizes:
 
 
 def file_sizes(reader: OrcReader) -> FileSizes:
-    """Adds the lengths in the stripe footers. Nothing else is read."""
+    """Adds up the lengths of the streams, which are in the stripe footers. Nothing else is read."""
     by_column: dict[int, Counter[str]] = {}
     for stripe in range(len(reader.stripes)):
         for (column, kind), (_, length) in reader.extents(stripe).items():
