@@ -20,8 +20,8 @@ from orcidx.errors import (
     ValueOutOfRange,
 )
 
-# Type checkers treat TYPE_CHECKING as True. It is not imported from typing, because importing typing takes longer than
-# all other imports of this module together.
+# Type checkers treat TYPE_CHECKING as True. The name is not imported from typing, because importing typing takes longer
+# than all other imports of this module together.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

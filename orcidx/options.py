@@ -112,14 +112,14 @@ class RequestOptions:
     batches and of decompressed chunks. With 0, threads only decode the columns of one batch in parallel. Nothing of a
     later batch is decoded before the second batch is requested."""
     merge_gap: int | None = None
-    """Ranges with a gap of less than this many bytes are fetched together. Larger gaps are never fetched if a number is
-    given, so a scan makes more requests and reads fewer bytes. None means 8 KiB for local files and 1 MiB for remote
-    files. For remote files the smallest larger gaps are fetched, too. A scan with a predicate or a selection fetches
-    gaps until a stripe takes at most four requests. Any other scan fetches gaps while more than two requests are left
-    and at most 4 MiB are over-read."""
+    """Ranges with a gap of less than this many bytes are fetched together. If a number is given, larger gaps are never
+    fetched. A scan then makes more requests and reads fewer bytes. None means 8 KiB for local files and 1 MiB for
+    remote files. With None, some larger gaps of remote files are fetched, too, the smallest gaps first. A scan with a
+    predicate or a selection fetches gaps until a stripe takes at most four requests. Any other scan fetches gaps while
+    more than two requests are left and at most 4 MiB are over-read."""
     merge_size: int | None = None
     """Largest merged range in bytes. None means 8 MiB for local files and 16 MiB for remote files (or half of
-    ``io_bytes``). If gaps are fetched to limit the number of requests, a range may have all of ``io_bytes``."""
+    ``io_bytes``). If gaps are fetched to limit the number of requests, a range may have up to ``io_bytes`` bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +129,8 @@ class LimitOptions:
     held_bytes: int = 128 << 20
     """Largest number of bytes that a scan holds for a stripe in addition to its batches: dictionaries, the open chunks
     of streams, and a single row that is larger than ``batch_bytes``. The limit is at least 16 times the stored data of
-    the stripe. Beyond the limit, ``Unsupported`` is raised, because so few stored bytes for so much memory are usually
-    damage or an attack."""
+    the stripe. Beyond the limit, ``Unsupported`` is raised, because so much memory for so few stored bytes usually
+    means damage or an attack."""
     metadata_bytes: int = 32 << 20
     """Largest number of decompressed bytes of each of these parts: the footer, the statistics of the stripes, the
     footer of a stripe, its row indexes, and the bloom filters of a column. The limit is at least 16 times the stored
@@ -178,7 +178,7 @@ class ReadOptions(LimitOptions, RequestOptions, MeaningOptions, ValueOptions):
                     raise InvalidQuery(f"{name} is {value!r}, but must be one of {choices}")
             elif name in _LEAST:
                 if type(value) is int and value >= _LEAST[name]:
-                    continue  # the usual case; a call for each option takes as long as all other checks together
+                    continue  # no call in the usual case: calls for all options take as long as all other checks
                 if value is not None or name not in _OPTIONAL:
                     self._check_count(name, least=_LEAST[name])
             elif name in _FLAGS:

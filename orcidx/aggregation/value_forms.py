@@ -32,7 +32,7 @@ class NotANumber:
 NAN = NotANumber()
 
 Form = Comparable | NotANumber | None
-"""The canonical form of a value; None for null."""
+"""The canonical form of a value. The form of a null is None."""
 
 
 def comparable(values: pa.Array) -> pa.Array:

@@ -35,7 +35,7 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of an Arrow array. Dates and times that Python cannot represent become ISO 8601 text."""
     try:
         return array.to_pylist()  # type: ignore[no-any-return]
-    except (OverflowError, ValueError):  # a year beyond 9999 or before 1, or nanoseconds
+    except (OverflowError, ValueError):  # Python has neither years before 1 or after 9999 nor nanoseconds
         return [_python_value(scalar) for scalar in array]
 
 

@@ -74,7 +74,7 @@ def _bounds(texts: pa.StringArray) -> Any:
 
 
 def _json(array: pa.Array) -> pa.Array:
-    """Each value as JSON. The array has no nulls."""
+    """Converts each value to JSON. The returned array has no nulls."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return pc.fill_null(_json(array.dictionary).take(array.indices), "null")
@@ -102,7 +102,7 @@ def _json(array: pa.Array) -> pa.Array:
 
 
 def _cell(array: pa.Array) -> pa.Array:
-    """Each value as text for people and for ``cut``. Nulls are empty."""
+    """Converts each value to text for people and for programs such as ``cut``. Nulls become empty texts."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return pc.fill_null(_cell(array.dictionary).take(array.indices), "")

@@ -30,8 +30,8 @@ __all__ = [
     "stages",
 ]
 
-# For each kind of evidence, the letter in the text map and the colour in the drawn map. The key is a part of the kind's
-# name.
+# Each kind of evidence has a letter in the text map and a colour in the drawn map. The key is a part of the name of the
+# kind.
 _LOOKS = {
     "constant": ("c", "#7f8c8d"),
     "file statistics": ("f", "#274c77"),
@@ -138,7 +138,7 @@ def _result_line(groups: Sequence[RowGroupExplanation]) -> str:
 
 def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
     """The reasons of several row groups as text. The reasons differ at most in a detail, such as a bound. If the
-    details differ, those of the first and of the last row group are shown."""
+    details differ, the details of the first and of the last row group are shown."""
     both = zip(first, last) if len(first) == len(last) else zip(first, first)
     return "; ".join(
         str(one if one.detail == other.detail else replace(one, detail=f"{one.detail} … {other.detail}"))

@@ -26,8 +26,8 @@ __all__ = ["report_page"]
 MOST_BANDS = 12
 """The maximum number of bands in a picture, because the picture must fit on a page."""
 MOST_LOOKED_INTO = 200
-"""The maximum number of files whose footers and row indexes are read. They give the bytes of the columns and the ranges
-of the row groups. The first files are used."""
+"""The maximum number of files whose footers and row indexes are read. The footers give the bytes of the columns, and
+the row indexes give the ranges of the row groups. The first files are used."""
 MOST_TIMED_BYTES = 256 << 20
 """The maximum number of bytes of a query that is run to measure its time."""
 _PARTS = {"ROW_INDEX": "index", "BLOOM_FILTER": "bloom", "BLOOM_FILTER_UTF8": "bloom", "PRESENT": "nulls"}

@@ -49,9 +49,9 @@ def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
 class DataFetches:
     """Fetches the planned data of one stripe.
 
-    ``requests`` is the number of requests that are left for the stripe; None means no limit. Some of them are for the
-    predicate's columns, and the rest are for the other columns. The last request fetches all data that may still be
-    needed. ``share`` is the part of the scan's byte budget that this stripe may use."""
+    ``requests`` is the number of requests that are left for the stripe. None means no limit. Some of these requests are
+    for the predicate's columns, and the rest are for the other columns. The last request fetches all data that may
+    still be needed. ``share`` is the part of the scan's byte budget that this stripe may use."""
 
     stripe: OpenStripe
     options: ReadOptions

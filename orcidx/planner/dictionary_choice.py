@@ -49,7 +49,7 @@ class DictionaryChoice:
         reader, options = self.columns.reader, self.columns.options
         try:
             found = yield from fetch_dictionaries(reader, stripe, tuple(chosen.values()), options)
-        except Unsupported:  # too large after decompression; reading the column raises the error
+        except Unsupported:  # a dictionary is too large after decompression; reading its column raises the error
             return None
         self._keep(stripe, found.streams)
         entries = dict(zip(chosen, found.entries, strict=True))

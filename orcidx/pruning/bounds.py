@@ -147,7 +147,7 @@ def within_bounds(op: Op, low: int | Ends, high: int | Ends, literal: float = 0)
         return high > literal, low > literal
     if op is Op.GE:
         return high >= literal, low >= literal
-    return (low <= literal) & (high >= literal), (low == literal) & (high == literal)  # equality
+    return (low <= literal) & (high >= literal), (low == literal) & (high == literal)  # the operator is an equality
 
 
 _EQUALITIES = (Op.EQ, Op.EQ_NULL_SAFE, Op.IN)

@@ -129,7 +129,7 @@ def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
     seen = set[tuple[str, str]]()
     for answer in answers:
         asked = (answer.leaf, "" if answer.finding is None else answer.finding.source)
-        again = asked in seen  # only in this case can a reason be a repetition
+        again = asked in seen  # a reason can be a repetition only in this case
         seen.add(asked)
         for group, reason in zip(answer.groups.tolist(), answer.reasons()):
             before = found[group]

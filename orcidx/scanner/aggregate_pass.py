@@ -172,7 +172,7 @@ def aggregate_files(
 
 
 def _add_unit(unit: KnownUnit, constants: Mapping[str, Any], plan: AggregatePlan, totals: GroupTotals) -> None:
-    """Adds the totals of files whose ``constants`` are the same."""
+    """Adds the totals of one ``KnownUnit``. All of its files have the same ``constants``."""
     values = {
         name: constants[path[0]].cast(plan.types[name]) for name, path in plan.paths.items() if path[0] in constants
     }

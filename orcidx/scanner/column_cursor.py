@@ -22,15 +22,15 @@ __all__ = ["ColumnCursor"]
 Work = tuple[int, int]
 
 LEAST_CHUNKS = 4
-"""At least this many chunks are decompressed ahead. With fewer chunks, another thread would decompress the very chunk
-that the reader needs next."""
+"""If chunks are decompressed ahead, there are at least this many of them. With fewer chunks, another thread would
+decompress the chunk that the reader needs next."""
 
 
 class ColumnCursor:
     """Reads one column from any row. The limits of ``stripe`` must be for this column alone. Not thread-safe.
 
-    ``windows``: the ``Window`` objects that read the column's streams. ``bounds``: the numbers of the first rows of all
-    row groups, followed by the number of rows of the stripe.
+    ``windows``: the ``Window`` objects of the column's streams. A ``Window`` gives decoders the decompressed bytes of a
+    stream. ``bounds``: the numbers of the first rows of all row groups, followed by the number of rows of the stripe.
     """
 
     __slots__ = ("_bounds", "_reader", "_row", "_stripe", "_windows")

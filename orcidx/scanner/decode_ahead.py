@@ -150,7 +150,7 @@ class DecodeAhead:
         for one in rounds:
             self._chains.finish(one)
         if any(one.errors for one in rounds) or sum(part.claims.sum for part in parts) > self._batch_bytes:
-            self._most = 0  # otherwise the following spans would also be read twice
+            self._most = 0  # ends decoding ahead; otherwise the following spans would also be read twice
             self._spans.extend(parts)
             self.drop()
             return None

@@ -30,9 +30,9 @@ __all__ = ["explain_file", "explain_files", "gone_file"]
 MOST_GROUPS = 20_000
 SMALL_GROUP, SMALL_GROUPS = 1 << 7, 1 << 18
 GROUP_BYTES = 1 << 10
-"""The most row groups of a file that are shown one by one. The limit is the largest of three numbers: ``MOST_GROUPS``;
-one row group for each 128 bytes of the file, but at most 262,144; one row group for each KiB of the file. Each stripe
-beyond the limit is shown as one row group."""
+"""The limit on the row groups of a file that are shown one by one is the largest of three numbers. The first number is
+``MOST_GROUPS``. The second number is one row group for each 128 bytes of the file, but at most 262,144. The third
+number is one row group for each KiB of the file. Each stripe beyond the limit is shown as one row group."""
 
 
 def _most_groups(size: int) -> int:

@@ -64,8 +64,9 @@ _DOUBTS = ("damaged", "stale")
 class KeyAnswers:
     """The result of a search for keys in a file. ``OrcFile.explain_keys`` returns this object.
 
-    ``may_contain``: a bool for each key, False if no row has it. ``reasons``: for each key, the evidence that rules the
-    key out, or the place where the key may be. ``notes``: evidence that could not be used, such as a damaged index.
+    ``may_contain``: a bool for each key. It is False if no row has the key. ``reasons``: for each key, the evidence
+    that rules the key out, or the place where the key may be. ``notes``: evidence that could not be used, such as a
+    damaged index.
 
     Examples
     --------

@@ -74,7 +74,7 @@ COUNTED_ROWS = 1 << 18
 the same small memory is used for all rows, and stays in the cache."""
 
 LARGE_CHUNK = 1 << 15
-"""A batch of at least this many rows becomes a chunk of a table and is not joined with others. With a condition,
+"""A batch of at least this many rows becomes a chunk of a table and is not joined with other batches. With a condition,
 joining batches would copy all rows."""
 
 

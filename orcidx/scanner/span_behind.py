@@ -1,6 +1,6 @@
 """Filters one span while threads decode the other columns of the span before it. A span is a range of consecutive rows.
-The other columns are those that the predicate does not use. ``SpanBehind`` holds the earlier span. ``OtherColumns``
-holds the other columns.
+The other columns are the columns that the predicate does not use. ``SpanBehind`` holds the earlier span.
+``OtherColumns`` holds the other columns.
 
 After the predicate has been evaluated for a span, threads start to decode the other columns of the matching rows.
 Meanwhile the caller decodes and filters the predicate's columns of the next span. So the batches of a span are returned

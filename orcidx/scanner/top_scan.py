@@ -266,7 +266,7 @@ class TopPass:
                 raw = stripe_statistics(scan.reader.tail, node)
                 return _ranks(bound_statistics(raw, scan.reader.facts, self._options), self._order[0])
             except (CorruptFile, Unsupported):
-                pass  # the stripe is then read in the order of the file
+                pass  # the stripes are then read in the order of the file
         return [(0, None)] * count
 
     def _node(self, scan: FileScan) -> OrcType | None:
