@@ -38,7 +38,7 @@ def installed(package: str) -> bool:
 
 
 def what_to_install(package: str) -> str:
-    """A message that says which feature needs a package, and which command installs the package."""
+    """Returns a message that says which feature needs a package, and which command installs the package."""
     extra, need = EXTRAS[package]
     return f'{need} {package}: python -m pip install "orcidx[{extra}]"'
 

@@ -19,8 +19,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def lists_options(
     *options: Callable[..., Any], stay_as_they_are: bool = False, but: Collection[str] = ()
 ) -> Callable[[Function], Function]:
-    """A decorator that shows options in a function's signature in place of the ``**`` parameter. Calls of the function
-    do not change.
+    """Returns a decorator that shows options in a function's signature in place of the ``**`` parameter. Calls of the
+    function do not change.
 
     ``options``: dataclasses and functions. The fields of a dataclass and the keyword-only parameters of a function are
     listed. ``stay_as_they_are``: True if an option that is not given keeps its current value. The signature then shows

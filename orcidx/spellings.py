@@ -197,7 +197,7 @@ FILE = {
 
 
 def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str]) -> InvalidQuery:
-    """The error for an unknown keyword. It gives the matching keyword of orcidx, or the nearest names."""
+    """Returns the error for an unknown keyword. It gives the matching keyword of orcidx, or the nearest names."""
     import difflib  # imported here, because only an error needs it
 
     known = sorted(known)
@@ -216,7 +216,7 @@ def unknown_keyword(name: str, known: Iterable[str], elsewhere: Mapping[str, str
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with a noun, such as "1 row" and "2,000 rows"."""
+    """Returns a number with a noun, such as "1 row" and "2,000 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -224,7 +224,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def size_text(count: int) -> str:
-    """A number of bytes as text with a unit, such as "1.5 MiB"."""
+    """Returns a number of bytes as text with a unit, such as "1.5 MiB"."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -232,7 +232,7 @@ def size_text(count: int) -> str:
 
 
 def missing_attribute(owner: str, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
-    """The error for an unknown attribute. It gives the matching attribute of orcidx if there is one."""
+    """Returns the error for an unknown attribute. The error gives the matching attribute of orcidx if there is one."""
     return AttributeError(
         f"{owner} has no attribute {name!r}" + (f": use {elsewhere[name]}" if name in elsewhere else "")
     )

@@ -35,7 +35,7 @@ class Wanted:
 
 
 def wanted_of(aggregates: list[Aggregate]) -> Wanted:
-    """The totals that these aggregates of one column need."""
+    """Returns the totals that these aggregates of one column need."""
     functions = {aggregate.function for aggregate in aggregates}
     order = "quantile_disc" in functions
     return Wanted(bool(functions & {"sum", "avg"}), "min" in functions, "max" in functions, order)

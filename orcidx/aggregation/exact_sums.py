@@ -126,18 +126,18 @@ def _halves(numbers: Int64s, *, signed: bool) -> list[tuple[int, Int64s]]:
 
 
 def integer_sum(values: pa.Array) -> int:
-    """The exact sum of integers, or of the unscaled values of decimals. The values must not be null."""
+    """Returns the exact sum of integers, or of the unscaled values of decimals. The values must not be null."""
     return sum(int(np.add.reduce(part)) << shift for shift, part in integer_parts(values)) if len(values) else 0
 
 
 def numbers_sum(numbers: npt.NDArray[Any]) -> int:
-    """The exact sum of fewer than 2**31 numbers in int64, or of Python integers."""
+    """Returns the exact sum of fewer than 2**31 numbers in int64, or of Python integers."""
     if numbers.dtype == object:
         return sum(numbers.tolist())
     return sum(int(np.add.reduce(part)) << shift for shift, part in _halves(numbers, signed=True))
 
 
 def integer_sums(values: pa.Array, starts: Int64s) -> list[int]:
-    """The exact sums of runs of values. Run i begins at ``starts[i]``. No run may be empty."""
+    """Returns the exact sum of each run of values. Run i begins at ``starts[i]``. No run may be empty."""
     parts = [(shift, np.add.reduceat(part, starts).tolist()) for shift, part in integer_parts(values)]
     return [sum(sums[i] << shift for shift, sums in parts) for i in range(len(starts))]

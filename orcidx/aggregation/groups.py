@@ -48,11 +48,12 @@ class GroupTotals:
             self.group(())
 
     def wanted(self, column: str) -> Wanted:
-        """Which totals of a column are computed."""
+        """Returns which totals of a column are computed."""
         return self._wanted[column]
 
     def group(self, key: Key) -> Group:
-        """The group of a key. The values of the key are in the forms of ``value_forms``."""
+        """Returns the group of a key, and creates the group if it does not exist. The values of the key are in the
+        forms of ``value_forms``."""
         found = self.groups.get(key)
         if found is None:
             totals = {name: ColumnTotals(kind, self._wanted[name]) for name, kind in self.columns.items()}
@@ -96,7 +97,8 @@ class GroupTotals:
     # ------------------------------------------------------------------ the result
 
     def table(self, *, nan: Literal["ieee", "largest"]) -> pa.Table:
-        """A table with a row for each group, sorted by key with nulls last. If there is no key, it has one row."""
+        """Returns a table with a row for each group, sorted by key with nulls last. If there is no key, it has one
+        row."""
         names = [*self.by, *(aggregate.name for aggregate in self.aggregates)]
         columns: list[pa.Array] = []
         for place, kind in enumerate(self.by.values()):

@@ -39,7 +39,7 @@ class Ordered(Protocol):
 
 
 def place_of(share: Fraction, count: int) -> int:
-    """The position of a quantile among ``count`` sorted values, counted from 0."""
+    """Returns the position of a quantile among ``count`` sorted values, counted from 0."""
     return max(1, -(-share.numerator * count // share.denominator)) - 1
 
 
@@ -92,8 +92,8 @@ class Ranks:
             self.add_index(other._index)
 
     def value(self, share: Fraction, *, nan_is_largest: bool) -> Form:
-        """The quantile, or None if there are no values. With ``nan_is_largest``, NaN is greater than every number.
-        Otherwise NaN is ignored if there are other values."""
+        """Returns the quantile, or None if there are no values. With ``nan_is_largest``, NaN is greater than every
+        number. Otherwise NaN is ignored if there are other values."""
         index = self._index
         if index is not None and (self._chunks or self._repeated):
             self._index = None

@@ -64,7 +64,7 @@ def form_of(value: pa.Scalar) -> Form:
 
 
 def restored(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The inverse of ``comparable``: an array of the column's type from canonical values, None and ``NAN``."""
+    """Returns the inverse of ``comparable``: an array of the column's type from canonical values, None and ``NAN``."""
     types = pa.types
     if types.is_floating(kind):
         return pa.array([float("nan") if value is NAN else value for value in values], pa.float64()).cast(kind)

@@ -82,7 +82,7 @@ def query_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parse_columns(columns: str | None) -> list[str] | None:
-    """The names in ``a,b.c``. None means all columns."""
+    """Parses names such as ``a,b.c`` into a list. None means all columns."""
     if columns is None:
         return None
     return [name.strip() for name in columns.split(",") if name.strip()]
@@ -124,7 +124,7 @@ def _described(name: str, storage_options: tuple[str, ...]) -> Source:
 
 
 def list_files(sources: Sequence[str], storage_options: tuple[str, ...] = ()) -> list[Source]:
-    """The files that a command names: files, directories, globs, URLs, and ``-`` for standard input.
+    """Returns the files that a command names: files, directories, globs, URLs, and ``-`` for standard input.
 
     Raises ``FileNotFoundError`` for a name that matches no file.
     """

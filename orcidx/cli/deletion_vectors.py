@@ -41,7 +41,7 @@ def dv() -> None:
 def read_vectors(
     path: str, offset: int | None, length: int | None, storage_options: tuple[str, ...]
 ) -> list[tuple[int, Any]]:
-    """The deletion vectors of a file with their offsets, or only the vector at ``offset``."""
+    """Returns the deletion vectors of a file with their offsets, or only the vector at ``offset``."""
     from orcidx import paimon
 
     options = parse_storage_options(storage_options) or None

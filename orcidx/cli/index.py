@@ -98,8 +98,8 @@ _NO_TYPE = "not checked: no type"
 
 
 def _state(found: Any, entry: Any) -> tuple[str, int | None]:
-    """The state of one index, such as "ok" or "damaged", and its number of rows if the index records that number. The
-    index is not read completely."""
+    """Returns the state of one index, such as "ok" or "damaged", and its number of rows if the index records that
+    number. The index is not read completely."""
     from orcidx.paimon.registry import FORMATS
 
     if entry.payload is None:
@@ -239,8 +239,8 @@ def _checked(found: Any, entry: Any, data: Any) -> dict[str, str]:
 
 
 def _mismatch(found: Any, entry: Any, data: Any) -> str | None:
-    """The reason why an index cannot belong to the data file: its column, its number of rows or its type differs. The
-    result is None if there is no such difference."""
+    """Returns the reason why an index cannot belong to the data file: its column, its number of rows or its type
+    differs. The result is None if there is no such difference."""
     from orcidx.paimon.build import split_map_key
     from orcidx.paimon.file_index import OtherRows
     from orcidx.paimon.registry import FORMATS
@@ -303,8 +303,8 @@ def _compared(found: Any, entry: Any, data: Any) -> str:
 
 
 def _answer(found: Any, entry: Any, where: Any) -> Any:
-    """The result of evaluating the condition with this one index. The result is None if the index does not support the
-    condition."""
+    """Returns the result of evaluating the condition with this one index. The result is None if the index does not
+    support the condition."""
     import pyarrow as pa
 
     from orcidx.predicate import BoundLeaf, bind, parse

@@ -57,7 +57,7 @@ def _python_value(scalar: Any) -> Any:
 
 
 def plain(value: object) -> object:
-    """A value in a form that JSON can represent: times in ISO 8601, decimals as text, bytes in base64, NaN and
+    """Returns a value in a form that JSON can represent: times in ISO 8601, decimals as text, bytes in base64, NaN and
     infinities as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")

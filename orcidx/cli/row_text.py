@@ -27,14 +27,15 @@ _DAYS = (-719_162, 2_932_896)
 
 
 def json_lines(batch: pa.RecordBatch) -> list[memoryview]:
-    """The rows as JSON objects, one per line, in a list of buffers."""
+    """Returns the rows as JSON objects, one per line, in a list of buffers."""
     names = [json.dumps(name, ensure_ascii=False) for name in batch.schema.names]
     keys = [f"{'{' if i == 0 else ', '}{name}: " for i, name in enumerate(names)]
     return [_joined(part, keys, _json, "}\n" if keys else "{}\n") for part in _slices(batch)]
 
 
 def tab_lines(batch: pa.RecordBatch) -> list[memoryview]:
-    """The rows with tabs between their values, in a list of buffers. Line ends and tabs in values are escaped."""
+    """Returns the rows with tabs between their values, in a list of buffers. Line ends and tabs in values are
+    escaped."""
     keys = ["" if i == 0 else "\t" for i in range(batch.num_columns)]
     return [_joined(part, keys, _cell, "\n") for part in _slices(batch)]
 

@@ -82,7 +82,7 @@ class OrcScanner(ds.Scanner):  # type: ignore[misc]
         return self._finished(self._scan)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a ``pyarrow.RecordBatchReader``, which reads each batch when it is requested."""
+        """Returns the rows as a ``pyarrow.RecordBatchReader``, which reads each batch when it is requested."""
         return pa.RecordBatchReader.from_batches(self._projected, self.to_batches())
 
     def to_table(self) -> pa.Table:

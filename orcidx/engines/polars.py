@@ -93,8 +93,8 @@ def scan_polars(sources: Sources, **scan_options: Unpack[FilesArguments]) -> pl.
 
 @cache
 def _builder_class() -> Callable[[_Source, pl.Schema], Any] | None:
-    """The class with which this version of Polars builds readers. The result is None for versions without such a
-    class."""
+    """Returns the class with which this version of Polars builds readers. The result is None for versions without such
+    a class."""
     try:
         from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
     except ImportError:
@@ -228,8 +228,8 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 
 def _carried(predicate: pl.Expr, schema: pa.Schema) -> Any:
-    """The part of a Polars predicate that orcidx can use for pruning. It is True if orcidx does not know the form of
-    the predicate."""
+    """Returns the part of a Polars predicate that orcidx can use for pruning. It is True if orcidx does not know the
+    form of the predicate."""
     import polars as pl
 
     try:

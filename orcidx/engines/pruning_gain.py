@@ -72,8 +72,8 @@ def pays(scan: Scan, *, most_kept: float = 0.0) -> bool:
 
 
 def _share_kept(scan: Scan, samples: Sequence[FileJob]) -> float:
-    """The share of the rows for which the condition is true. Only some of the samples are read. They are chosen at
-    regular intervals."""
+    """Returns the share of the rows for which the condition is true. Only some of the samples are read. They are chosen
+    at regular intervals."""
     step = -(-len(samples) // SAMPLED_STRIPES) or 1
     tried = samples[step // 2 :: step]
     kept = replace(scan, jobs=tried, request=replace(scan.resolved, columns=()), indexes=None, row_limit=None)

@@ -16,7 +16,8 @@ _SHOWN_LINES = 200
 def facts_html(
     title: str, facts: Mapping[str, object], headers: Sequence[str] = (), rows: Iterable[Sequence[object]] = ()
 ) -> str:
-    """An HTML fragment with the title, the facts, and a table of at most 200 rows. Facts that are None are left out."""
+    """Returns an HTML fragment with the title, the facts, and a table of at most 200 rows. Facts that are None are left
+    out."""
     shown = " · ".join(f"{escape(name)} {escape(str(value))}" for name, value in facts.items() if value is not None)
     lines = list(rows)
     head = "".join(f"<th>{escape(name)}</th>" for name in headers)

@@ -269,7 +269,7 @@ def explain_row_groups(
     must: RowSelection,
     outcome: Outcome | None,
 ) -> tuple[RowGroupExplanation, ...]:
-    """One ``RowGroupExplanation`` for each row group of a stripe.
+    """Returns one ``RowGroupExplanation`` for each row group of a stripe.
 
     ``bounds`` has the first row of each group and the end of the last group, counted from the start of the stripe. It
     is of int64, and has one more element than there are groups. ``first_row`` is the first row of the stripe in the

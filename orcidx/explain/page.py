@@ -113,7 +113,7 @@ def facts_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
 
 
 def explanation_parts(explanation: Explanation) -> list[PagePart]:
-    """The funnel, the pruning map, the reasons and the notes of an explanation."""
+    """Returns the funnel, the pruning map, the reasons and the notes of an explanation."""
     bars = []
     for stage, (name, before, after, share) in zip(explanation.funnel, stages(explanation)):
         width = 100 * stage.after / stage.before if stage.before else 0
@@ -139,14 +139,14 @@ def explanation_parts(explanation: Explanation) -> list[PagePart]:
 
 
 def explanation_page(explanation: Explanation) -> str:
-    """The page of ``explain``: what is read, and why the rest is skipped."""
+    """Returns the page of ``explain``: what is read, and why the rest is skipped."""
     names = [file.file for file in explanation.files]
     title = names[0].rsplit("/", 1)[-1] if len(names) == 1 else f"{len(names):,} files"
     return page(title, subtitle_of(explanation), explanation_parts(explanation))
 
 
 def subtitle_of(explanation: Explanation) -> str:
-    """The condition of a query, and how many bytes the query reads."""
+    """Returns the condition of a query, and how many bytes the query reads."""
     where = f"where <code>{escape(explanation.where)}</code>" if explanation.where else "no condition"
     stages_by_name = {stage.name: stage for stage in explanation.funnel}
     read = stages_by_name["bytes"]

@@ -75,8 +75,8 @@ def rows_ruled_out(explanation: Explanation) -> dict[str, int]:
 
 
 def pruning_map(explanation: Explanation) -> str:
-    """A cell for each row group and a line for each stripe. For several files there is a line for each file. If there
-    are too many lines, all cells are in one line. The legend is below the map."""
+    """Draws a cell for each row group and a line for each stripe. For several files there is a line for each file. If
+    there are too many lines, all cells are in one line. The legend is below the map."""
     lines = _lines(explanation.files)
     total = sum(len(groups) for _, groups in lines)
     size = max(1, -(-total // MOST_CELLS))
@@ -158,8 +158,8 @@ class Tile:
 
 
 def treemap(tiles: Sequence[Tile]) -> str:
-    """Rectangles whose areas are proportional to their bytes, the largest first. Each rectangle is divided into its
-    parts."""
+    """Draws a rectangle for each tile. The area of a rectangle is proportional to the bytes of its tile. The largest
+    rectangle comes first. Each rectangle is divided into the parts of its tile."""
     ordered = sorted((tile for tile in tiles if tile.size > 0), key=lambda tile: -tile.size)
     if len(ordered) > MOST_TILES:
         rest = ordered[MOST_TILES:]
@@ -191,7 +191,8 @@ def _merged(tiles: Sequence[Tile]) -> Tile:
 def _squarified(
     sizes: Sequence[int], left: float, top: float, width: float, height: float
 ) -> list[tuple[float, float, float, float]]:
-    """Positions of rectangles of these descending sizes, as square as possible (Bruls, Huizing, van Wijk 2000)."""
+    """Returns the positions of rectangles of these sizes, which must be descending. The rectangles are as square as
+    possible (Bruls, Huizing, van Wijk 2000)."""
     places: list[tuple[float, float, float, float]] = []
     scale = width * height / sum(sizes)
     areas = [size * scale for size in sizes]
@@ -240,8 +241,8 @@ class RangeBand:
 
 
 def range_bands(bands: Iterable[RangeBand]) -> str:
-    """A strip for each column. Row groups go from left to right, and values go from bottom to top. A sorted column is a
-    thin rising line, and a column without order fills the strip."""
+    """Draws a strip for each column. Row groups go from left to right, and values go from bottom to top. A sorted
+    column is a thin rising line, and a column without order fills the strip."""
     drawn = []
     for band in bands:
         size = max(1, -(-len(band.ranges) // MOST_BUCKETS))

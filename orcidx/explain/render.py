@@ -80,7 +80,7 @@ def stages(explanation: Explanation) -> list[tuple[str, str, str, str]]:
 
 
 def reading(explanation: Explanation) -> str:
-    """One line about all bytes that the scan requests from storage."""
+    """Returns one line about all bytes that the scan requests from storage."""
     whole = sum(file.read_bytes == file.size > 0 for file in explanation.files)
     files = f" ({counted(whole, 'file')} read completely, by one read each)" if whole else ""
     return f"the scan reads {size_text(explanation.read_bytes)}, with tails, footers and indexes{files}"
@@ -110,7 +110,7 @@ def _group_results(stripe: StripeExplanation) -> list[_GroupResult]:
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:
-    """A text such as "row groups 0, 4–7, 9 (6)": the first ranges of neighbours, and the total number."""
+    """Returns a text such as "row groups 0, 4–7, 9 (6)": the first ranges of neighbours, and the total number."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:
@@ -124,8 +124,8 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
 
 
 def _result_line(groups: Sequence[RowGroupExplanation]) -> str:
-    """One line that says why some row groups are skipped or kept. All these row groups have the same result (see
-    ``_group_results``)."""
+    """Returns one line that says why some row groups are skipped or kept. All these row groups have the same result
+    (see ``_group_results``)."""
     first, last = groups[0], groups[-1]
     if not first.kept:
         return "skipped: " + _why(first.reasons, last.reasons) if first.reasons else "skipped"
@@ -147,8 +147,8 @@ def _why(first: Sequence[Reason], last: Sequence[Reason]) -> str:
 
 
 def merged_notes(notes: Iterable[Note]) -> list[str]:
-    """One line for each note, with the number of stripes to which it applies. If notes differ only in a number, such as
-    the bytes of filters, the first note is shown."""
+    """Returns one line for each note, with the number of stripes to which it applies. If notes differ only in a number,
+    such as the bytes of filters, the first note is shown."""
     alike: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
         shape = note.text if note.stripe is None else _NUMBER.sub("#", note.text)
@@ -167,8 +167,8 @@ def merged_notes(notes: Iterable[Note]) -> list[str]:
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """The explanation as text: first the funnel, then each file with its stripes. For each stripe, the text has a map
-    of the row groups, and the reasons why they were skipped or kept."""
+    """Returns the explanation as text: first the funnel, then each file with its stripes. For each stripe, the text has
+    a map of the row groups, and the reasons why they were skipped or kept."""
     lines = [f"where {explanation.where}" if explanation.where else "no predicate"]
     lines += [f"  {name:<10} {before:>14} → {after:>12}  {share}" for name, before, after, share in stages(explanation)]
     lines.append(f"  {reading(explanation)}")
@@ -199,7 +199,7 @@ def rounded(number: float) -> str:
 
 
 def overlap_lines(depths: Sequence[ColumnDepth]) -> list[str]:
-    """A line for each column, ordered by how much sorting by the column would save."""
+    """Returns a line for each column, ordered by how much sorting by the column would save."""
     shown = sorted(depths, key=lambda depth: -depth.average)
     width = max((len(depth.column) for depth in shown[:_SHOWN_LINES]), default=0)
     lines = [
@@ -284,7 +284,7 @@ def _stripe_lines(alike: Sequence[_Stripe]) -> list[str]:
 
 
 def _row_group_lines(stripe: StripeExplanation, results: Sequence[_GroupResult]) -> list[str]:
-    """The row groups of a stripe, with one line for all row groups that have the same result (see
+    """Returns the row groups of a stripe, with one line for all row groups that have the same result (see
     ``_group_results``)."""
     alike: dict[_GroupResult, list[RowGroupExplanation]] = {}
     for group, result in zip(stripe.row_groups, results):
@@ -320,7 +320,7 @@ _DETAILED_STRIPES = 200
 
 
 def explanation_html(explanation: Explanation) -> str:
-    """The explanation as an HTML fragment for a notebook."""
+    """Returns the explanation as an HTML fragment for a notebook."""
     where = f"<code>{escape(explanation.where)}</code>" if explanation.where else "no predicate"
     parts = [f"<style>{STYLE}</style><div class='orcidx'><p>where {where}</p>", _funnel_html(explanation)]
     parts.append(f"<p>{escape(reading(explanation))}</p>")
@@ -364,8 +364,8 @@ def _file_html(file: FileExplanation) -> str:
 
 
 def _stripes_html(alike: Sequence[_Stripe]) -> str:
-    """The HTML of one stripe, or of several stripes that are shown together. It is a section that the reader of the
-    page can unfold."""
+    """Returns the HTML of one stripe, or of several stripes that are shown together. It is a section that the reader of
+    the page can unfold."""
     if len(alike) == 1:
         return _stripe_html(alike[0][0])
     summary, stripes = _stripe_lines(alike)[0], [stripe for stripe, _ in alike]
@@ -381,8 +381,8 @@ def _stripe_html(stripe: StripeExplanation) -> str:
 
 
 def details_html(explanation: Explanation) -> str:
-    """The HTML of every stripe, with the reasons why its row groups are skipped or kept. The reader of the page can
-    unfold each stripe. If there are very many stripes, only the first stripes are shown."""
+    """Returns the HTML of every stripe, with the reasons why its row groups are skipped or kept. The reader of the page
+    can unfold each stripe. If there are very many stripes, only the first stripes are shown."""
     parts = []
     left = _DETAILED_STRIPES
     for files in folded(explanation.files):

@@ -35,10 +35,10 @@ class Share:
     held: int = 0
 
     def room(self, needed: int, *, whole: bool) -> int | None:
-        """The number of the ``needed`` bytes that the stripe may fetch now. Without ``whole``, the result is at most
-        half of the budget. With ``whole``, the first stripe gets all needed bytes if the budget has room for them, and
-        otherwise at most half of the budget. Any other stripe gets all needed bytes if there is room for them within
-        half of the budget. Otherwise it has to wait, and the result is None."""
+        """Returns the number of the ``needed`` bytes that the stripe may fetch now. Without ``whole``, the result is at
+        most half of the budget. With ``whole``, the first stripe gets all needed bytes if the budget has room for them,
+        and otherwise at most half of the budget. Any other stripe gets all needed bytes if there is room for them
+        within half of the budget. Otherwise it has to wait, and the result is None."""
         half = self.budget.most // 2
         others = sum(share.held for share in self.budget.shares if share is not self)
         room = max(0, self.budget.most - others - self.held)

@@ -79,7 +79,7 @@ class ColumnFacts:
 
 
 def column_facts(reader: OrcReader) -> list[ColumnFacts]:
-    """The facts of every column except the root, in the order of their ids. The function reads footers and row
+    """Returns the facts of every column except the root, in the order of their ids. The function reads footers and row
     indexes."""
     sizes = {one.column_id: one.bytes for one in file_sizes(reader).columns}
     repeated = reader.root.repeated_ids
@@ -103,7 +103,8 @@ def column_facts(reader: OrcReader) -> list[ColumnFacts]:
 
 
 def column_ranges(reader: OrcReader, nodes: list[OrcType]) -> dict[int, Ranges]:
-    """The ranges of each column whose bounds can be trusted, by column id. The function reads the row indexes."""
+    """Returns the ranges of each column whose bounds can be trusted, by column id. The function reads the row
+    indexes."""
     options = ReadOptions()
     found: dict[int, list[tuple[int, Any, Any]]] = {}
     first = 0

@@ -21,8 +21,8 @@ terabyte."""
 
 
 def find_hole(storage: RangeReader) -> tuple[int, int] | None:
-    """The longest range of complete blocks of zeros among the first ``MOST_READ_BYTES`` bytes, as (start, stop) in the
-    file. The result is None if there is no such range."""
+    """Returns the longest range of complete blocks of zeros among the first ``MOST_READ_BYTES`` bytes, as (start, stop)
+    in the file. The result is None if there is no such range."""
     size = min(storage.size(), MOST_READ_BYTES)
     longest, start = (0, 0), 0
     for offset in range(0, size - size % BLOCK_BYTES, _READ_BYTES):

@@ -83,8 +83,8 @@ def _shown(value: Any) -> str:
 
 
 def stripe_zone(reader: OrcReader, stripe: int) -> Zone | None:
-    """The time zone of the local times in a stripe's statistics and filters. The result is None if orcidx does not know
-    the zone."""
+    """Returns the time zone of the local times in a stripe's statistics and filters. The result is None if orcidx does
+    not know the zone."""
     return zone_of_statistics(reader.footer(stripe).writer_timezone)
 
 
@@ -189,9 +189,9 @@ class StripeTruth:
 
 
 def _usual_hashes(node: OrcType, distinct: pa.Array) -> Any:
-    """The keys that most writers use for the values, computed for all values at once. The result is None if each value
-    must be looked up separately. If a filter does not contain the key of a value, the value is looked up again
-    separately."""
+    """Returns the keys that most writers use for the values, computed for all values at once. The result is None if
+    each value must be looked up separately. If a filter does not contain the key of a value, the value is looked up
+    again separately."""
     if node.kind in _INTEGERS:
         return hash_integers(distinct.cast(pa.int64()).to_numpy(zero_copy_only=False).copy())
     if node.kind is TypeKind.DATE:

@@ -40,7 +40,7 @@ class Measured:
     total: int | None = 0
 
     def joined(self, other: Measured) -> Measured:
-        """The measures over the rows of this object and of ``other``."""
+        """Returns the measures over the rows of this object and of ``other``."""
         lows = [one for one in (self.low, other.low) if one is not None]
         highs = [one for one in (self.high, other.high) if one is not None]
         total = None if self.total is None or other.total is None else self.total + other.total

@@ -52,7 +52,7 @@ def write_whole(check: FileCheck, source: Source, out: Any, **arguments: Any) ->
 
 
 def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
-    """Ranges of rows of the file. Each range has neighbouring intact row groups of one stripe."""
+    """Returns ranges of rows of the file. Each range has neighbouring intact row groups of one stripe."""
     ranges = []
     first = 0
     lost = check.broken | check.disproved
@@ -74,7 +74,7 @@ def _whole_ranges(check: FileCheck, file: OrcFile) -> list[tuple[int, int]]:
 
 
 def _options_like(file: OrcFile) -> dict[str, Any]:
-    """The options of the file's writer that can also be given to a new writer."""
+    """Returns the options of the file's writer that can also be given to a new writer."""
     reader = file.reader
     filtered = set()
     for stripe in range(len(file.stripes)):

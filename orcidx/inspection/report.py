@@ -48,8 +48,8 @@ def report_page(
     run: bool = True,
     on_file: Callable[[int], Any] = lambda count: None,
 ) -> str:
-    """The page about the files of a scan. ``typed`` is the condition as the user wrote it. ``run`` says whether the
-    scan is run to measure its time. ``on_file`` is called with each file that was examined."""
+    """Returns the page about the files of a scan. ``typed`` is the condition as the user wrote it. ``run`` says whether
+    the scan is run to measure its time. ``on_file`` is called after each file that was examined."""
     began = time.perf_counter()
     explanation = scan.explain() if typed is None else replace(scan.explain(), where=typed)
     explained = time.perf_counter() - began
@@ -146,8 +146,8 @@ def _unit(found: Ranges) -> list[tuple[float, float]]:
 
 
 def _alone(scan: Scan) -> str:
-    """A table of the rows that remain with no index, with only the statistics, with only the bloom filters, and with
-    all indexes."""
+    """Returns a table of the rows that remain with no index, with only the statistics, with only the bloom filters, and
+    with all indexes."""
     if scan.request.where is None:
         return ""
     choices: tuple[tuple[str, dict[str, Any]], ...] = (

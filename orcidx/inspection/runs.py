@@ -83,7 +83,7 @@ def stored_bytes(reader: OrcReader, offset: int, length: int, held: Held | None)
 
 
 def _walk_of(node: OrcType, kind: StreamKind, encoding: EncodingKind, reader: OrcReader) -> Walk | None:
-    """The function that reads the run headers of a stream. The result is None if the stream has no runs."""
+    """Returns the function that reads the run headers of a stream. The result is None if the stream has no runs."""
     try:
         layout = stream_layout(node, encoding, decimal64=reader.facts.decimal64)
     except CorruptFile:

@@ -39,7 +39,7 @@ class Unowned:
 
 
 def unowned_stretches(reader: OrcReader) -> Iterator[Unowned]:
-    """The ranges in the order of the file, without padding before stripes."""
+    """Yields the ranges in the order of the file, without padding before stripes."""
     tail = reader.tail
     postscript = tail.postscript
     lengths = postscript.metadata_length + postscript.footer_length + postscript.size

@@ -90,8 +90,8 @@ class BloomChoice:
         )
 
     def _fitting_groups(self, stripe: int, node: OrcType, index: RowIndex) -> npt.NDArray[np.bool_]:
-        """The row groups in which every value fits the column's type, according to their statistics. If the row groups
-        have no statistics, the statistics of the stripe or the file are used."""
+        """Returns a bool for each row group: whether every value fits the column's type, according to the statistics of
+        the row group. If the row groups have no statistics, the statistics of the stripe or the file are used."""
         fits = np.zeros(len(index.bounds) - 1, np.bool_)
         if node.id in index.columns:
             fits |= surely_fits(self.columns.bounded(node, index.columns[node.id].statistics))
@@ -103,7 +103,7 @@ class BloomChoice:
         return fits
 
     def places(self, stripe: int, leaves: Iterable[BoundLeaf]) -> list[tuple[int, int]]:
-        """The file ranges of the stripe's bloom filters that can be used for these leaves."""
+        """Returns the file ranges of the stripe's bloom filters that can be used for these leaves."""
         if not self.columns.options.bloom_filters:
             return []
         nodes: dict[int, OrcType] = {}
@@ -116,8 +116,8 @@ class BloomChoice:
         return [place for place in found if isinstance(place, tuple) and place[1] <= most]
 
     def _stream(self, stripe: int, node: OrcType) -> tuple[int, int] | str | None:
-        """The file range of the column's filters, or the reason why they are not trusted. The result is None if the
-        column has no filters."""
+        """Returns the file range of the column's filters, or the reason why they are not trusted. The result is None if
+        the column has no filters."""
         reader = self.columns.reader
         extents = reader.extents(stripe)
         encoding = reader.footer(stripe).encodings[node.id]

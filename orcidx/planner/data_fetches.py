@@ -37,8 +37,8 @@ Steps = Generator[Fetch | Pending, Sequence[object] | None, None]
 
 
 def piece_bytes(columns: int, options: ReadOptions, *, is_local: bool) -> int:
-    """The number of bytes of one stream to fetch at a time. With this number, the pieces of all columns together stay
-    within the budget."""
+    """Returns the number of bytes of one stream to fetch at a time. With this number, the pieces of all columns
+    together stay within the budget."""
     largest = LARGEST_PIECE
     if is_local:
         largest = max(LOCAL_PIECE, LOCAL_BYTES // max(1, columns))
@@ -70,8 +70,8 @@ class DataFetches:
         yield from self.fetch(first, most=most) if most else self.fetch(first + rest)
 
     def _share_of(self, first: list[PlannedStream], rest: list[PlannedStream]) -> int:
-        """How many requests for the predicate's columns give the least over-read. It is 0 if all columns are fetched
-        together."""
+        """Returns how many requests for the predicate's columns give the least over-read. The result is 0 if all
+        columns are fetched together."""
         needed = self.stripe.planned_bytes(rest)
         if self.requests is None:
             return 0 if needed <= JOINED_BYTES else 1
@@ -84,7 +84,8 @@ class DataFetches:
         return 0 if together + needed <= alone[share] else share
 
     def _over_read(self, streams: list[PlannedStream], most: int) -> int:
-        """How many bytes between the planned ranges are also read if the ranges are read in this number of requests."""
+        """Returns the number of bytes between the planned ranges that are also read if the ranges are read in at most
+        ``most`` requests."""
         places = [stream.absolute(piece) for stream in streams for piece in stream.planned]
         return over_read_bytes(places, most=most, options=self.options)
 

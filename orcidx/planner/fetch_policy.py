@@ -55,7 +55,7 @@ class StripeRequests:
         self._spent[stripe] = self._spent.get(stripe, 0) + requests
 
     def left(self, stripe: int) -> int | None:
-        """The number of requests that the stripe's data may take. None means no limit."""
+        """Returns the number of requests that the stripe's data may take. None means no limit."""
         if not self._selective or self._options.merge_gap is not None:
             return None
         left, self._spare = STRIPE_REQUESTS - self._spent.get(stripe, 0) + self._spare, 0

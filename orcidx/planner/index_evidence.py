@@ -39,9 +39,9 @@ class StoredIndex:
 
 
 def bind_to_index(predicate: Predicate, types: Mapping[str, str], options: MeaningOptions) -> BoundPredicate:
-    """The part of the predicate that an index can decide without the file. ``types`` has the Paimon types of the
-    index's columns. Other parts are replaced by True. Conditions on times are also replaced, because their zones are
-    known only during a scan."""
+    """Returns the part of the predicate that an index can decide without the file. ``types`` has the Paimon types of
+    the index's columns. Other parts are replaced by True. Conditions on times are also replaced, because their zones
+    are known only during a scan."""
     parsed = {column: parse_type(sql) for column, sql in types.items()}
     kinds = {column: kind for column, kind in parsed.items() if kind.root not in _UNUSED_TYPES}
     schema = pa.schema([(column, kind.arrow_type) for column, kind in kinds.items()])

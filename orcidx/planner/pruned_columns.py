@@ -36,8 +36,8 @@ class PrunedColumns:
         return bound_statistics(raw, self.reader.facts, self.options, repeated=repeated, zone=zone)
 
     def zone(self, stripe: int) -> Zone | None:
-        """The time zone in which the writer stored the timestamps of a stripe. Only the stripe's footer names this
-        zone."""
+        """Returns the time zone in which the writer stored the timestamps of a stripe. Only the stripe's footer names
+        this zone."""
         return zone_of_statistics(self.reader.footer(stripe).writer_timezone)
 
     def data_bytes(self, stripe: int) -> int:
@@ -45,7 +45,8 @@ class PrunedColumns:
         return data_without_evidence(self.reader, stripe, self.nodes)
 
     def dictionary_bytes(self, stripe: int, node: OrcType) -> int:
-        """The number of stored bytes of a column's dictionary. The result is 0 if the column has no dictionary."""
+        """Returns the number of stored bytes of a column's dictionary. The result is 0 if the column has no
+        dictionary."""
         if self.reader.footer(stripe).encodings[node.id].dictionary_size == 0:
             return 0
         extents = self.reader.extents(stripe)

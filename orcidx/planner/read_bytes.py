@@ -31,17 +31,17 @@ __all__ = ["data_planned", "data_without_evidence"]
 
 
 def data_without_evidence(reader: OrcReader, stripe: int, columns: Iterable[int]) -> int:
-    """The number of bytes of a stripe's data streams, for the columns with these ids. The stripe's footer is read,
-    unless it is in memory."""
+    """Returns the number of bytes of a stripe's data streams, for the columns with these ids. The stripe's footer is
+    read, unless it is in memory."""
     return sum(length for _, _, length in _data_streams(reader, stripe, columns))
 
 
 def data_planned(
     reader: OrcReader, stripe: int, columns: Iterable[int], *, index: RowIndex | None, kept: npt.NDArray[np.bool_]
 ) -> int:
-    """The number of bytes that a scan reads from the data streams of ``columns``, if it reads all of these columns.
-    ``index`` is the row index for seeking, or None if the stripe is read completely. ``kept`` says for each row group
-    whether some of its rows remain."""
+    """Returns the number of bytes that a scan reads from the data streams of ``columns``, if it reads all of these
+    columns. ``index`` is the row index for seeking, or None if the stripe is read completely. ``kept`` says for each
+    row group whether some of its rows remain."""
     planned, block_size = 0, reader.facts.block_size
     for column, kind, length in _data_streams(reader, stripe, columns):
         positions = None if index is None else index.stream_positions(column, kind)

@@ -91,7 +91,7 @@ class ScanRequest:
         return self.options if self.options.batch_size >= rows else self.options.override(batch_size=rows)
 
     def with_row_numbers(self, schema: pa.Schema) -> pa.Schema:
-        """The schema with the column of row numbers, if the column was requested."""
+        """Returns the schema with the column of row numbers, if the column was requested."""
         if self.row_numbers is not None:
             schema = schema.append(pa.field(self.row_numbers, pa.int64(), nullable=False))
         repeated = [name for name in (self.row_numbers, self.file_path) if name and schema.names.count(name) > 1]
@@ -164,8 +164,8 @@ class FileIndexes(Protocol):
     def plan(
         self, jobs: Sequence[FileJob], request: ScanRequest, *, totalled: Collection[str] = ()
     ) -> tuple[Sequence[FileJob], tuple[Note, ...]]:
-        """The jobs of the files that may contain a matching row, in order, and notes on indexes that were stale or
-        damaged. A job has its file index if the index has a column of the predicate or of ``totalled``."""
+        """Returns the jobs of the files that may contain a matching row, in order, and notes on indexes that were stale
+        or damaged. A job has its file index if the index has a column of the predicate or of ``totalled``."""
         ...
 
     def totals(
@@ -177,7 +177,7 @@ class FileIndexes(Protocol):
 
 
 def listing_time(as_of: float) -> str:
-    """The time of a listing as text, in UTC with whole seconds."""
+    """Returns the time of a listing as text, in UTC with whole seconds."""
     return datetime.fromtimestamp(int(as_of), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -223,7 +223,7 @@ def as_selection(rows: Any, length: int) -> RowSelection:
 
 
 def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
-    """The rows of a deletion vector, bitmap, selection or list of row numbers.
+    """Returns the rows of a deletion vector, bitmap, selection or list of row numbers.
 
     A position after the last row is an error. It shows that the deletion vector belongs to another file.
     """
@@ -242,9 +242,10 @@ def deleted_rows(deleted: Any, rows: int, name: str) -> RowSelection:
 
 
 def wanted_rows(job: FileJob, request: ScanRequest, stripe_bounds: npt.NDArray[np.int64], name: str) -> RowSelection:
-    """The rows of a file that the caller wants, before any predicate is evaluated. They are the rows of the job's
-    selection, range and stripes, without deleted rows. ``stripe_bounds`` has the first row of each stripe and, at the
-    end, the number of rows of the file. Without a predicate the limit is applied too, so later rows are not fetched."""
+    """Returns the rows of a file that the caller wants, before any predicate is evaluated. They are the rows of the
+    job's selection, range and stripes, without deleted rows. ``stripe_bounds`` has the first row of each stripe and, at
+    the end, the number of rows of the file. Without a predicate the limit is applied too, so later rows are not
+    fetched."""
     rows = int(stripe_bounds[-1])
     wanted = RowSelection.all(rows)
     if job.selection is not None:

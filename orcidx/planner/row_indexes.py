@@ -37,7 +37,7 @@ class StripeIndexes:
         """Whether the index of every column was read."""
 
     def of_leaves(self) -> Generator[Fetch, Any, RowIndex | None]:
-        """The index of the predicate's columns, with their statistics. The result is None if the stripe has no
+        """Returns the index of the predicate's columns, with their statistics. The result is None if the stripe has no
         index."""
         places = self._places()
         asked = {column: place for column, place in places.items() if column in self._leaves}

@@ -125,8 +125,8 @@ def _own(
 
 
 def _letters(path: Any, options: ReadOptions) -> Any:
-    """The form of a column's name that is compared with the names of constants. If the options ignore case, this form
-    is in lower case. A path to a field in a struct never equals the name of a constant."""
+    """Returns the form of a column's name that is compared with the names of constants. If the options ignore case,
+    this form is in lower case. A path to a field in a struct never equals the name of a constant."""
     return path if options.case_sensitive or not isinstance(path, str) else path.casefold()
 
 
@@ -208,7 +208,8 @@ def _children_by_key(root: OrcType, match: str, options: ReadOptions) -> dict[An
 
 
 def field_id_of(column: OrcType) -> int | None:
-    """The field id that a table format stored as a type attribute. The result is None if there is no such attribute."""
+    """Returns the field id that a table format stored as a type attribute. The result is None if there is no such
+    attribute."""
     for key in FIELD_ID_KEYS:
         text = column.attribute(key)
         if text is not None and text.isascii() and text.lstrip("-").isdigit():
@@ -273,7 +274,7 @@ def _narrowed(child: OrcType, want: pa.DataType, options: ReadOptions) -> OrcTyp
 
 
 def _decoding(want: pa.DataType, options: ReadOptions) -> ReadOptions:
-    """The options, with the wanted timestamp unit if there is one."""
+    """Returns the options, with the wanted timestamp unit if there is one."""
     units = set(_units(want))
     if len(units) == 1 and units != {options.timestamp_unit}:
         return options.override(timestamp_unit=units.pop())
@@ -374,7 +375,7 @@ def widen(array: pa.Array, want: pa.DataType) -> pa.Array:
 
 
 def _with_child(array: pa.Array, want: pa.DataType, child: pa.Array) -> pa.Array:
-    """A list or map that has the offsets and nulls of ``array``, and another child."""
+    """Returns a list or map that has the offsets and nulls of ``array``, and another child."""
     return pa.Array.from_buffers(want, len(array), array.buffers()[:2], array.null_count, array.offset, [child])
 
 

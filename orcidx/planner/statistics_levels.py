@@ -27,13 +27,13 @@ class StatisticsLevels:
     columns: PrunedColumns
 
     def of_file(self) -> StatisticsEvidence:
-        """The statistics of the file, which are in its footer."""
+        """Returns the statistics of the file, which are in its footer."""
         tail = self.columns.reader.tail
         bounds = np.array([0, tail.footer.rows], np.int64)
         return self._evidence("file statistics", lambda node: file_statistics(tail, node), bounds, zone=None)
 
     def of_stripes(self) -> StatisticsEvidence:
-        """The statistics of all stripes, which are in the file's metadata."""
+        """Returns the statistics of all stripes, which are in the file's metadata."""
         tail = self.columns.reader.tail
         bounds = self.columns.reader.stripe_bounds
         return self._evidence("stripe statistics", lambda node: stripe_statistics(tail, node), bounds, zone=None)
@@ -58,8 +58,8 @@ class StatisticsLevels:
         )
 
     def of_stripe(self, stripe: int, rows: int) -> StatisticsEvidence:
-        """The statistics of one stripe, interpreted in the time zone of the stripe's writer. The zone gives tighter
-        bounds for timestamps."""
+        """Returns the statistics of one stripe, interpreted in the time zone of the stripe's writer. The zone gives
+        tighter bounds for timestamps."""
         bounds = np.array([0, rows], np.int64)
         tail = self.columns.reader.tail
         return self._evidence(

@@ -58,12 +58,12 @@ class UnitBounds(Protocol[_Literal_contra]):
         """The sign of ``bound - literal`` for each unit. It is undefined for units that are not valid."""
 
     def plain(self, literal: _Literal_contra) -> Ends | None:
-        """The bounds as an array that can be compared with the literal. The result is None if some unit has no bound,
-        or if the bounds can only be compared by ``compare``."""
+        """Returns the bounds as an array that can be compared with the literal. The result is None if some unit has no
+        bound, or if the bounds can only be compared by ``compare``."""
 
     def sortable(self, units: Int64s, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The bounds of some units, in a form that can be looked up among sorted literals. All of these units must have
-        a bound."""
+        """Returns the bounds of some units, in a form that can be looked up among sorted literals. All of these units
+        must have a bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +117,8 @@ class ColumnBounds:
 
 
 def successor(prefix: bytes) -> bytes | None:
-    """The smallest bytes that are greater than all bytes with this prefix. The result is None if there are no such
-    bytes."""
+    """Returns the smallest bytes that are greater than all bytes with this prefix. The result is None if there are no
+    such bytes."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 

@@ -75,7 +75,7 @@ class LeafState:
     findings: tuple[Finding, ...] = ()
 
     def slice(self, start: int, stop: int) -> LeafState:
-        """The state of the rows ``[start, stop)``, which are renumbered from 0."""
+        """Returns the state of the rows ``[start, stop)``, which are renumbered from 0."""
         findings = tuple(
             Finding(found.may.slice(start, stop), found.must.slice(start, stop), found.source, _Shifted(found, start))
             for found in self.findings

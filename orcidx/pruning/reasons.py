@@ -83,7 +83,7 @@ class _Answer:
         return (Reason(source, leaf, detail) for detail in self.finding.describe(self.rows))
 
     def only(self, wanted: Bools) -> _Answer:
-        """The same result for only the ``wanted`` groups. ``wanted`` has one bool for each group."""
+        """Returns the same result for only the ``wanted`` groups. ``wanted`` has one bool for each group."""
         mine = wanted[self.groups]
         return self if mine.all() else _Answer(self.groups[mine], self.rows[mine], self.leaf, self.finding)
 
@@ -124,7 +124,7 @@ def proofs_in(root: Bound, states: Sequence[LeafState], bounds: Int64s) -> list[
 
 
 def _collected(groups: int, answers: Iterable[_Answer]) -> list[Reasons]:
-    """The reasons of each group in order, without repetitions."""
+    """Returns the reasons of each group in order, without repetitions."""
     found: list[Reasons] = [()] * groups
     seen = set[tuple[str, str]]()
     for answer in answers:

@@ -79,7 +79,7 @@ class ArrowStream(Narrowing):
 
     @abstractmethod
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """An asynchronous iterator over the batches, which does not block the event loop."""
+        """Returns an asynchronous iterator over the batches, which does not block the event loop."""
 
     def to_reader(self) -> pa.RecordBatchReader:
         """A reader of the batches. Every call returns a new reader, which starts at the first row.

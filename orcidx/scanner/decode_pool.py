@@ -26,7 +26,7 @@ def _is_spark_task() -> bool:
 
 
 def thread_count(*, use_threads: bool) -> int:
-    """The number of threads that may decode at the same time, including the caller's thread."""
+    """Returns the number of threads that may decode at the same time, including the caller's thread."""
     return 1 if not use_threads or _is_spark_task() else pa.cpu_count()
 
 

@@ -74,7 +74,7 @@ def explain_files(
 
 
 def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanation]:
-    """The explanations of the files of the queue, in order. Missing files are included at their positions."""
+    """Yields the explanations of the files of the queue, in order. Missing files are included at their positions."""
     while True:
         try:
             file = queue.take(wait=True)
@@ -88,7 +88,7 @@ def _explained(queue: FileQueue, ranges: GroupRanges) -> Iterator[FileExplanatio
 
 
 def gone_file(error: FileGone) -> FileExplanation:
-    """The explanation of a file that was listed but is missing now. Its number of rows is unknown."""
+    """Returns the explanation of a file that was listed but is missing now. Its number of rows is unknown."""
     return FileExplanation(error.file or "", 0, (), (Note("file", "gone", str(error)),))
 
 
@@ -133,8 +133,8 @@ def explain_file(scan: FileScan, storage: RangeReader, ranges: GroupRanges) -> F
 
 
 def _brought(scan: FileScan, stripe: int) -> int:
-    """The number of bytes of the stripe's dictionaries that were already read to prune the stripe. A scan does not read
-    these dictionaries a second time."""
+    """Returns the number of bytes of the stripe's dictionaries that were already read to prune the stripe. A scan does
+    not read these dictionaries a second time."""
     return sum(len(data) for data in scan.pruner.take_fetched(stripe).values())
 
 
@@ -178,7 +178,7 @@ def _notes_of_file(scan: FileScan, lumped: list[int]) -> tuple[Note, ...]:
 def _explain_stripe(
     scan: FileScan, number: int, alive: bool, storage: RangeReader, *, most_groups: int
 ) -> tuple[StripeExplanation, int]:
-    """The explanation of the stripe, and its number of row groups."""
+    """Returns the explanation of the stripe, and its number of row groups."""
     decision = run_value(scan.decide(number) if alive else scan.pruner.decide(number), storage)
     total, kept = scan.reader.stripes[number].data_length, 0
     if alive:

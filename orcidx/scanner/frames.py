@@ -65,5 +65,5 @@ def _has_union(kind: Any) -> bool:
 
 
 def duckdb_relation(table: pa.Table, connection: duckdb.DuckDBPyConnection | None) -> duckdb.DuckDBPyRelation:
-    """A DuckDB relation over the table, in ``connection`` or in DuckDB's default connection."""
+    """Returns a DuckDB relation over the table, in ``connection`` or in DuckDB's default connection."""
     return (connection or _library("duckdb")).from_arrow(table)

@@ -72,7 +72,7 @@ class KeptRows:
         return self._numbers
 
     def runs(self) -> list[list[int]]:
-        """The first runs [start, stop] of kept rows, at most ``MOST_RUNS`` + 1 of them."""
+        """Returns the first runs [start, stop] of kept rows, at most ``MOST_RUNS`` + 1 of them."""
         if self._runs is None:
             if not ENABLED:
                 edges = np.flatnonzero(np.diff(self.mask.view(np.int8), prepend=0, append=0)).reshape(-1, 2)
@@ -95,7 +95,7 @@ class KeptRows:
         return (runs[0][0] if runs else 0), self._stop
 
     def narrowed(self) -> KeptRows:
-        """The same rows, for the shorter span from the first to the last kept row."""
+        """Returns the same rows, for the shorter span from the first to the last kept row."""
         first, stop = self.reach
         if stop - first == len(self.mask):
             return self

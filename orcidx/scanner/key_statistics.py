@@ -46,13 +46,13 @@ class KeyStatistics:
         )
 
     def of_stripes(self) -> StatisticsColumn | None:
-        """The statistics of all stripes, without using the time zones of their writers."""
+        """Returns the statistics of all stripes, without using the time zones of their writers."""
         return self._known(
             "stripe statistics", lambda: self.columns.bounded(self.node, stripe_statistics(self._tail, self.node))
         )
 
     def of_stripe(self, stripe: int) -> StatisticsColumn | None:
-        """The statistics of one stripe, in the time zone of its writer. The footer of the stripe must have been
+        """Returns the statistics of one stripe, in the time zone of its writer. The footer of the stripe must have been
         read."""
 
         def read() -> StatisticsColumn:

@@ -48,7 +48,7 @@ class ScanMetrics:
     """Seconds by stage: "open", "plan", "read", "decode"."""
 
     def stage(self, name: str) -> StageTimer:
-        """A context manager that adds the time of its body to a stage."""
+        """Returns a context manager that adds the time of its body to a stage."""
         return StageTimer(self.seconds, name)
 
     def skip_files(self, count: int) -> None:

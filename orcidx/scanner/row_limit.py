@@ -46,8 +46,8 @@ def open_in_turn(
     to_the_end: bool,
     gone: Callable[[FileGone], object] | None = None,
 ) -> Generator[OpenFile, None, None]:
-    """The files of a scan without a predicate, one after the other. The rows of earlier files are subtracted from the
-    limit of each file.
+    """Yields the files of a scan without a predicate, one after the other. The rows of earlier files are subtracted
+    from the limit of each file.
 
     ``to_the_end``: whether files are returned even after the limit is reached. ``gone``: a function that is called for
     each missing file. Without ``gone`` a missing file raises an error. A file is closed when the next file is

@@ -464,8 +464,8 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True)
 class Split:
-    """A task of a scan: some stripes of one file, or a part of a large stripe. Any machine that can access the storage
-    can run the task.
+    """A task of a scan. It reads some stripes of one file, or a part of a large stripe. Any machine that can access the
+    storage can run the task.
 
     ``Scan.splits`` makes splits. They can be pickled, and converted to JSON and back. ``rows``: the number of rows of
     the split, before any predicate. ``estimated_bytes``: the number of stored bytes of the columns that the task reads.

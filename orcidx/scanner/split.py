@@ -135,7 +135,7 @@ def _pieces(scan: FileScan, stripe: int, size: int, target: int) -> list[FilePar
 
 
 def _job(scan: FileScan, start: int, stop: int, stripes: list[int]) -> FileJob:
-    """The job for the rows [start, stop), with the part of the selection that lies in these rows."""
+    """Returns the job for the rows [start, stop), with the part of the selection that lies in these rows."""
     job = replace(scan.job, stripes=tuple(stripes), fingerprint=scan.reader.fingerprint)
     if job.selection is None and job.deleted is None:
         return job
@@ -351,7 +351,7 @@ def _index_from_json(data: Any) -> str | bytes | StoredIndex:
 
 
 def _constants_to_json(constants: Mapping[str, Any]) -> str | None:
-    """The constants as a record batch of one row, in Arrow's stream format."""
+    """Returns the constants as a record batch of one row, in Arrow's stream format."""
     if not constants:
         return None
     arrays = [pa.repeat(value if isinstance(value, pa.Scalar) else pa.scalar(value), 1) for value in constants.values()]

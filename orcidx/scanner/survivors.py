@@ -104,7 +104,7 @@ def _as_arrow(mask: Bools) -> pa.BooleanArray:
 
 
 def groups_of(waiting: Sequence[Survivors], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The numbers of the row groups in which the waiting rows are."""
+    """Returns the numbers of the row groups in which the waiting rows are."""
     touched = np.zeros(len(bounds) - 1, np.bool_)
     for found in waiting:
         first, last = (np.searchsorted(bounds, (found.start, found.stop - 1), "right") - 1).tolist()

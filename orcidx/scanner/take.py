@@ -35,8 +35,8 @@ def row_numbers_of(indices: object) -> npt.NDArray[np.int64]:
 
 
 def scan_of_rows(scan: Scan, numbers: npt.NDArray[np.int64]) -> Scan:
-    """A scan of only these rows, in the order of the given scan. The given scan must have no predicate and no limit.
-    ``numbers`` must be ascending.
+    """Returns a scan of only these rows, in the order of the given scan. The given scan must have no predicate and no
+    limit. ``numbers`` must be ascending.
 
     Opens the files up to the file of the last row. Raises ``InvalidQuery`` if the scan has no row with one of the
     numbers.

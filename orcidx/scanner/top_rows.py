@@ -50,8 +50,8 @@ def parse_order(top: Sequence[Any]) -> tuple[SortKey, ...]:
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, keys: Sequence[SortKey], k: int) -> pa.Table:
-    """The first ``k`` rows of all batches in the order of ``keys``, sorted. If rows are equal, the earlier rows are
-    kept.
+    """Returns the first ``k`` rows of all batches in the order of ``keys``, sorted. If rows are equal, the earlier rows
+    are kept.
 
     Memory holds at most ``k`` kept rows and about ``k`` new rows. If a batch has more than ``k`` rows, memory holds the
     whole batch.
@@ -83,7 +83,7 @@ class FirstRows:
                 self.table()
 
     def table(self) -> pa.Table:
-        """The first ``k`` of the rows that were added so far, sorted."""
+        """Returns the first ``k`` of the rows that were added so far, sorted."""
         if self._waiting:
             self._best = _first(pa.concat_tables([self._best, *self._waiting]), self._keys, self._k)
             self._waiting, self._rows = [], 0

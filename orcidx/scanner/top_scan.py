@@ -47,8 +47,8 @@ Rank = tuple[int, Any]
 
 
 def resolved_order(order: Sequence[SortKey], jobs: Sequence[FileJob], request: ScanRequest) -> tuple[SortKey, ...]:
-    """The sort keys, with the column names spelled as in the schema. Raises ``InvalidQuery`` for an unknown column, and
-    for a column whose type cannot be sorted."""
+    """Returns the sort keys, with the column names spelled as in the schema. Raises ``InvalidQuery`` for an unknown
+    column, and for a column whose type cannot be sorted."""
     asked = replace(request, columns=tuple(dict.fromkeys((key.column,) for key in order)), row_numbers=None)
     schema = asked.wanted_schema
     if schema is None:
@@ -186,7 +186,7 @@ class _FoundRows:
         return bound
 
     def table(self, schema: pa.Schema) -> pa.Table:
-        """The rows found so far, sorted, with the columns of ``schema``."""
+        """Returns the rows found so far, sorted, with the columns of ``schema``."""
         if self._first is None:
             return pa.Table.from_batches([], schema)
         if not schema.names:
@@ -244,8 +244,8 @@ class TopPass:
     # ------------------------------------------------------------------ what to read first
 
     def _stripes(self) -> list[_Stripe]:
-        """The stripes that the files' statistics do not rule out. Stripes that may have the best values come first.
-        Reads the tail of every file."""
+        """Returns the stripes that the files' statistics do not rule out. Stripes that may have the best values come
+        first. Reads the tail of every file."""
         found: list[_Stripe] = []
         numbers = {id(job): number for number, job in enumerate(self._jobs)}
         with FileQueue(self._jobs, self._request, self._metrics) as files:
@@ -389,9 +389,10 @@ def _best_first(units: list[Any], ranks: Sequence[Rank], *, descending: bool) ->
 
 
 def _ranks(column: StatisticsColumn, key: SortKey) -> list[Rank]:
-    """The rank of each unit, that is, of each stripe or row group. A rank is a class and a bound. Class 0: nothing is
-    known about the values of the unit, or some of them may sort before the values of all other units. Class 1: units of
-    this class are sorted by their bounds. Class 2: all values of the unit sort after the values of all other units."""
+    """Returns the rank of each unit, that is, of each stripe or row group. A rank is a class and a bound. Class 0:
+    nothing is known about the values of the unit, or some of them may sort before the values of all other units. Class
+    1: units of this class are sorted by their bounds. Class 2: all values of the unit sort after the values of all
+    other units."""
     values = (column.upper if key.descending else column.lower).at(np.arange(len(column)))
     ranks: list[Rank] = []
     for value, may_null, all_null, may_nan in zip(
