@@ -27,8 +27,8 @@ _SHOWN_PROBLEMS = 20
 @click.option(
     "--repair",
     metavar="OUT",
-    help="Write the intact row groups of the one file to OUT. Every value of such a row group decodes, and no "
-    "statistics contradict it.",
+    help="Write the intact row groups of the one file to OUT. Every value of such a row group can be decoded, and no "
+    "statistics contradict the values.",
 )
 def check(sources: tuple[str, ...], as_json: bool, storage_options: tuple[str, ...], repair: str | None) -> int:
     """Decode all of SOURCES (files, directories, globs, URLs, - for standard input), and compare statistics, positions,

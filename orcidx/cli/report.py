@@ -33,7 +33,7 @@ __all__ = ["report"]
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file for the page, for example page.html.",
 )
-@click.option("--no-run", is_flag=True, help="Do not read the rows to time the query.")
+@click.option("--no-run", is_flag=True, help="Do not run the query to measure its time.")
 def report(
     sources: tuple[str, ...],
     columns: str | None,

@@ -58,7 +58,7 @@ _ROW_OPTIONS = (
         type=SIZE,
         default="1G",
         show_default=True,
-        help="Bytes of rows to sort in memory. DuckDB sorts more rows.",
+        help="The most bytes of rows that are sorted in memory. DuckDB sorts more rows.",
     ),
 )
 _COMMON_OPTIONS = (

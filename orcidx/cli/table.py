@@ -112,7 +112,7 @@ def _file_facts(file: Any) -> dict[str, Any]:
 _jvm_zone = click.option(
     "--jvm-zone",
     metavar="ZONE",
-    help="The time zone of every JVM that wrote ORC files. Java shifts TIMESTAMP WITH LOCAL TIME ZONE by it.",
+    help="The time zone of every JVM that wrote ORC files. Java shifts TIMESTAMP WITH LOCAL TIME ZONE by this zone.",
 )
 
 

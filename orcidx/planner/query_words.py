@@ -27,7 +27,7 @@ def asked_limit(limit: object, what: str = "limit") -> int:
     negative number, and for other values."""
     rows = _whole(limit, what)
     if rows < 0:
-        raise InvalidQuery(f"{what} must not be negative, but is {rows}; give a number of rows from 0 on")
+        raise InvalidQuery(f"{what} must not be negative, but is {rows}; give 0 or a larger number")
     return min(rows, NO_LIMIT)
 
 

@@ -1,4 +1,4 @@
-"""Filters arrays by a mask, with one compiled pass over each array (``kept_values``).
+"""Filters arrays by a mask, in one pass of compiled code over each array (``kept_values``).
 
 pyarrow filters by runs or by row numbers. This takes longer if the kept rows are scattered. The compiled pass writes
 every value, so it takes the same time for every mask (decision 0379). Types that the compiled pass does not support,

@@ -1,4 +1,4 @@
-"""``ScanMetrics``: counts of the work of one pass over a scan."""
+"""``ScanMetrics``: counts of the work of one iteration over the rows of a scan."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class StageTimer:
 
 @dataclass
 class ScanMetrics:
-    """Counters of one pass, which increase while it runs. Sizes are in bytes. Times are in seconds of wall clock
-    time."""
+    """Counters of the work of one iteration over the rows of a scan. They increase while the iteration runs. Sizes are
+    in bytes. Times are in seconds of wall clock time."""
 
     files: int = 0
     files_skipped: int = 0

@@ -19,8 +19,8 @@ __all__ = ["RowsLeft", "limit_note", "open_in_turn"]
 
 
 class RowsLeft:
-    """The number of rows that the stripes of a pass may still return. The returned rows are subtracted from the limit.
-    If a stripe is read again, its earlier rows are added back first."""
+    """The number of rows that the stripes of a scan may still return. The returned rows are subtracted from the limit.
+    If a stripe is read again, the rows that it returned before are added to the limit again."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
