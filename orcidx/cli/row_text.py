@@ -158,7 +158,7 @@ def _floats(array: pa.Array, *, quote: str) -> pa.Array:
     numbers = values.to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):
         whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < 1e10)
-    if whole.any():  # Few numbers have an exponent, or none has.
+    if whole.any():  # below 10^10, Arrow writes whole numbers without an exponent, and without ".0"
         mask = pa.array(whole)
         texts = pc.replace_with_mask(texts, mask, pc.binary_join_element_wise(texts.filter(mask), ".0", ""))
     if not np.isfinite(numbers).all():

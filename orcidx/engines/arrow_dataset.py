@@ -390,7 +390,7 @@ class OrcDataset(_Scans, ds.Dataset):  # type: ignore[misc]
         jobs, request = scan.jobs, self._scan.resolved
         if scan.indexes is not None and scan.request.where is not None:
             jobs, _ = scan.indexes.plan(jobs, scan.request)
-        for job in jobs:  # the indexes are in memory; looking for them again would take longer than reading the file
+        for job in jobs:  # indexes=None: the plan used the indexes; using them again takes longer than reading a file
             yield OrcFragment(replace(self._scan, jobs=(job,), request=request, indexes=None), self._schema)
 
     def _is_worth(self, pushed: Scan) -> bool:

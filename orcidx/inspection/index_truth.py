@@ -64,7 +64,7 @@ def statistics_problems(
 def _wrong_counts(raw: RawStatistics, unit: int, found: Measured, *, hybrid: bool) -> Iterator[str]:
     known = unit_statistics(raw, unit, hybrid=hybrid)
     if known.count == 0 and known.has_null is False:
-        return  # a writer without bounds writes such statistics (HIVE-20604), and no reader trusts them
+        return  # 0 values and no nulls mean that there are no statistics (HIVE-20604)
     if known.count is not None and known.count != found.count:
         yield f"they count {known.count:,} values, but there are {found.count:,}"
     if known.has_null is False and found.slots > found.count:
